@@ -101,6 +101,12 @@ export function checkList<Item>(
   throw invalidOption(option, expected, value);
 }
 
+/** Returns a list of strings, or throws `OPTION_INVALID`. */
+export function checkTexts(option: string, value: unknown): readonly string[] {
+  const isString = (item: unknown): item is string => typeof item === 'string';
+  return checkList(option, value, 'a list of strings', isString);
+}
+
 /** Returns an (async) iterable that is no text, or throws `OPTION_INVALID`. */
 export function checkIterable<Items extends Iterable<unknown> | AsyncIterable<unknown>>(
   option: string,

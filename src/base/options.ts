@@ -7,6 +7,8 @@ import {
   checkOneOf,
   checkSignal,
   checkText,
+  checkTexts,
+  invalidOption,
   withDefaults,
   type Options,
 } from './checks.js';
@@ -21,8 +23,9 @@ export interface Field<Value> {
   readonly check: Check<Value>;
   /** A line of help for the flag of a command; empty for an option that no command has. */
   readonly about: string;
-  /** How a command reads the flag: a switch, a count, a number, one of some words, or text. */
-  readonly reads: 'switch' | 'count' | 'number' | 'text' | readonly string[];
+  /** How a command reads the flag: a switch, a count, a number, a text, several, one of some words, or what a function makes of the text. */
+  readonly reads:
+    'switch' | 'count' | 'number' | 'text' | 'texts' | readonly string[] | ((text: string) => unknown);
 }
 
 /** A field for each of some options. */
@@ -72,8 +75,28 @@ export function unchecked<Value>(fallback: Value, about = ''): Field<Value> {
 }
 
 /** A value with a check of another kind. */
-export function checkedBy<Value>(check: Check<Value>, fallback: Value, about = ''): Field<Value> {
-  return { fallback, about, reads: 'text', check };
+export function checkedBy<Value>(
+  check: Check<Value>,
+  fallback: Value,
+  about = '',
+  reads: Field<Value>['reads'] = 'text',
+): Field<Value> {
+  return { fallback, about, reads, check };
+}
+
+/** A list of texts. */
+export function texts(fallback: readonly string[] = [], about = ''): Field<readonly string[]> {
+  return checkedBy(checkTexts, fallback, about, 'texts');
+}
+
+/** A finite number above 0, and at most a limit. */
+export function positive(fallback: number, about = '', most: number = Infinity): Field<number> {
+  const expected = `a number above 0${most < Infinity ? `, at most ${most}` : ''}`;
+  const check = (option: string, value: unknown): number => {
+    if (typeof value === 'number' && value > 0 && value <= most && value < Infinity) return value;
+    throw invalidOption(option, expected, value);
+  };
+  return checkedBy(check, fallback, about, 'number');
 }
 
 /** An option that may be left out, which then is undefined: a field, or the check of a given value. */

@@ -1,6 +1,7 @@
 /** Attribution: which places of an image a score depends on. */
 import { shown } from '../base/printable.js';
-import { givenFields, pickFields, withDefaults, type Options } from '../base/checks.js';
+import { givenFields, pickFields, type Options } from '../base/checks.js';
+import { readOptions, signal, unchecked, type Fields } from '../base/options.js';
 import { readClassLabels, type ClassLabels } from '../extract/class-labels.js';
 import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import type { PrunedModel } from '../model/prune/pruned-model.js';
@@ -15,7 +16,7 @@ import type { RunInput } from '../extract/replicas/run-options.js';
 import { activationMaps } from './class-activation.js';
 import { normaliseMaps, resizeMaps } from './maps/heatmap.js';
 import { integrateGradients, pixelMaps, seededNoise, smoothGradients } from './input-gradients.js';
-import { fitLabels, indexLabels, readGivenLabels } from './labels.js';
+import { fitLabels, indexLabels } from './labels.js';
 import { readMaps, toImage, type Maps, type Size } from './maps/maps.js';
 import { isLayerMethod, type InputMethod, type LayerMethod, type NoiseMethod } from './methods.js';
 import { readAttributionOptions, type AttributionOptions } from './options.js';
@@ -38,7 +39,11 @@ export interface AttributionRunOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-const RUN_DEFAULTS: AttributionRunOptions = { target: 'predicted', signal: undefined };
+export const ATTRIBUTION_RUN_FIELDS: Fields<AttributionRunOptions> = {
+  // Checked with the scores.
+  target: unchecked<AttributionTarget>('predicted'),
+  signal,
+};
 
 /** What {@link Attribution.run} gives. Each tensor has a row per image. */
 export interface AttributionResult {
@@ -138,7 +143,7 @@ export class Attribution {
    * nearest ones.
    */
   async run(input: RunInput, given: Options<AttributionRunOptions> = {}): Promise<AttributionResult> {
-    const { target, signal } = withDefaults(RUN_DEFAULTS, given, 'run');
+    const { target, signal } = readOptions(ATTRIBUTION_RUN_FIELDS, given, 'run');
     const passes = this.#passes;
     const feeds = readFeeds(this.inputs, input);
     const image = this.#readImage(feeds);
@@ -290,8 +295,7 @@ export async function createAttribution(
   const source = extractorInternals.has(model)
     ? (model as Extractor).model.source
     : readModel(model as ModelSource);
-  const labels =
-    options.labels === undefined ? await readClassLabels(source) : readGivenLabels(options.labels);
+  const labels = options.labels ? { labels: options.labels } : await readClassLabels(source);
   return newAttribution(await createPasses(source, options, place), options, labels);
 }
 

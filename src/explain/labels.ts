@@ -1,17 +1,11 @@
 /** Classes by their labels. */
 import { invalidOption } from '../base/checks.js';
 import { nearestNames } from '../base/nearest-names.js';
-import { isTextList, type ClassLabels } from '../extract/class-labels.js';
+import type { ClassLabels } from '../extract/class-labels.js';
 import type { AttributionTarget, IndexTarget } from './targets.js';
 
 /** Most labels that a message lists when no label is near. */
 const MOST_LISTED = 12;
-
-/** Labels that were given. Throws `OPTION_INVALID` for anything but a list of texts. */
-export function readGivenLabels(given: unknown): ClassLabels {
-  if (isTextList(given)) return { labels: [...given] };
-  throw invalidOption('labels', 'a list of texts, one per class', given);
-}
 
 /**
  * The labels, if there are as many as classes.

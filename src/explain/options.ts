@@ -1,18 +1,10 @@
 /** Options of attribution. */
 import { checkText, invalidOption, type Options } from '../base/checks.js';
-import {
-  checkedBy,
-  defaultsOf,
-  integer,
-  oneOf,
-  optional,
-  readOptions,
-  unchecked,
-  type Fields,
-} from '../base/options.js';
+import { checkedBy, integer, oneOf, optional, readOptions, unchecked, type Fields } from '../base/options.js';
 import type { InputSizes } from '../model/open/input-sizes.js';
-import type { Device } from '../runtime/lanes/device.js';
+import { DEVICE, type Device } from '../runtime/lanes/device.js';
 import { LANE_FIELDS, type LaneOptions } from '../runtime/lanes/lane-options.js';
+import { checkLabels } from '../extract/class-labels.js';
 import type { FeatureExtractorOptions } from '../extract/create-feature-extractor.js';
 import { BASELINES, type Baseline } from './input-gradients.js';
 import { INPUT_METHODS, isLayerMethod, LAYER_METHODS, type AttributionMethod } from './methods.js';
@@ -93,11 +85,21 @@ const MOST = 2 ** 20;
 
 export const ATTRIBUTION_FIELDS: Fields<AttributionOptions> = {
   ...LANE_FIELDS,
-  method: oneOf([...LAYER_METHODS, ...INPUT_METHODS], 'grad-cam', 'how the map is computed'),
-  layer: optional(checkText, 'the layer whose map is weighted'),
-  output: optional(checkText, 'the scores [N, classes]'),
-  labels: unchecked(undefined),
-  device: unchecked(undefined),
+  method: oneOf(
+    [...LAYER_METHODS, ...INPUT_METHODS],
+    'grad-cam',
+    'how; methods without "cam" in their names take no layer',
+  ),
+  layer: optional(
+    checkText,
+    'layer of the CAM methods (default: the last map or grid of tokens, such as layer4)',
+  ),
+  output: optional(
+    checkText,
+    'the scores (default: the first output, or what its final Softmax or Sigmoid reads)',
+  ),
+  labels: optional(checkLabels),
+  device: optional(DEVICE),
   devices: unchecked(undefined),
   parallel: unchecked({}),
   session: unchecked({}),
@@ -110,8 +112,6 @@ export const ATTRIBUTION_FIELDS: Fields<AttributionOptions> = {
   seed: integer(0, 2 ** 32 - 1, 0),
   batch: integer(1, MOST, 16),
 };
-
-export const ATTRIBUTION_DEFAULTS: AttributionOptions = defaultsOf(ATTRIBUTION_FIELDS);
 
 /** Reads options. Throws `OPTION_INVALID`. */
 export function readAttributionOptions(given: Options<AttributionOptions>): AttributionOptions {

@@ -1,4 +1,5 @@
 /** The labels of a classifier's classes, in the metadata of its file. */
+import { invalidOption } from '../base/checks.js';
 import { reasonOf } from '../base/errors.js';
 import { readModelMetadata, replaceMetadata } from '../onnx/model-metadata.js';
 import { WireReader } from '../onnx/wire/wire.js';
@@ -42,8 +43,14 @@ function parseJsonLabels(text: string): ClassLabels {
     : { problem: 'entry "labels" of its metadata is no JSON array of strings' };
 }
 
+/** Returns the labels that a caller gives, or throws `OPTION_INVALID`. */
+export function checkLabels(option: string, value: unknown): readonly string[] {
+  if (isTextList(value)) return [...value];
+  throw invalidOption(option, 'a list of strings, one per class', value);
+}
+
 /** Whether a value is a list of texts, and not empty. */
-export function isTextList(value: unknown): value is string[] {
+function isTextList(value: unknown): value is string[] {
   return Array.isArray(value) && value.length > 0 && value.every((label) => typeof label === 'string');
 }
 

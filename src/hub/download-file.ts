@@ -1,10 +1,10 @@
 /** Downloads a file. What has arrived is kept, so that the next attempt, or the next call, resumes from there. */
 import { dirname } from 'node:path';
 import { freeBytes, type AtomicFile } from '../base/atomic-file.js';
-import { checkFunction, checkInteger, checkSignal } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { HttpFailure, retryTransient } from '../base/http/http-failure.js';
 import { openUrl, type HttpResponse, type HttpRules } from '../base/http/http.js';
+import { boolean, callback, integer, signal, type Fields } from '../base/options.js';
 import { labelOfUrl } from '../base/printable.js';
 import type { Progress } from '../base/progress.js';
 import type { KnownModelFile } from './known-models.js';
@@ -49,31 +49,17 @@ export interface DownloadOptions {
   readonly onProgress: ((progress: DownloadProgress) => void) | undefined;
 }
 
-export const DOWNLOAD_DEFAULTS: DownloadOptions = {
-  allowHttp: false,
-  stallMs: 30_000,
-  attempts: 5,
-  retryDelayMs: 1000,
-  limitBytes: 4 * 2 ** 30,
-  signal: undefined,
-  onProgress: undefined,
-};
-
 const HOUR_MS = 3_600_000;
 
-/**
- * Checks the values of the options.
- *
- * @throws {@link TapirError} `OPTION_INVALID`.
- */
-export function checkDownloadOptions(options: DownloadOptions): void {
-  checkSignal(options.signal);
-  checkInteger('stallMs', options.stallMs, 1, HOUR_MS);
-  checkInteger('attempts', options.attempts, 1, 100);
-  checkInteger('retryDelayMs', options.retryDelayMs, 0, HOUR_MS);
-  checkInteger('limitBytes', options.limitBytes, 1, Number.MAX_SAFE_INTEGER);
-  checkFunction('onProgress', options.onProgress);
-}
+export const DOWNLOAD_FIELDS: Fields<DownloadOptions> = {
+  allowHttp: boolean(false, 'also fetch from addresses without encryption'),
+  stallMs: integer(1, HOUR_MS, 30_000),
+  attempts: integer(1, 100, 5),
+  retryDelayMs: integer(0, HOUR_MS, 1000),
+  limitBytes: integer(1, Number.MAX_SAFE_INTEGER, 4 * 2 ** 30),
+  signal,
+  onProgress: callback(),
+};
 
 /** The progress of a download. */
 export interface DownloadProgress extends Progress {

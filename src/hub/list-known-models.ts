@@ -1,5 +1,6 @@
 /** The public list of known models. */
-import { checkText, withDefaults, type Options } from '../base/checks.js';
+import { checkText, type Options } from '../base/checks.js';
+import { optional, readOptions, type Fields } from '../base/options.js';
 import { readModelList, type KnownModel } from './known-models.js';
 import { findCachedModel } from './model-cache.js';
 
@@ -17,7 +18,10 @@ export interface KnownModelsOptions {
   readonly folder: string | undefined;
 }
 
-export const KNOWN_MODELS_DEFAULTS: KnownModelsOptions = { manifest: undefined, folder: undefined };
+export const KNOWN_MODELS_FIELDS: Fields<KnownModelsOptions> = {
+  manifest: optional(checkText, 'another list of models, in the same format'),
+  folder: optional(checkText),
+};
 
 /** A known model, and whether it is already downloaded. */
 export interface ListedModel extends KnownModel {
@@ -43,9 +47,8 @@ export interface ListedModel extends KnownModel {
  * ```
  */
 export async function listKnownModels(given: Options<KnownModelsOptions> = {}): Promise<ListedModel[]> {
-  const { manifest, folder } = withDefaults(KNOWN_MODELS_DEFAULTS, given, 'listKnownModels');
-  if (folder !== undefined) checkText('folder', folder);
-  const models = await readModelList(manifest === undefined ? undefined : checkText('manifest', manifest));
+  const { manifest, folder } = readOptions(KNOWN_MODELS_FIELDS, given, 'listKnownModels');
+  const models = await readModelList(manifest);
   const cached = await Promise.all(models.map((model) => findCachedModel(model, folder)));
   return models.map((model, i) => Object.assign(model, { cached: cached[i]! }));
 }

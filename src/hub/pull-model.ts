@@ -3,16 +3,11 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { digestFile } from '../base/digest.js';
 import { writeAtomically } from '../base/atomic-file.js';
-import { checkText, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import { checkText, invalidOption, type Options } from '../base/checks.js';
+import { defaultsOf, optional, readOptions, type Fields } from '../base/options.js';
 import { lockFolder } from '../base/folder-lock.js';
 import { makeFolder } from '../base/make-folder.js';
-import {
-  checkDownloadOptions,
-  checksumMismatch,
-  DOWNLOAD_DEFAULTS,
-  downloadFile,
-  type DownloadOptions,
-} from './download-file.js';
+import { checksumMismatch, DOWNLOAD_FIELDS, downloadFile, type DownloadOptions } from './download-file.js';
 import { authorizationOf } from './hub-api.js';
 import { HUB_ENDPOINT, readHubSettings, type HubSettings } from './hub-settings.js';
 import {
@@ -22,7 +17,7 @@ import {
   type KnownModel,
   type KnownModelFile,
 } from './known-models.js';
-import { KNOWN_MODELS_DEFAULTS, type KnownModelsOptions } from './list-known-models.js';
+import { KNOWN_MODELS_FIELDS, type KnownModelsOptions } from './list-known-models.js';
 import { modelFolder, saveTransform } from './model-cache.js';
 import { PartialFile, sizeOfFile } from './partial-file.js';
 import { planRepository, pullRepository, readOffline } from './pull-repository.js';
@@ -43,12 +38,14 @@ export interface PullOptions extends KnownModelsOptions, DownloadOptions {
   readonly variant: string | undefined;
 }
 
-export const PULL_DEFAULTS: PullOptions = {
-  ...KNOWN_MODELS_DEFAULTS,
-  file: undefined,
-  variant: undefined,
-  ...DOWNLOAD_DEFAULTS,
+export const PULL_FIELDS: Fields<PullOptions> = {
+  ...KNOWN_MODELS_FIELDS,
+  file: optional(checkText, 'of a repository: the model file, such as onnx/vision_model.onnx'),
+  variant: optional(checkText, 'of a repository: fp16, quantized, q4, …: model_fp16.onnx and so on'),
+  ...DOWNLOAD_FIELDS,
 };
+
+export const PULL_DEFAULTS: PullOptions = defaultsOf(PULL_FIELDS);
 
 /**
  * Downloads a known model, or one of a repository of the Hugging Face hub, and checks it. A model that is already there and intact
@@ -84,8 +81,7 @@ export async function pullModel(
   model: string | KnownModel,
   given: Options<PullOptions> = {},
 ): Promise<PulledModel> {
-  const options = withDefaults(PULL_DEFAULTS, given, 'pullModel');
-  checkOptions(options);
+  const options = readOptions(PULL_FIELDS, given, 'pullModel');
   if (typeof model === 'string' && isRepositoryReference(model)) {
     const reference = parseRepositoryReference(model, options);
     const cached = await readOffline(reference, options.folder);
@@ -111,12 +107,6 @@ export async function pullModel(
   } finally {
     await lock.release();
   }
-}
-
-function checkOptions(options: PullOptions): void {
-  for (const name of ['manifest', 'folder', 'file', 'variant'] as const)
-    if (options[name] !== undefined) checkText(name, options[name]);
-  checkDownloadOptions(options);
 }
 
 /** A file of the hub, at the mirror that the user has instead of it. */

@@ -1,5 +1,6 @@
 /** Lowers the precision of a model: its weights and its arithmetic. */
-import { checkOneOf, checkSignal, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import { checkIterable, invalidOption, type Options } from '../base/checks.js';
+import { number, oneOf, optional, readOptions, signal, texts, type Fields } from '../base/options.js';
 import type { Graph, Node } from '../graph/graph.js';
 import type { Naming } from '../graph/rewrite/lay-out.js';
 import { canConvert, convertibleOperators, isKnownOperator } from '../graph/precision/half-forms.js';
@@ -43,7 +44,7 @@ export interface LoweringOptions {
   /**
    * int8: feeds of runs, such as a photo each, as `run` of an extractor takes them. On them it is measured which products can
    * be computed in 8 bits; 16 to 64 photos suffice. They are held in memory.
-   * @default all products are computed in 8 bits, unmeasured
+   * @default undefined: all products are computed in 8 bits, unmeasured
    */
   readonly samples: Iterable<unknown> | AsyncIterable<unknown> | undefined;
   /**
@@ -58,13 +59,15 @@ export interface LoweringOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-export const LOWERING_DEFAULTS: LoweringOptions = {
-  precision: 'float16',
-  keep: [],
-  convert: [],
-  samples: undefined,
-  minCosine: 0.99,
-  signal: undefined,
+const SAMPLES = 'a list, or an (async) iterable, of feeds';
+
+export const LOWERING_FIELDS: Fields<LoweringOptions> = {
+  precision: oneOf(['float16', 'int8'], 'float16'),
+  keep: texts([], 'operator or node that stays in float32; repeatable'),
+  convert: texts(),
+  samples: optional((option, value) => checkIterable(option, value as Iterable<unknown>, SAMPLES)),
+  minCosine: number(-1, 1, 0.99, 'least cosine to float32; what loses too much stays in float32'),
+  signal,
 };
 
 /** A model in lower precision, and what was done to it. */
@@ -115,7 +118,8 @@ export async function lowerPrecision(
   model: OnnxModel | ModelSource | PrunedModel,
   given: Options<LoweringOptions> = {},
 ): Promise<LoweredModel<OnnxModel | PrunedModel>> {
-  const options = readOptions(given);
+  const options = readOptions(LOWERING_FIELDS, given, 'lowerPrecision');
+  checkTogether(options);
   return prunedInternals.has(model) ? lowerPruned(model, options) : lowerWhole(readModel(model), options);
 }
 
@@ -179,10 +183,7 @@ export async function inPrecision(
   return isLowered(precision) ? (await lowerPrecision(pruned, { precision })).model : pruned;
 }
 
-function readOptions(given: Options<LoweringOptions>): LoweringOptions {
-  const options = withDefaults(LOWERING_DEFAULTS, given, 'lowerPrecision');
-  const precision = checkOneOf('precision', options.precision, ['float16', 'int8']);
-  const { samples, minCosine } = options;
+function checkTogether({ precision, samples, convert }: LoweringOptions): void {
   const isFloat16 = precision === 'float16';
   if (isFloat16 && samples !== undefined)
     throw invalidOption(
@@ -190,20 +191,8 @@ function readOptions(given: Options<LoweringOptions>): LoweringOptions {
       'left out with precision "float16": they choose what int8 computes',
       'given',
     );
-  if (!isFloat16 && !isEmpty(options.convert))
-    throw invalidOption('convert', 'left out with precision "int8"', options.convert);
-  if (samples !== undefined && !isIterable(samples))
-    throw invalidOption('samples', 'a list, or an (async) iterable, of feeds', samples);
-  if (!(typeof minCosine === 'number' && minCosine >= -1 && minCosine <= 1))
-    throw invalidOption('minCosine', 'a number from -1 to 1', minCosine);
-  checkSignal(options.signal);
-  return options;
-}
-
-function isIterable(value: unknown): boolean {
-  return (
-    typeof value === 'object' && value !== null && (Symbol.iterator in value || Symbol.asyncIterator in value)
-  );
+  if (!isFloat16 && !isEmpty(convert))
+    throw invalidOption('convert', 'left out with precision "int8"', convert);
 }
 
 function isEmpty(given: unknown): boolean {

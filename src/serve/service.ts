@@ -1,8 +1,9 @@
 /** An extractor as an HTTP service: how it starts, is mounted, and stops. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance } from 'fastify';
-import { checkInteger, checkText, withDefaults, type Options } from '../base/checks.js';
+import type { Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
+import { integer, readOptions, text, type Fields } from '../base/options.js';
 import { packageVersion } from '../base/package.js';
 import type { Extractor } from '../extract/extractor.js';
 import { readClassScores } from './batches/class-scores.js';
@@ -29,7 +30,10 @@ export interface ListenOptions {
   readonly port: number;
 }
 
-export const LISTEN_DEFAULTS: ListenOptions = { host: '127.0.0.1', port: 8000 };
+export const LISTEN_FIELDS: Fields<ListenOptions> = {
+  host: text('127.0.0.1', 'address to bind to; 0.0.0.0 for all'),
+  port: integer(0, 65_535, 8000, 'port; 0 takes a free one'),
+};
 
 /** An HTTP service, from {@link createService}. */
 export interface Service {
@@ -158,9 +162,7 @@ class HttpService implements Service {
   }
 
   async listen(given: Options<ListenOptions> = {}): Promise<string> {
-    const { host, port } = withDefaults(LISTEN_DEFAULTS, given, 'listen');
-    checkText('host', host);
-    checkInteger('port', port, 0, 65_535);
+    const { host, port } = readOptions(LISTEN_FIELDS, given, 'listen');
     if (this.#closing || this.#listening) throw alreadyUsed();
     this.#listening = this.#start().then(({ app }) => listenAt(app, host, port));
     this.#url = await this.#listening;

@@ -2,14 +2,15 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { digestFile } from '../base/digest.js';
-import { invalidOption, withDefaults, type Options } from '../base/checks.js';
+import { checkText, invalidOption, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { makeFolder } from '../base/make-folder.js';
 import { nearestNames } from '../base/nearest-names.js';
+import { optional, readOptions, type Fields } from '../base/options.js';
 import { readJson } from '../base/read-json.js';
 import { readStateDict } from '../parameters/dicts/read-state-dict.js';
 import { invalidState } from '../parameters/state/state-file.js';
-import { DOWNLOAD_DEFAULTS, type DownloadOptions } from '../hub/download-file.js';
+import { DOWNLOAD_FIELDS, type DownloadOptions } from '../hub/download-file.js';
 import { modelFolder, saveTransform } from '../hub/model-cache.js';
 import { sizeOfFile } from '../hub/partial-file.js';
 import { pullModel } from '../hub/pull-model.js';
@@ -26,7 +27,7 @@ export interface PullTimmOptions extends DownloadOptions {
   readonly folder: string | undefined;
 }
 
-export const PULL_TIMM_DEFAULTS: PullTimmOptions = { folder: undefined, ...DOWNLOAD_DEFAULTS };
+export const PULL_TIMM_FIELDS: Fields<PullTimmOptions> = { folder: optional(checkText), ...DOWNLOAD_FIELDS };
 
 /**
  * Networks of timm 1.0.31 whose state dicts have torchvision's keys and dims, and which compute the same (compared: bit for bit, with
@@ -84,7 +85,7 @@ export async function pullTimm(
   reference: string,
   given: Options<PullTimmOptions> = {},
 ): Promise<PulledModel> {
-  const options = withDefaults(PULL_TIMM_DEFAULTS, given, 'pullTimm');
+  const options = readOptions(PULL_TIMM_FIELDS, given, 'pullTimm');
   return buildTimm(reference, await pullModel(timmRepository(reference), options), options.folder);
 }
 

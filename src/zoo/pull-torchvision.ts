@@ -2,12 +2,13 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { digestFile } from '../base/digest.js';
-import { checkText, invalidOption, withDefaults, type Options } from '../base/checks.js';
+import { checkText, invalidOption, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { nearestNames } from '../base/nearest-names.js';
+import { optional, readOptions, type Fields } from '../base/options.js';
 import { packageFile } from '../base/package.js';
 import { readJson } from '../base/read-json.js';
-import { DOWNLOAD_DEFAULTS, type DownloadOptions } from '../hub/download-file.js';
+import { DOWNLOAD_FIELDS, type DownloadOptions } from '../hub/download-file.js';
 import type { KnownModel } from '../hub/known-models.js';
 import { saveTransform } from '../hub/model-cache.js';
 import { sizeOfFile } from '../hub/partial-file.js';
@@ -29,10 +30,10 @@ export interface PullTorchvisionOptions extends DownloadOptions {
   readonly manifest: string | undefined;
 }
 
-export const PULL_TORCHVISION_DEFAULTS: PullTorchvisionOptions = {
-  folder: undefined,
-  manifest: undefined,
-  ...DOWNLOAD_DEFAULTS,
+export const PULL_TORCHVISION_FIELDS: Fields<PullTorchvisionOptions> = {
+  folder: optional(checkText),
+  manifest: optional(checkText),
+  ...DOWNLOAD_FIELDS,
 };
 
 /** models/torchvision-weights.json */
@@ -85,7 +86,7 @@ export async function pullTorchvision(
   reference: string,
   given: Options<PullTorchvisionOptions> = {},
 ): Promise<PulledModel> {
-  const { manifest, ...options } = withDefaults(PULL_TORCHVISION_DEFAULTS, given, 'pullTorchvision');
+  const { manifest, ...options } = readOptions(PULL_TORCHVISION_FIELDS, given, 'pullTorchvision');
   const { model, network, imageSize } = await findTorchvisionModel(reference, manifest);
   const { path: checkpoint, checked, isNew } = await pullCheckpoint({ ...model, transform: null }, options);
   const name = `${network}.onnx`;

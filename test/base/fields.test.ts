@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Field } from '../../src/base/options.js';
+import type { Check, Field } from '../../src/base/options.js';
 import { projectPath } from '../support/fixtures.js';
 
 const SRC = projectPath('src');
@@ -32,6 +32,27 @@ function readLiteral(text: string): unknown {
   return text === 'undefined' ? undefined : (JSON.parse(text.replaceAll("'", '"')) as unknown);
 }
 
+/** Whether another part checks the option. */
+function takesAll(check: Check<unknown>): boolean {
+  try {
+    check('', Symbol('none'));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const NUMBER = String.raw`-?(?:2\^)?\d+(?:[ ,\u00a0]\d{3})*(?:\.\d+)?(?: − 1| million| GiB)?`;
+const RANGE = new RegExp(`(?:integer|number|,) from (${NUMBER}) to (${NUMBER})`);
+
+/** `0.5`, `10,000`, `2^32 − 1`, `10 million`, `1 GiB` */
+function readNumber(text: string): number {
+  const [, power, digits, unit] = /^(2\^)?(.*?)( − 1| million| GiB)?$/.exec(text)!;
+  const number = Number(digits!.replaceAll(/[ ,\u00a0]/g, ''));
+  const value = power ? 2 ** number : number;
+  return unit === ' − 1' ? value - 1 : value * (unit === ' million' ? 1e6 : unit ? 2 ** 30 : 1);
+}
+
 const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
   .filter((file) => file.endsWith('.ts'))
   .map((file) => ({ file, text: readFileSync(join(SRC, file), 'utf8') }))
@@ -53,14 +74,13 @@ describe.each(files)('$name', ({ file, text, name, type }) => {
       const { fallback, check } = fields[option]!;
       const [, literal] = LITERAL.exec(preset ?? '') ?? [];
       if (literal !== undefined) expect(readLiteral(literal), option).toEqual(fallback);
-      const [, min, max] =
-        /an integer from (\d+) to (\d[\d ,]*\d|\d)(?! \w+iB)/.exec(doc.replace(/ /g, ' ')) ?? [];
-      if (min === undefined || max === undefined || /million/.test(doc)) continue;
-      const most = Number(max.replaceAll(/[ ,]/g, ''));
-      expect([check(option, Number(min)), check(option, most)], option).toEqual([Number(min), most]);
+      const [, from, to] = RANGE.exec(doc) ?? [];
+      if (from === undefined || to === undefined || takesAll(check)) continue;
+      const [min, max] = [readNumber(from), readNumber(to)];
+      expect([check(option, min), check(option, max)], option).toEqual([min, max]);
       // Of some, 0 has another meaning.
-      const least = / 0 (?:chooses|uses)/.test(doc) ? -1 : Number(min) - 1;
-      for (const bad of [least, most + 1]) expect(() => check(option, bad), option).toThrow(option);
+      const least = / 0 (?:chooses|uses)/.test(doc) ? -1 : min - 1;
+      for (const bad of [least, max + 1]) expect(() => check(option, bad), option).toThrow(option);
     }
   });
 });

@@ -20,17 +20,17 @@ import { searchDataset } from 'onnx-tapir/features';
 import { writeReport } from 'onnx-tapir/pages';
 import { createService } from 'onnx-tapir/serve';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { LISTEN_DEFAULTS } from '../../src/serve/service.js';
+import { LISTEN_FIELDS } from '../../src/serve/service.js';
 import { SERVICE_DEFAULTS } from '../../src/serve/batches/service-options.js';
-import { REPORT_DEFAULTS } from '../../src/pages/report/report-options.js';
-import { SEARCH_DEFAULTS } from '../../src/features/search/search-dataset.js';
+import { REPORT_FIELDS } from '../../src/pages/report/report-options.js';
+import { SEARCH_FIELDS } from '../../src/features/search/search-dataset.js';
 import { EMBED_DEFAULTS } from '../../src/datasets/embed/embed-options.js';
 import { EMBED_FOLDER_FIELDS } from '../../src/datasets/embed/embed-folder-options.js';
 import { EMBED_STREAM_DEFAULTS } from '../../src/datasets/streams/row-pipe.js';
 import { FEATURE_EXTRACTOR_FIELDS } from '../../src/extract/create-feature-extractor.js';
 import { PARALLEL_FIELDS } from '../../src/extract/replicas/parallel-options.js';
 import { RUN_FIELDS } from '../../src/extract/replicas/run-options.js';
-import { KNOWN_MODELS_DEFAULTS } from '../../src/hub/list-known-models.js';
+import { KNOWN_MODELS_FIELDS } from '../../src/hub/list-known-models.js';
 import { TRANSFORM_PRESETS } from '../../src/images/transform/transform-options.js';
 import { PRUNE_FIELDS } from '../../src/model/prune/cut-model.js';
 import { OPEN_FIELDS } from '../../src/model/open/open-model.js';
@@ -124,9 +124,9 @@ it('of images and datasets', async () => {
   for await (const { data } of dataset.blocks('v', { rowsPerBlock: undefined })) vectors.push(data);
   expect(vectors.length).toBe(1);
   const query = vectors[0]!.subarray(0, vectors[0]!.length / 4);
-  expect((await searchDataset(dataset, [query], nothing(SEARCH_DEFAULTS)))[0]!.length).toBe(4);
-  await writeReport(out, { ...nothing(REPORT_DEFAULTS), out: join(scratch, 'report.html') });
-  expect(await listKnownModels(nothing(KNOWN_MODELS_DEFAULTS))).toEqual(await listKnownModels());
+  expect((await searchDataset(dataset, [query], nothing(SEARCH_FIELDS)))[0]!.length).toBe(4);
+  await writeReport(out, { ...nothing(REPORT_FIELDS), out: join(scratch, 'report.html') });
+  expect(await listKnownModels(nothing(KNOWN_MODELS_FIELDS))).toEqual(await listKnownModels());
 });
 
 it('of samplers and services', async () => {
@@ -134,5 +134,5 @@ it('of samplers and services', async () => {
   expect([...distributedSampler(4, sampler)]).toEqual([...distributedSampler(4, { rank: 0, worldSize: 2 })]);
   const transform = createTransform(small);
   await using service = createService(extractor, { ...nothing(SERVICE_DEFAULTS), transform });
-  expect(await service.listen({ ...nothing(LISTEN_DEFAULTS), port: 0 })).toMatch(/^http:..127\.0\.0\.1:\d+$/);
+  expect(await service.listen({ ...nothing(LISTEN_FIELDS), port: 0 })).toMatch(/^http:..127\.0\.0\.1:\d+$/);
 });

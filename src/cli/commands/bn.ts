@@ -46,7 +46,7 @@ interface BnFlags extends WriteFlags {
   readonly mode?: BatchNormMode;
   readonly momentum?: Momentum;
   readonly devices: string;
-  readonly cudaLibs?: string;
+  readonly cudaLibraries?: string;
   readonly batch: number;
   readonly transform: string;
   readonly decodeThreads: number;
@@ -112,7 +112,7 @@ function parseMomentum(text: string): Momentum {
 
 async function runBn(terminal: Terminal, path: string, photos: string, flags: BnFlags): Promise<void> {
   checkOutputs(flags);
-  const { mode, momentum, moments, cudaLibs: cudaLibraries } = flags;
+  const { mode, momentum, moments, cudaLibraries } = flags;
   if (mode === undefined && (flags.out !== undefined || moments === undefined))
     throw invalidOption(
       '--mode',

@@ -1,6 +1,6 @@
 /** `tapir cam`: draws where in a photo a score comes from. */
 import { shown } from '../../base/printable.js';
-import { Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import { drawHeatmap } from '../../explain/photos/draw-heatmap.js';
 import { fitPhotos } from '../../explain/photos/fit-photos.js';
 import { writeAtomically } from '../../base/atomic-file.js';
@@ -8,30 +8,33 @@ import { invalidOption } from '../../base/checks.js';
 import { writeWithCompanion } from '../../base/folder-lock.js';
 import { encodeNpyHeader } from '../../datasets/formats/npy.js';
 import { createAttribution, type Attribution, type AttributionResult } from '../../explain/attribution.js';
-import { INPUT_METHODS, LAYER_METHODS, type AttributionMethod } from '../../explain/methods.js';
-import { ATTRIBUTION_DEFAULTS } from '../../explain/options.js';
+import { ATTRIBUTION_FIELDS, type AttributionOptions } from '../../explain/options.js';
 import type { AttributionTarget } from '../../explain/targets.js';
 import { openModel } from '../../model/open/open-model.js';
 import { loadImage } from '../../images/transform/load-image.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
-import { readDevice, type Device } from '../../runtime/lanes/device.js';
 import { bytesOf } from '../../tensor/bits.js';
 import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { addFlags, readFlags } from '../flags/option-flags.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-interface CamFlags {
-  readonly layer?: string;
-  readonly method: AttributionMethod;
+/** The flags that are options of `createAttribution`. */
+const FLAGS = {
+  layer: '--layer <name>',
+  method: '--method <name>',
+  output: '--output <name>',
+  device: '--device <device>',
+} as const;
+
+interface CamFlags extends Pick<AttributionOptions, keyof typeof FLAGS> {
   readonly class?: string;
   readonly labels?: string;
-  readonly output?: string;
   readonly out?: string;
   readonly map?: string;
   readonly transform: string;
-  readonly device: string;
   readonly overwrite: boolean;
   readonly json: boolean;
   readonly yes: boolean;
@@ -39,50 +42,38 @@ interface CamFlags {
 
 /** Adds `tapir cam`. */
 export function addCamCommand(program: Command, terminal: Terminal): void {
-  program
+  const command = program
     .command('cam')
     .description('draw where in a photo the score of a class comes from')
     .argument('<model>', MODEL_HELP)
     .argument('<photo>', 'image file')
-    .option(
-      '--layer <name>',
-      'layer of the CAM methods (default: the last map or grid of tokens, such as layer4)',
-    )
-    .addOption(
-      new Option('--method <name>', 'how; methods without "cam" in their names take no layer')
-        .choices([...LAYER_METHODS, ...INPUT_METHODS])
-        .default(ATTRIBUTION_DEFAULTS.method),
-    )
     .option('--class <class>', 'index of the class, or its label (default: the predicted class)')
     .option('--labels <file>', LABELS_HELP)
-    .option(
-      '--output <name>',
-      'the scores (default: the first output, or what its final Softmax or Sigmoid reads)',
-    )
     .option('-o, --out <file>', 'PNG to write: the heat map over the photo as the model sees it')
     .option('--map <file>', '.npy to write: the map as the method defines it, with negative values')
     .option('--transform <name>', 'preprocessing, as for embed', 'auto')
-    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
     .option('--overwrite', 'replace files that exist', false)
     .option('--json', 'print class, score and the range of the map as JSON', false)
     .option(YES_FLAG, YES_HELP, false)
     .action((model: string, photo: string, flags: CamFlags) => runCam(terminal, model, photo, flags));
+  addFlags(command, ATTRIBUTION_FIELDS, FLAGS);
 }
 
 async function runCam(terminal: Terminal, path: string, photo: string, flags: CamFlags): Promise<void> {
-  const { method, layer, output, out, map, json, overwrite } = flags;
+  const { method, out, map, json, overwrite } = flags;
   if (out === undefined && map === undefined && !json)
     throw invalidOption('--out', 'given, or --map, or --json: nothing would be kept', out);
   // A map beside a picture comes first, and may be that of a killed run.
   const last = out ?? map;
   if (last !== undefined && !overwrite) checkAbsent(last);
-  readDevice('--device', flags.device);
-  const given = flags.labels === undefined ? undefined : await readLabelsFlag(flags.labels);
+  const labels = flags.labels === undefined ? undefined : await readLabelsFlag(flags.labels);
   const file = await findModelFile(path, terminal, flags.yes);
   const model = await openModel(file);
   const transform = readTransformFlag(terminal, flags, model);
-  const device = flags.device as Device;
-  await using attribution = await createAttribution(model, { method, layer, output, device, labels: given });
+  await using attribution = await createAttribution(model, {
+    ...readFlags(ATTRIBUTION_FIELDS, flags),
+    labels,
+  });
   for (const line of describeChoice(attribution, flags)) terminal.err(`${line}\n`);
   const target = readClass(flags.class, attribution.labels);
   const image = await loadImage(photo, fitPhotos(attribution, transform));

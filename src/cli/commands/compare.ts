@@ -1,7 +1,11 @@
 /** `tapir compare`: two models on the same photos. */
 import { shown } from '../../base/printable.js';
 import type { Command } from 'commander';
-import { COMPARE_FIELDS, compareModels } from '../../precision/compare/compare-models.js';
+import {
+  COMPARE_FIELDS,
+  compareModels,
+  type CompareOptions,
+} from '../../precision/compare/compare-models.js';
 import type { Agreement } from '../../precision/compare/compare-outputs.js';
 import type { ModelComparison } from '../../precision/compare/comparison.js';
 import {
@@ -10,26 +14,20 @@ import {
   formatCosine,
 } from '../../precision/compare/describe-comparison.js';
 import { formatShare, formatValue } from '../../html/numbers.js';
-import { readDevice, type Device } from '../../runtime/lanes/device.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { readReturnFlags } from '../flags/return-flags.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatTable } from '../terminal/table.js';
-import { addFlags } from '../flags/option-flags.js';
+import { addFlags, readFlags } from '../flags/option-flags.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-interface CompareFlags {
+interface CompareFlags extends Pick<CompareOptions, 'sample' | 'neighbours' | 'batch' | 'device' | 'out'> {
   readonly yes: boolean;
   readonly return?: readonly string[];
   readonly returnB?: readonly string[];
   readonly transform: string;
   readonly transformB?: string;
-  readonly sample: number;
-  readonly neighbours: number;
-  readonly batch: number;
-  readonly device: string;
-  readonly out?: string;
   readonly json: boolean;
 }
 
@@ -52,7 +50,6 @@ export function addCompareCommand(program: Command, terminal: Terminal): void {
     .option('--return-b <name[=key]>', 'what to return from B, if its names differ; repeatable', collect)
     .option('--transform <name>', 'preprocessing for both; auto: each model’s own', 'auto')
     .option('--transform-b <name>', 'preprocessing for B, if it differs')
-    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
     .option('--json', 'print JSON', false)
     .action((a: string, b: string, photos: string, flags: CompareFlags) =>
       runCompare(terminal, [a, b, photos], flags),
@@ -61,6 +58,7 @@ export function addCompareCommand(program: Command, terminal: Terminal): void {
     sample: '--sample <n>',
     neighbours: '--neighbours <n>',
     batch: '--batch <n>',
+    device: '--device <device>',
     out: '--out <file>',
   });
 }
@@ -70,9 +68,7 @@ async function runCompare(
   [a, b, photos]: readonly [string, string, string],
   flags: CompareFlags,
 ): Promise<void> {
-  const { transform, transformB, sample, neighbours, batch, out, json } = flags;
-  // Checked here as well, so that the error names the flag.
-  readDevice('--device', flags.device);
+  const { transformB, out, json } = flags;
   const find = (model: string): Promise<string> => findModelFile(model, terminal, flags.yes);
   const sideB = {
     model: await find(b),
@@ -80,13 +76,8 @@ async function runCompare(
     transform: transformB,
   };
   const found = await compareModels(await find(a), sideB, photos, {
+    ...readFlags(COMPARE_FIELDS, flags),
     returnNodes: flags.return && readReturnFlags(flags.return),
-    device: flags.device as Device,
-    transform,
-    sample,
-    neighbours,
-    batch,
-    out,
     signal: terminal.signal,
   });
   terminal.out(json ? `${JSON.stringify(found, jsonOfError, 2)}\n` : describe(found));

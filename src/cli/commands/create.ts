@@ -3,22 +3,19 @@ import { statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { listModels } from '../../zoo/architectures.js';
-import { CREATE_FIELDS, createModel } from '../../zoo/create-model.js';
+import { CREATE_FIELDS, createModel, type CreateOptions } from '../../zoo/create-model.js';
 import { isWebAddress, pullWeights } from '../../zoo/pull-weights.js';
+import { DOWNLOAD_FIELDS } from '../../hub/download-file.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
 import { formatBytes } from '../../html/numbers.js';
 import { withProgress } from '../flags/pull-model.js';
-import { addFlags } from '../flags/option-flags.js';
+import { addFlags, readFlags } from '../flags/option-flags.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-interface CreateFlags {
+interface CreateFlags extends Pick<CreateOptions, 'numClasses' | 'imageSize' | 'seed' | 'opset'> {
   readonly list?: string | true;
   readonly weights?: string;
   readonly allowHttp: boolean;
-  readonly numClasses?: number;
-  readonly imageSize?: number;
-  readonly seed: number;
-  readonly opset: number;
   readonly out?: string;
   readonly overwrite: boolean;
 }
@@ -34,10 +31,10 @@ export function addCreateCommand(program: Command, terminal: Terminal): void {
       '--weights <file|url>',
       'its weights: .pth, .safetensors or model.safetensors.index.json; an address is downloaded into the cache',
     )
-    .option('--allow-http', 'also fetch from addresses without encryption', false)
     .option('-o, --out <file>', 'ONNX file to write')
     .option('--overwrite', 'replace a file that exists', false)
     .action((name: string | undefined, flags: CreateFlags) => runCreate(terminal, name, flags));
+  addFlags(command, DOWNLOAD_FIELDS, { allowHttp: '--allow-http' });
   addFlags(command, CREATE_FIELDS, {
     numClasses: '--num-classes <n>',
     imageSize: '--image-size <pixels>',
@@ -47,7 +44,7 @@ export function addCreateCommand(program: Command, terminal: Terminal): void {
 }
 
 async function runCreate(terminal: Terminal, name: string | undefined, flags: CreateFlags): Promise<void> {
-  const { list, out, overwrite, weights, numClasses, imageSize, seed, opset } = flags;
+  const { list, out, overwrite, weights } = flags;
   if (list !== undefined) return listNetworks(terminal, list === true ? '*' : list);
   if (name === undefined) throw invalidOption('name', 'given, or --list', name);
   if (out === undefined) throw invalidOption('--out', 'given: the ONNX file to write', out);
@@ -56,7 +53,7 @@ async function runCreate(terminal: Terminal, name: string | undefined, flags: Cr
     weights !== undefined && isWebAddress(weights)
       ? await withProgress(terminal, flags.allowHttp, (options) => pullWeights(weights, options))
       : weights;
-  const model = await createModel(name, { weights: file, numClasses, imageSize, seed, opset });
+  const model = await createModel(name, { ...readFlags(CREATE_FIELDS, flags), weights: file });
   terminal.signal.throwIfAborted();
   await model.save(out, { overwrite });
   if (weights === undefined)

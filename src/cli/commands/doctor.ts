@@ -15,7 +15,7 @@ import type { Terminal } from '../terminal/terminal.js';
 
 export interface DoctorFlags {
   readonly json: boolean;
-  readonly cudaLibs?: string;
+  readonly cudaLibraries?: string;
   /** Seconds. */
   readonly timeout: number;
 }
@@ -35,7 +35,7 @@ export function addDoctorCommand(program: Command, terminal: Terminal): void {
 export async function runDoctor(terminal: Terminal, flags: DoctorFlags): Promise<void> {
   const diagnosis = await diagnose({
     timeoutMs: flags.timeout * 1000,
-    cudaLibraries: flags.cudaLibs,
+    cudaLibraries: flags.cudaLibraries,
     signal: terminal.signal,
   });
   terminal.out(flags.json ? `${JSON.stringify(diagnosis, null, 2)}\n` : formatDiagnosis(diagnosis));

@@ -3,9 +3,10 @@ import { labelOfUrl, shown } from '../../base/printable.js';
 import { Argument, type Command } from 'commander';
 import { ENGINE_PACKAGES, engineFolder, type InstallableEngine } from '../../base/engine-packages.js';
 import { TapirError } from '../../base/errors.js';
+import { readOptions } from '../../base/options.js';
 import { packageRequire } from '../../base/package.js';
 import {
-  INSTALL_DEFAULTS,
+  INSTALL_FIELDS,
   planInstall,
   runInstall,
   type InstallPlan,
@@ -15,6 +16,7 @@ import { findInstalledEngine, removeEngine } from '../../hub/wheels/installed-en
 import { formatBytes } from '../../html/numbers.js';
 import { linkInstalledProvider } from '../../runtime/devices/installed-cuda.js';
 import { YES_FLAG } from '../flags/find-model.js';
+import { addFlags } from '../flags/option-flags.js';
 import { licenceLine, withProgress } from '../flags/pull-model.js';
 import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -40,21 +42,17 @@ export function addEnginesCommand(program: Command, terminal: Terminal): void {
     .description('list the engines, and where they are installed')
     .option('--json', 'print JSON', false)
     .action(({ json }: { readonly json: boolean }) => runList(terminal, json));
-  engines
+  const install = engines
     .command('install')
     .description(
       'download the libraries of an engine, or CUDA, from a Python package index; Python is not needed',
     )
     .addArgument(name())
-    .option(
-      '--index-url <url>',
-      'package index (default: PIP_INDEX_URL, pip’s configuration, the public index)',
-    )
     .option('--wheel <file...>', 'wheels that you have downloaded; no index is asked')
-    .option('--allow-http', 'also fetch from addresses without encryption', false)
     .option(YES_FLAG, 'install without asking', false)
     .option('--json', 'print JSON', false)
     .action((engine: InstallableEngine, flags: InstallFlags) => runEngineInstall(terminal, engine, flags));
+  addFlags(install, INSTALL_FIELDS, { indexUrl: '--index-url <url>', allowHttp: '--allow-http' });
   engines
     .command('remove')
     .description('remove the installed libraries of an engine, of all versions')
@@ -68,13 +66,14 @@ async function runEngineInstall(
   { indexUrl, wheel, allowHttp, yes, json }: InstallFlags,
 ): Promise<void> {
   const { signal } = terminal;
-  const plan = await planInstall(name, { ...INSTALL_DEFAULTS, indexUrl, wheel, allowHttp, signal });
+  const options = readOptions(INSTALL_FIELDS, { indexUrl, wheel, allowHttp, signal }, 'installEngine');
+  const plan = await planInstall(name, options);
   if (plan.wheels.length > 0) {
     showPlan(terminal, plan);
     if (!yes && !(await terminal.confirm('Install it?'))) throw notInstalled(name);
   }
   const engine = await withProgress(terminal, allowHttp, ({ onProgress }) =>
-    runInstall(plan, { ...INSTALL_DEFAULTS, allowHttp, signal, onProgress }),
+    runInstall(plan, { ...options, onProgress }),
   );
   const missing = missingPackage(name);
   const unlinked = name === 'cuda' ? linkInstalledProvider() : undefined;

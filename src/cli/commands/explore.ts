@@ -5,35 +5,40 @@ import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { Explorer } from '../../pages/explore/explorer.js';
 import { serveExplorer } from '../../pages/explore/serve-explorer.js';
-import { EXPLORER_DEFAULTS, writeExplorer } from '../../pages/explore/write-explorer.js';
+import { EXPLORER_FIELDS, writeExplorer, type ExplorerOptions } from '../../pages/explore/write-explorer.js';
 import { formatBytes } from '../../html/numbers.js';
-import { readDevice, type Device } from '../../runtime/lanes/device.js';
 import { messageOf } from '../terminal/exit-code.js';
 import { showPage } from '../terminal/show-page.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
-import { collect, parseCount } from '../flags/flag-values.js';
+import { parseCount } from '../flags/flag-values.js';
+import { addFlags, readFlags } from '../flags/option-flags.js';
 import { MODEL_HELP } from '../flags/extractor-flags.js';
 
-interface ExploreFlags {
+/** The flags that are options of `writeExplorer`. */
+const FLAGS = {
+  returnNodes: '--return <name>',
+  layer: '--cam <layer>',
+  class: '--class <class>',
+  time: '--time',
+  transform: '--transform <name>',
+  device: '--device <device>',
+} as const;
+
+interface ExploreFlags extends Pick<ExplorerOptions, Exclude<keyof typeof FLAGS, 'returnNodes'>> {
   readonly out?: string;
   readonly port: number;
   readonly open: boolean;
-  readonly return?: readonly string[];
-  readonly cam?: string;
-  readonly class?: string;
-  readonly time: boolean;
+  readonly returnNodes?: readonly string[];
   readonly labels?: string;
-  readonly transform: string;
-  readonly device: string;
   readonly yes: boolean;
   readonly json: boolean;
 }
 
 /** Adds the command. */
 export function addExploreCommand(program: Command, terminal: Terminal): void {
-  program
+  const command = program
     .command('explore')
     .description('look at a model: its modules, shapes and costs, what a cut keeps, what it sees in photos')
     .argument('<model>', MODEL_HELP)
@@ -41,22 +46,13 @@ export function addExploreCommand(program: Command, terminal: Terminal): void {
     .option('--out <file>', 'write the page as one HTML file instead of serving it')
     .option('--port <n>', 'port on this machine; 0 takes a free one', parseCount, 0)
     .option('--no-open', 'do not open the browser')
-    .option(
-      '--return <name>',
-      'pick this node; with --out, show its features for each photo; repeatable',
-      collect,
-    )
-    .option('--cam <layer>', 'with --out: show Grad-CAM of this layer, such as layer4, for each photo')
-    .option('--class <class>', 'with --cam: index of the class, or its label (default: the predicted class)')
-    .option('--time', 'with --out: also time each node on the CPU', false)
     .option('--labels <file>', LABELS_HELP)
-    .option('--transform <name>', 'preprocessing, as for embed', EXPLORER_DEFAULTS.transform as string)
-    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
     .option(YES_FLAG, YES_HELP, false)
     .option('--json', 'print what was written, or where the page is served, as JSON', false)
     .action((model: string, photos: string[], flags: ExploreFlags) =>
       runExplore(terminal, model, photos, flags),
     );
+  addFlags(command, EXPLORER_FIELDS, FLAGS);
 }
 
 async function runExplore(
@@ -65,9 +61,8 @@ async function runExplore(
   photos: readonly string[],
   flags: ExploreFlags,
 ): Promise<void> {
-  readDevice('--device', flags.device);
-  if (flags.out === undefined && flags.cam !== undefined)
-    throw invalidOption('--cam', 'left out without --out: a served page draws it on demand', flags.cam);
+  if (flags.out === undefined && flags.layer !== undefined)
+    throw invalidOption('--cam', 'left out without --out: a served page draws it on demand', flags.layer);
   if (flags.out === undefined && flags.time)
     throw invalidOption('--time', 'left out without --out: a served page measures it on demand', true);
   const path = await findModelFile(given, terminal, flags.yes);
@@ -78,15 +73,10 @@ async function runExplore(
     bytes,
     problems,
   } = await writeExplorer(path, {
+    ...readFlags(EXPLORER_FIELDS, flags),
     out: flags.out,
     photos,
-    returnNodes: flags.return,
-    layer: flags.cam,
-    class: flags.class,
     labels,
-    time: flags.time,
-    transform: flags.transform,
-    device: flags.device as Device,
   });
   for (const problem of problems) terminal.err(`note: ${shown(problem)}\n`);
   if (flags.json) terminal.out(`${JSON.stringify({ path: written, bytes, problems }, null, 2)}\n`);
@@ -99,9 +89,9 @@ async function serve(
   path: string,
   photos: readonly string[],
   labels: readonly string[] | undefined,
-  { port, open, json, transform, device, return: names = [] }: ExploreFlags,
+  { port, open, json, transform, device, returnNodes: names = [] }: ExploreFlags,
 ): Promise<void> {
-  await using explorer = await Explorer.open(path, path, { transform, labels, device: device as Device });
+  await using explorer = await Explorer.open(path, path, { transform, labels, device });
   const picked = names.length === 0 ? [] : (await explorer.pick(names)).map(({ id }) => id);
   for (const photo of photos) await explorer.addPhoto(photo, basename(photo));
   const onError = (error: unknown): void => terminal.err(messageOf(error));

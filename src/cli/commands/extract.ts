@@ -4,7 +4,7 @@ import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import { writeWithCompanion } from '../../base/folder-lock.js';
 import { shown } from '../../base/printable.js';
-import { QUANTIZE_DEFAULTS, quantizeModel } from '../../precision/quantize/quantize-model.js';
+import { QUANTIZE_FIELDS, quantizeModel } from '../../precision/quantize/quantize-model.js';
 import { findTransform, sidecarOf } from '../../images/configs/find-transform.js';
 import { PRUNE_FIELDS, type PruneOptions } from '../../model/prune/cut-model.js';
 import { OUTPUT_DTYPES } from '../../model/prune/rewrite-options.js';
@@ -19,7 +19,7 @@ import { loweringText } from '../terminal/lowering-text.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { addPartFlags, MODEL_HELP, RETURN_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
-import { collect, parseCount, parseNumber } from '../flags/flag-values.js';
+import { collect } from '../flags/flag-values.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import { addFlags } from '../flags/option-flags.js';
 import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
@@ -81,23 +81,6 @@ export function addExtractCommand(program: Command, terminal: Terminal): void {
       '--samples <photos>',
       'with int8: folder, list or archive of photos on which it is measured what 8 bits cost',
     )
-    .option(
-      '--sample <n>',
-      'with --samples: the most photos, drawn at random',
-      parseCount,
-      QUANTIZE_DEFAULTS.sample,
-    )
-    .option(
-      '--min-cosine <x>',
-      'with --samples: least cosine to float32; what loses too much stays in float32',
-      parseNumber,
-      QUANTIZE_DEFAULTS.minCosine,
-    )
-    .option(
-      '--transform <name>',
-      'with --samples: preprocessing; auto: the model’s own',
-      QUANTIZE_DEFAULTS.transform as string,
-    )
     .option('--verify', 'run both graphs first; write nothing if their values differ', false);
   addFlags(extract, PRUNE_FIELDS, {
     keepTensorNames: '--keep-tensor-names',
@@ -108,6 +91,12 @@ export function addExtractCommand(program: Command, terminal: Terminal): void {
     .option('--json', 'print the plan as JSON', false)
     .action((model: string, flags: ExtractFlags) => runExtract(terminal, model, flags));
   addPartFlags(extract);
+  addFlags(
+    extract,
+    QUANTIZE_FIELDS,
+    { sample: '--sample <n>', minCosine: '--min-cosine <x>', transform: '--transform <name>' },
+    'with --samples: ',
+  );
 }
 
 /** Prunes, saves and reports. Exit code 3 if the pruned model's values differ from the full graph's. */

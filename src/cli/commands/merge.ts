@@ -1,17 +1,14 @@
 /** `tapir merge`: the parts of a sharded dataset → one dataset. */
 import type { Command } from 'commander';
-import { SOURCE_FIELDS } from '../../datasets/sources/items/source-options.js';
+import { SOURCE_FIELDS, type SourceOptions } from '../../datasets/sources/items/source-options.js';
 import { mergeDataset } from '../../datasets/embed/merge-dataset.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatDims } from '../terminal/table.js';
-import { addFlags } from '../flags/option-flags.js';
+import { addFlags, readFlags } from '../flags/option-flags.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-interface MergeFlags {
+interface MergeFlags extends Pick<SourceOptions, 'column' | 'nulSeparated' | 'allowHttp'> {
   readonly source?: string;
-  readonly column: string;
-  readonly null: boolean;
-  readonly allowHttp: boolean;
   readonly json: boolean;
 }
 
@@ -33,10 +30,14 @@ export function addMergeCommand(program: Command, terminal: Terminal): void {
 
 /** Merges and reports. Exit code 1 if inputs of the dataset have failed. */
 async function runMerge(terminal: Terminal, folder: string, flags: MergeFlags): Promise<void> {
-  const { column, null: nulSeparated, allowHttp, json } = flags;
+  const { json } = flags;
   const source = flags.source === '-' ? { paths: terminal.input() } : flags.source;
   const { signal } = terminal;
-  const { manifest, parts } = await mergeDataset(folder, { source, column, nulSeparated, allowHttp, signal });
+  const { manifest, parts } = await mergeDataset(folder, {
+    ...readFlags(SOURCE_FIELDS, flags),
+    source,
+    signal,
+  });
   const { counts, features } = manifest;
   if (counts.errors > 0) terminal.exitCode(EXIT.someFailed);
   if (json) {

@@ -7,8 +7,8 @@ import { copyAtomically, haveSameBytes, outputExists } from '../../base/atomic-f
 import { writeWithCompanion } from '../../base/folder-lock.js';
 import { makeFolder } from '../../base/make-folder.js';
 import { findKnownModel, type KnownModel } from '../../hub/known-models.js';
-import { listKnownModels } from '../../hub/list-known-models.js';
-import { pullModel } from '../../hub/pull-model.js';
+import { KNOWN_MODELS_FIELDS, listKnownModels } from '../../hub/list-known-models.js';
+import { PULL_FIELDS, pullModel } from '../../hub/pull-model.js';
 import { buildTimm, isTimmReference, timmRepository } from '../../zoo/pull-timm.js';
 import { findTorchvisionModel, isTorchvisionReference, pullTorchvision } from '../../zoo/pull-torchvision.js';
 import { planRepository, pullRepository, readOffline } from '../../hub/pull-repository.js';
@@ -17,6 +17,7 @@ import { isRepositoryReference, parseRepositoryReference } from '../../hub/repos
 import { reasonOf } from '../../base/errors.js';
 import { findTransform, sidecarOf } from '../../images/configs/find-transform.js';
 import { formatBytes } from '../../html/numbers.js';
+import { addFlags } from '../flags/option-flags.js';
 import { licenceLine, showPlan, withProgress } from '../flags/pull-model.js';
 import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -36,29 +37,31 @@ interface PullFlags extends ListFlags {
 /** Adds `tapir models`. */
 export function addModelsCommand(program: Command, terminal: Terminal): void {
   const models = program.command('models').description('models with trained weights that can be downloaded');
-  models
+  const list = models
     .command('list')
     .description('list the known models')
-    .option('--manifest <file>', 'another list of models, in the same format')
     .option('--json', 'print JSON', false)
     .action((flags: ListFlags) => runList(terminal, flags));
-  models
+  addFlags(list, KNOWN_MODELS_FIELDS, { manifest: '--manifest <file>' });
+  const pull = models
     .command('pull')
     .description('download a known model, or one of a repository, into the cache, checked by its SHA-256')
     .argument(
       '<name>',
       'a name of the list, torchvision/NETWORK[@WEIGHTS], timm/NETWORK.WEIGHTS, or hf:ORG/REPO[@REVISION][#FILE] of the Hugging Face hub',
     )
-    .option('--manifest <file>', 'another list of models, in the same format')
-    .option('--file <path>', 'of a repository: the model file, such as onnx/vision_model.onnx')
-    .option('--variant <name>', 'of a repository: fp16, quantized, q4, …: model_fp16.onnx and so on')
     .option(
       '-o, --out <file>',
       'copy the model file there, and external weights and its transform next to it',
     )
-    .option('--allow-http', 'also fetch from addresses without encryption', false)
     .option('--json', 'print JSON', false)
     .action((name: string, flags: PullFlags) => runPull(terminal, name, flags));
+  addFlags(pull, PULL_FIELDS, {
+    manifest: '--manifest <file>',
+    file: '--file <path>',
+    variant: '--variant <name>',
+    allowHttp: '--allow-http',
+  });
 }
 
 async function runList(terminal: Terminal, { manifest, json }: ListFlags): Promise<void> {

@@ -17,7 +17,7 @@ import type { LoweringReport } from '../../precision/report.js';
 import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
-import { addFlags } from '../flags/option-flags.js';
+import { addFlags, readFlags } from '../flags/option-flags.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import { withReturnNodes } from '../flags/return-flags.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
@@ -32,7 +32,6 @@ interface QuantizeFlags
     Pick<QuantizeOptions, 'activations' | 'minCosine' | 'minNeighbours' | 'sample' | 'seconds'> {
   readonly return?: readonly string[];
   readonly out: string;
-  readonly keep?: readonly string[];
   readonly transform: string;
   readonly yes: boolean;
   readonly json: boolean;
@@ -51,10 +50,10 @@ export function addQuantizeCommand(program: Command, terminal: Terminal): void {
       '--return <name[=key]>',
       'cut the model at this node first; repeatable (default: the graph outputs)',
       collect,
-    )
-    .option('--keep <node>', 'operator or node that stays in float32; repeatable', collect)
-    .option('--transform <name>', 'preprocessing; auto: the model’s own', 'auto');
+    );
   addFlags(quantize, QUANTIZE_FIELDS, {
+    keep: '--keep <node>',
+    transform: '--transform <name>',
     activations: '--activations <kind>',
     minCosine: '--min-cosine <x>',
     minNeighbours: '--min-neighbours <x>',
@@ -74,7 +73,7 @@ async function runQuantize(
   photos: string,
   flags: QuantizeFlags,
 ): Promise<void> {
-  const { activations, minCosine, minNeighbours, sample, seconds, keep = [], out } = flags;
+  const { out } = flags;
   const saving = readSaveFlags(flags);
   if (!saving.overwrite) checkAbsent(out);
   const path = await findModelFile(model, terminal, flags.yes);
@@ -82,16 +81,7 @@ async function runQuantize(
     ? await withReturnNodes(flags.return, path, (nodes) => pruneModel(path, nodes))
     : await openModel(path);
   const transform = readTransformFlag(terminal, flags, 'source' in source ? source.source : source);
-  const options = {
-    activations,
-    minCosine,
-    minNeighbours,
-    sample,
-    seconds,
-    keep,
-    transform,
-    signal: terminal.signal,
-  };
+  const options = { ...readFlags(QUANTIZE_FIELDS, flags), transform, signal: terminal.signal };
   // A pruned model gives a pruned one, and a whole model a whole one.
   const { model: quantized, report, failures } = await quantizeModel(source as PrunedModel, photos, options);
   terminal.signal.throwIfAborted();

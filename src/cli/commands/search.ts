@@ -1,31 +1,32 @@
 /** `tapir search`: finds the nearest images of a dataset. */
 import { shown } from '../../base/printable.js';
 import { readFile } from 'node:fs/promises';
-import { Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { openDataset, type Dataset } from '../../datasets/files/dataset.js';
 import { reasonOf } from '../../base/errors.js';
-import { readDevice, type Device } from '../../runtime/lanes/device.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { elementCount } from '../../tensor/tensor.js';
-import { METRICS, type Metric } from '../../features/search/metric.js';
+import type { Metric } from '../../features/search/metric.js';
 import { QueryModels } from '../../features/search/query-models.js';
 import { readRecipe, readRowQueries } from '../../features/search/query-vectors.js';
 import { parseVectors } from '../../features/search/read-vectors.js';
 import { combineVectors } from '../../features/search/search-query.js';
 import {
   chooseKey,
-  SEARCH_DEFAULTS,
+  SEARCH_FIELDS,
   searchDataset,
   type SearchHit,
+  type SearchOptions,
 } from '../../features/search/search-dataset.js';
-import { collect, parseCount } from '../flags/flag-values.js';
+import { collect } from '../flags/flag-values.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { findTextModels } from '../flags/find-text-models.js';
+import { addFlags } from '../flags/option-flags.js';
 import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-interface SearchFlags {
+interface SearchFlags extends Pick<SearchOptions, 'key' | 'top' | 'metric' | 'device'> {
   readonly path?: readonly string[];
   readonly text?: readonly string[];
   readonly vector?: readonly string[];
@@ -34,16 +35,12 @@ interface SearchFlags {
   readonly model?: string;
   readonly textModel?: string;
   readonly yes: boolean;
-  readonly output?: string;
-  readonly top: number;
-  readonly metric: Metric;
-  readonly device: string;
   readonly json: boolean;
 }
 
 /** Adds `tapir search`. */
 export function addSearchCommand(program: Command, terminal: Terminal): void {
-  program
+  const command = program
     .command('search')
     .description('find the images of a dataset that are nearest to given images, texts or vectors, exactly')
     .argument('<dataset>', 'folder that tapir embed has written')
@@ -63,18 +60,16 @@ export function addSearchCommand(program: Command, terminal: Terminal): void {
     )
     .option('--text-model <file>', 'the text tower, if it does not lie beside the model')
     .option(YES_FLAG, YES_HELP, false)
-    .option('--output <key>', 'output key of the features; required if the dataset has several')
-    .option('--top <n>', 'number of neighbours per image', parseCount, SEARCH_DEFAULTS.top)
-    .addOption(
-      new Option('--metric <name>', 'cosine, the product, or the Euclidean distance')
-        .choices(METRICS)
-        .default(SEARCH_DEFAULTS.metric),
-    )
-    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
     .option('--json', 'print JSON', false)
     .action((folder: string, images: string[], flags: SearchFlags) =>
       runSearch(terminal, folder, images, flags),
     );
+  addFlags(command, SEARCH_FIELDS, {
+    key: '--output <key>',
+    top: '--top <n>',
+    metric: '--metric <name>',
+    device: '--device <device>',
+  });
 }
 
 /** A query and its name. */
@@ -91,18 +86,15 @@ async function runSearch(
   images: readonly string[],
   flags: SearchFlags,
 ): Promise<void> {
-  const { top, metric, json } = flags;
+  const { top, metric, device, json } = flags;
   const { signal } = terminal;
-  // Checked here as well, so that the error names the flag.
-  readDevice('--device', flags.device);
-  const device = flags.device as Device;
   const dataset = await openDataset(folder);
   for (const note of noteAssumed(dataset)) terminal.err(`note: ${note}\n`);
-  const key = chooseKey(dataset, flags.output, '--output');
+  const key = chooseKey(dataset, flags.key, '--output');
   const queries = combine(
     dataset,
     key,
-    await readQueries(terminal, dataset, images, { ...flags, key, device }),
+    await readQueries(terminal, dataset, images, { ...flags, key }),
     flags.mean,
   );
   const found = await searchDataset(
@@ -120,7 +112,7 @@ async function runSearch(
 }
 
 /** What embeds the queries. */
-type EmbedRequest = Omit<SearchFlags, 'device'> & { readonly key: string; readonly device: Device };
+type EmbedRequest = SearchFlags & { readonly key: string };
 
 /** The queries, and what they should not resemble. */
 interface Queries {

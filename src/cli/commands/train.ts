@@ -2,11 +2,7 @@
 import { shown } from '../../base/printable.js';
 import { Option, type Command } from 'commander';
 import { formatShare } from '../../html/numbers.js';
-import {
-  TRAIN_FOLDER_FIELDS,
-  type Augmentation,
-  type FolderSchedule,
-} from '../../train/folder/train-folder-options.js';
+import { TRAIN_FOLDER_FIELDS, type TrainFolderOptions } from '../../train/folder/train-folder-options.js';
 import { trainFolder, type TrainedFolder } from '../../train/folder/train-folder.js';
 import type { EpochRecord } from '../../train/folder/training-records.js';
 import type { TrainFailure } from '../../train/folder/training-photos.js';
@@ -15,44 +11,29 @@ import {
   type OptimizerKind,
   type OptimizerLike,
 } from '../../train/optimizers/optimizer-options.js';
-import type { BatchNormTraining } from '../../train/runs/trainer-options.js';
 import { openModel } from '../../model/open/open-model.js';
 import { readDevices, type Device } from '../../runtime/lanes/device.js';
 import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import { EXIT } from '../terminal/exit-code.js';
-import { addFlags } from '../flags/option-flags.js';
+import { addFlags, readFlags } from '../flags/option-flags.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { createTrainView } from '../terminal/train-progress.js';
 
-interface TrainFlags {
+interface TrainFlags extends Omit<
+  TrainFolderOptions,
+  'train' | 'optimizer' | 'transform' | 'devices' | 'weights' | 'onEvent' | 'signal'
+> {
   readonly model: string;
-  readonly out: string;
   readonly train?: string;
-  readonly epochs: number;
-  readonly batch: number;
   readonly optimizer: OptimizerKind;
   readonly lr?: number;
   readonly momentum?: number;
   readonly weightDecay?: number;
-  readonly schedule: FolderSchedule;
-  readonly warmup: number;
-  readonly labelSmoothing: number;
-  readonly batchNorm: BatchNormTraining;
-  readonly clipNorm?: number;
-  readonly accumulate?: number;
-  readonly augment: Augmentation;
-  readonly holdout: number;
-  readonly val?: string;
-  readonly seed: number;
   readonly transform: string;
-  readonly decodeThreads: number;
   readonly devices: string;
-  readonly cudaLibs?: string;
-  readonly state?: string;
   readonly inline: boolean;
-  readonly overwrite: boolean;
   readonly json: boolean;
   readonly yes: boolean;
 }
@@ -119,14 +100,12 @@ async function runTrain(terminal: Terminal, folder: string, flags: TrainFlags): 
   const view = createTrainView(terminal, flags.epochs);
   try {
     const trained = await trainFolder(model, folder, {
-      ...namedAlike(flags),
+      ...readFlags(TRAIN_FOLDER_FIELDS, flags),
       train: flags.train?.split(',').map((name) => name.trim()),
       optimizer: readOptimizerFlags(flags),
-      validation: flags.val,
       transform,
       weights: flags.inline ? 'inline' : 'repack',
       devices: devices as Device[],
-      cudaLibraries: flags.cudaLibs,
       signal: terminal.signal,
       onEvent: (event) => view.show(event),
     });
@@ -135,14 +114,6 @@ async function runTrain(terminal: Terminal, folder: string, flags: TrainFlags): 
   } finally {
     view.end();
   }
-}
-
-/** Flags that are options of the same name. */
-function namedAlike(
-  flags: TrainFlags,
-): Pick<TrainFlags, keyof TrainFlags & keyof typeof TRAIN_FOLDER_FIELDS> {
-  const alike = Object.entries(flags).filter(([name]) => Object.hasOwn(TRAIN_FOLDER_FIELDS, name));
-  return Object.fromEntries(alike) as Pick<TrainFlags, keyof TrainFlags & keyof typeof TRAIN_FOLDER_FIELDS>;
 }
 
 function readOptimizerFlags({ optimizer: kind, lr, momentum, weightDecay }: TrainFlags): OptimizerLike {

@@ -40,7 +40,7 @@ export interface ExtractorFlags extends PartFlags {
   readonly engine: EngineName | 'auto';
   readonly precision: Precision | 'auto';
   readonly isolation: 'thread' | 'process';
-  readonly cudaLibs?: string;
+  readonly cudaLibraries?: string;
   readonly cache: boolean;
   readonly transform: string;
   readonly decode?: DecodeMode;
@@ -93,7 +93,7 @@ export function openExtractor(
 ): Promise<Extractor> {
   const devices = readDeviceFlags(flags);
   const sessions = readSessionsFlag(flags, devices, hasFewImages);
-  const { engine, precision, isolation, cudaLibs: cudaLibraries } = flags;
+  const { engine, precision, isolation, cudaLibraries } = flags;
   const rewriting = readRewriting(model, flags, transform);
   const lane: Options<LaneOptions> = {
     engine,

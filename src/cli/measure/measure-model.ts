@@ -10,6 +10,7 @@ import {
   readOptions,
   signal,
   unchecked,
+  type Field,
   type Fields,
 } from '../../base/options.js';
 import type { Device } from '../../runtime/lanes/device.js';
@@ -54,10 +55,10 @@ export interface MeasureModelOptions {
    */
   readonly precision: Precision;
   /**
-   * The batch sizes, each from 1 to 1,000,000; for a graph with a fixed batch, multiples of it.
-   * @default powers of two, up to 64 on the CPU and 256 on a GPU, until the throughput falls or a run fails
+   * The sizes of batches, each from 1 to 1,000,000; for a graph with a fixed batch, multiples of it.
+   * @default undefined, which is powers of two, up to 64 on the CPU and 256 on a GPU, until the throughput falls or a run fails
    */
-  readonly sizes: readonly number[] | undefined;
+  readonly batches: readonly number[] | undefined;
   /**
    * The numbers of sessions per device to compare, each from 1 to 4.
    * @default [1]
@@ -84,22 +85,21 @@ export const MEASURE_MODEL_FIELDS: Fields<MeasureModelOptions> = {
   devices: unchecked(['cpu']),
   engine: LANE_FIELDS.engine,
   precision: oneOf<Precision>(PRECISIONS, 'float32'),
-  sizes: optional(checkSizes),
-  sessions: checkedBy(checkSessions, [1]),
+  batches: optional(counts(1_000_000, [], 'batch sizes: 1,8,32 (default: powers of two while speed grows)')),
+  sessions: counts(4, [1], 'sessions per device to compare: 1,2 (default: 1)'),
   seconds: number(0, 3600, 2, 'seconds of timed runs per batch size'),
   signal,
   onMeasured: callback(),
 };
 
-function checkSessions(option: string, value: unknown): readonly number[] {
-  if (!Array.isArray(value) || value.length === 0)
-    throw invalidOption(option, 'a list of numbers from 1 to 4', value);
-  return value.map((count, i) => checkInteger(`${option}[${i}]`, count, 1, 4));
-}
-
-function checkSizes(option: string, value: unknown): readonly number[] {
-  if (!Array.isArray(value)) throw invalidOption(option, 'a list of batch sizes', value);
-  return value.map((rows, i) => checkInteger(`${option}[${i}]`, rows, 1, 1_000_000));
+/** Numbers from 1, one or more. */
+function counts(most: number, fallback: readonly number[], about: string): Field<readonly number[]> {
+  const check = (option: string, value: unknown): readonly number[] => {
+    if (!Array.isArray(value) || value.length === 0)
+      throw invalidOption(option, `a list of numbers from 1 to ${most}`, value);
+    return value.map((count, i) => checkInteger(`${option}[${i}]`, count, 1, most));
+  };
+  return checkedBy(check, fallback, about, (text) => text.split(',').map((one) => Number(one) || one));
 }
 
 /** The throughput at one batch size. */
@@ -190,11 +190,11 @@ async function measureSizes(
   parallel: DataParallel,
   sessionsPerDevice: number,
   {
-    sizes,
+    batches,
     seconds,
     signal,
     onMeasured,
-  }: Pick<MeasureModelOptions, 'sizes' | 'seconds' | 'signal' | 'onMeasured'>,
+  }: Pick<MeasureModelOptions, 'batches' | 'seconds' | 'signal' | 'onMeasured'>,
 ): Promise<Series> {
   const fixedBatch = fixedBatchOf(parallel.inputs);
   const { devices, engine, precision, floatPrecision, runtime } = parallel;
@@ -205,7 +205,7 @@ async function measureSizes(
     notes.push(
       `the graph has a fixed batch of ${fixedBatch}: only multiples of it can run, as several runs of ${fixedBatch}`,
     );
-  const tried = chooseSizes(sizes, fixedBatch, parallel.devices);
+  const tried = chooseSizes(batches, fixedBatch, parallel.devices);
   for (const rows of tried) {
     try {
       measured.push(await measureOne(parallel, rows, sessionsPerDevice, { seconds, signal }));
@@ -215,7 +215,7 @@ async function measureSizes(
       break;
     }
     onMeasured?.(measured.at(-1)!);
-    if (sizes === undefined && hasFallen(measured) && rows !== tried.at(-1)) {
+    if (batches === undefined && hasFallen(measured) && rows !== tried.at(-1)) {
       notes.push(`two sizes in a row were slower than a smaller one, so none above ${rows} was tried`);
       break;
     }
@@ -257,7 +257,7 @@ function chooseSizes(
   if (given !== undefined) {
     if (given.length === 0 || given.some((rows) => rows % (fixed ?? 1) !== 0)) {
       const expected = `a list of ${fixed === null ? 'batch sizes' : `multiples of ${fixed}, the graph’s fixed batch`}`;
-      throw invalidOption('sizes', expected, given);
+      throw invalidOption('batches', expected, given);
     }
     return [...new Set(given)].toSorted((a, b) => a - b);
   }

@@ -99,7 +99,14 @@ export const EMBED_FOLDER_FIELDS: Fields<EmbedFolderOptions> = {
   dtype: oneOf(['float32', 'float16'], 'float32', 'element type of features on disk'),
   format: oneOf(FEATURE_FORMATS, 'npy', 'of the feature files'),
   shardSize: integer(1, 1e7, 8192, 'inputs per file'),
-  maxFailures: optional(checkMaxFailures, 'stop when more inputs fail: a number, or a share such as 1%'),
+  maxFailures: optional(
+    checkedBy<MaxFailures>(
+      checkMaxFailures,
+      0,
+      'stop when more inputs fail: a number, or a share such as 1%',
+      (text) => (/^\d+$/.test(text) ? Number(text) : text),
+    ),
+  ),
   minCosine: optional(
     number(
       0,

@@ -1,13 +1,14 @@
 /** Near-duplicates over a whole dataset, exactly. */
-import { checkFunction, checkSignal, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import type { Options } from '../../base/checks.js';
+import { callback, positive, readOptions, signal, type Fields } from '../../base/options.js';
 import type { Progress } from '../../base/progress.js';
 import type { Dataset } from '../../datasets/files/dataset.js';
-import type { Device } from '../../runtime/lanes/device.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { pairGraph } from '../linear/row-graphs.js';
 import { openRowSession } from '../linear/row-session.js';
 import { readLiveRows } from '../search/live-rows.js';
-import { checkDataset, chooseKey } from '../search/search-dataset.js';
+import { checkDataset, chooseKey, KEY } from '../search/search-dataset.js';
 import { compareRows } from './compare-rows.js';
 import { describeGroups, type DuplicateGroup } from './describe-groups.js';
 import { RowGroups } from './row-groups.js';
@@ -42,12 +43,12 @@ export interface DuplicateOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-export const DUPLICATE_DEFAULTS: DuplicateOptions = {
-  key: undefined,
-  cosine: 0.97,
-  device: 'cpu',
-  onProgress: undefined,
-  signal: undefined,
+export const DUPLICATE_FIELDS: Fields<DuplicateOptions> = {
+  key: KEY,
+  cosine: positive(0.97, 'images are near-duplicates from this cosine on; above 0, at most 1', 1),
+  device: DEVICE,
+  onProgress: callback(),
+  signal,
 };
 
 /** The near-duplicates of a dataset. */
@@ -92,11 +93,8 @@ export async function findDuplicates(
   given: Options<DuplicateOptions> = {},
 ): Promise<Duplicates> {
   checkDataset(dataset);
-  const options = withDefaults(DUPLICATE_DEFAULTS, given, 'findDuplicates');
-  const { device, onProgress } = options;
-  const cosine = checkCosine('cosine', options.cosine);
-  const signal = checkSignal(options.signal);
-  checkFunction('onProgress', options.onProgress);
+  const options = readOptions(DUPLICATE_FIELDS, given, 'findDuplicates');
+  const { cosine, device, onProgress, signal } = options;
   const key = chooseKey(dataset, options.key);
   const elements = elementCount(dataset.manifest.features[key]!.dims);
   const tileRows = Math.max(1, Math.min(TILE_ROWS, Math.floor(TILE_BYTES / (4 * Math.max(1, elements)))));
@@ -111,12 +109,6 @@ export async function findDuplicates(
   const comparison = { session, tiles, cosine, groups, skipped, onPanel, signal };
   const compared = await compareRows(dataset, comparison);
   return { key, cosine, groups: await describeGroups(dataset, tiles, groups.list()), compared, skipped };
-}
-
-/** Checks the threshold of near-duplicates. */
-export function checkCosine(option: string, given: unknown): number {
-  if (typeof given === 'number' && given > 0 && given <= 1) return given;
-  throw invalidOption(option, 'a number above 0, at most 1', given);
 }
 
 function countRows({ manifest }: Dataset): number {

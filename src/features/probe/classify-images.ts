@@ -1,6 +1,6 @@
 /** Images → classes, by a model with one output of scores and labels in its metadata. */
 import { invalidOption, type Options } from '../../base/checks.js';
-import { integer, readOptions, unchecked, type Fields } from '../../base/options.js';
+import { integer, readOptions, type Fields } from '../../base/options.js';
 import { widen } from '../../tensor/widen.js';
 import { embedImages } from '../../datasets/embed/embed-images.js';
 import { EMBED_FIELDS, type EmbedOptions } from '../../datasets/embed/embed-options.js';
@@ -8,7 +8,7 @@ import type { ImageError } from '../../datasets/embed/loader.js';
 import { readClassLabels } from '../../extract/class-labels.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import { openModel } from '../../model/open/open-model.js';
-import type { Device } from '../../runtime/lanes/device.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import type { EmbedSource } from '../../datasets/sources/open-source.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { listLargest } from '../../tensor/vectors/largest.js';
@@ -30,7 +30,7 @@ export interface ClassifyOptions extends EmbedOptions {
 export const CLASSIFY_FIELDS: Fields<ClassifyOptions> = {
   ...EMBED_FIELDS,
   top: integer(1, 1000, 5, 'classes per image'),
-  device: unchecked<Device>('cpu'),
+  device: DEVICE,
 };
 
 /** A class of an image. */

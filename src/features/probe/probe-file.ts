@@ -1,14 +1,7 @@
 /** Probes as files: JSON, with numbers in base64. */
 import { writeAtomically } from '../../base/atomic-file.js';
-import {
-  checkBoolean,
-  checkPath,
-  checkText,
-  invalidOption,
-  isPlainObject,
-  withDefaults,
-  type Options,
-} from '../../base/checks.js';
+import { checkPath, checkText, invalidOption, isPlainObject, type Options } from '../../base/checks.js';
+import { boolean, readOptions, type Fields } from '../../base/options.js';
 import { readJson } from '../../base/read-json.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
 import { checkProbe, findProbeFault, type Probe } from './probe.js';
@@ -31,6 +24,8 @@ export interface SaveProbeOptions {
   readonly overwrite: boolean;
 }
 
+export const SAVE_PROBE_FIELDS: Fields<SaveProbeOptions> = { overwrite: boolean(false) };
+
 /**
  * Writes a probe to a file, with its results.
  *
@@ -51,8 +46,8 @@ export async function saveProbe(
   given: Options<SaveProbeOptions> = {},
 ): Promise<void> {
   checkProbe(probe);
-  const { overwrite } = withDefaults({ overwrite: false }, given, 'saveProbe');
-  if (!checkBoolean('overwrite', overwrite)) checkAbsent(checkText('path', path));
+  const { overwrite } = readOptions(SAVE_PROBE_FIELDS, given, 'saveProbe');
+  if (!overwrite) checkAbsent(checkText('path', path));
   await writeAtomically(checkText('path', path), encodeProbe(probe));
 }
 

@@ -107,8 +107,9 @@ export interface ProbePrediction {
 const probes = new Internals<Probe, never>('probe', 'a probe, as trainProbe or readProbe gives it');
 
 /** Refuses what is not a probe, such as a promise of one. */
-export function checkProbe(probe: unknown): void {
+export function checkProbe(probe: unknown): Probe {
   if (findProbeFault(probe) !== undefined) throw probes.refuse(probe);
+  return probe as Probe;
 }
 
 /** Why a value is not a probe whose numbers fit its classes and dims; undefined if it is one. */

@@ -1,17 +1,19 @@
 /** Labels + vectors → a classifier, and what it tells about both. */
+import { checkInteger, invalidOption, type Options } from '../../base/checks.js';
 import {
-  checkInteger,
-  checkOneOf,
-  checkFunction,
-  checkSignal,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../../base/checks.js';
+  callback,
+  checkedBy,
+  integer,
+  oneOf,
+  positive,
+  readOptions,
+  signal,
+  type Fields,
+} from '../../base/options.js';
 import { countSteps, type Progress } from '../../base/progress.js';
 import type { Dataset } from '../../datasets/files/dataset.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
-import { checkDataset, chooseKey } from '../search/search-dataset.js';
+import { checkDataset, chooseKey, KEY } from '../search/search-dataset.js';
 import { readPaths } from '../search/live-rows.js';
 import { evaluate } from './fit/evaluate.js';
 import { fitProbe } from './fit-probe.js';
@@ -60,7 +62,7 @@ export interface TrainProbeOptions {
    */
   readonly folds: number;
   /**
-   * Chooses the folds: an integer from 0 to 2³² − 1.
+   * Chooses the folds: an integer from 0 to 2^32 − 1.
    * @default 0
    */
   readonly seed: number;
@@ -89,19 +91,28 @@ export interface TrainProbeOptions {
   readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
-export const TRAIN_PROBE_DEFAULTS: TrainProbeOptions = {
-  kind: 'logistic',
-  key: undefined,
-  strength: 'auto',
-  classWeights: 'equal',
-  normalize: 'none',
-  neighbours: 5,
-  folds: 5,
-  seed: 0,
-  tolerance: 1e-8,
-  maxIterations: 10_000,
-  signal: undefined,
-  onProgress: undefined,
+export const TRAIN_PROBE_FIELDS: Fields<TrainProbeOptions> = {
+  kind: oneOf(PROBE_KINDS, 'logistic', 'kind of classifier'),
+  key: KEY,
+  strength: checkedBy(
+    checkStrength,
+    'auto',
+    'C of logistic, alpha of ridge, as in scikit-learn; auto chooses by held-out folds',
+    (text) => Number(text) || text,
+  ),
+  classWeights: oneOf(['equal', 'balanced'], 'equal', 'balanced gives all classes the same total weight'),
+  normalize: oneOf(
+    ['none', 'l2', 'standardize'],
+    'none',
+    'l2 divides vectors by their length; standardize, elements by their deviation',
+  ),
+  neighbours: integer(1, 1000, 5, 'neighbours of knn'),
+  folds: checkedBy(checkFolds, 5, 'held-out folds for the results; 0 for no results', 'count'),
+  seed: integer(0, 2 ** 32 - 1, 0, 'chooses the folds'),
+  tolerance: positive(1e-8),
+  maxIterations: integer(1, 1_000_000, 10_000),
+  signal,
+  onProgress: callback(),
 };
 
 /**
@@ -135,7 +146,8 @@ export async function trainProbe(
   given: Options<TrainProbeOptions> = {},
 ): Promise<Probe> {
   checkDataset(dataset);
-  const options = readOptions(withDefaults(TRAIN_PROBE_DEFAULTS, given, 'trainProbe'));
+  const options = readOptions(TRAIN_PROBE_FIELDS, given, 'trainProbe');
+  checkTogether(options);
   const { kind, folds, seed, normalize, signal } = options;
   const say = countSteps(options.onProgress);
   const key = chooseKey(dataset, options.key);
@@ -184,28 +196,22 @@ export async function trainProbe(
   };
 }
 
-function readOptions(options: TrainProbeOptions): TrainProbeOptions {
-  const { kind, strength, normalize, folds, tolerance } = options;
-  checkOneOf('kind', kind, PROBE_KINDS);
-  checkOneOf('classWeights', options.classWeights, ['equal', 'balanced']);
-  checkOneOf('normalize', normalize, ['none', 'l2', 'standardize']);
-  checkInteger('neighbours', options.neighbours, 1, 1000);
-  checkInteger('folds', folds, 0, 100);
-  checkInteger('seed', options.seed, 0, 2 ** 32 - 1);
-  checkInteger('maxIterations', options.maxIterations, 1, 1_000_000);
-  checkSignal(options.signal);
-  checkFunction('onProgress', options.onProgress);
+function checkStrength(option: string, value: unknown): number | 'auto' {
+  if (value === 'auto' || (typeof value === 'number' && value > 0 && value < Infinity)) return value;
+  throw invalidOption(option, '"auto" or a number above 0', value);
+}
+
+function checkFolds(option: string, value: unknown): number {
+  if (value === 1) throw invalidOption(option, '0, or an integer from 2 to 100', value);
+  return checkInteger(option, value, 0, 100);
+}
+
+function checkTogether({ kind, strength, normalize, folds }: TrainProbeOptions): void {
   const isPenalised = kind === 'logistic' || kind === 'ridge';
-  if (folds === 1) throw invalidOption('folds', '0, or an integer from 2 to 100', folds);
-  if (strength !== 'auto' && !(Number.isFinite(strength) && strength > 0))
-    throw invalidOption('strength', '"auto" or a number above 0', strength);
   if (strength === 'auto' && isPenalised && folds === 0)
     throw invalidOption('strength', 'a number, as no folds are held out to choose it', strength);
-  if (!(Number.isFinite(tolerance) && tolerance > 0))
-    throw invalidOption('tolerance', 'a number above 0', tolerance);
   if (normalize === 'standardize' && !isPenalised)
     throw invalidOption('normalize', `"none" or "l2" for kind "${kind}"`, normalize);
-  return options;
 }
 
 async function describeResults(

@@ -1,16 +1,19 @@
 /** Exact nearest neighbours in a dataset. It reads block by block, so that memory does not grow with the dataset. */
+import { checkText, invalidOption, type Options } from '../../base/checks.js';
 import {
-  checkInteger,
-  checkOneOf,
-  checkSignal,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../../base/checks.js';
+  integer,
+  oneOf,
+  optional,
+  readOptions,
+  signal,
+  unchecked,
+  type Field,
+  type Fields,
+} from '../../base/options.js';
 import type { Dataset, FeatureBlock } from '../../datasets/files/dataset.js';
 import type { RowSet } from '../../datasets/records/row-set.js';
 import { Internals } from '../../model/open/internals.js';
-import type { Device } from '../../runtime/lanes/device.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { Largest } from '../../tensor/vectors/largest.js';
 import { unitVector } from '../../tensor/vectors/unit-vector.js';
@@ -75,15 +78,22 @@ export interface SearchOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-export const SEARCH_DEFAULTS: SearchOptions = {
-  key: undefined,
-  top: 10,
-  metric: 'cosine',
-  device: 'cpu',
-  exclude: [],
-  model: undefined,
-  textModel: undefined,
-  signal: undefined,
+/** The feature that is meant, which {@link chooseKey} checks. */
+export const KEY: Field<string | undefined> = unchecked<string | undefined>(
+  undefined,
+  'output key of the features; required if the dataset has several',
+);
+
+export const SEARCH_FIELDS: Fields<SearchOptions> = {
+  key: KEY,
+  top: integer(1, 10_000, 10, 'number of neighbours per image'),
+  metric: oneOf(METRICS, 'cosine', 'cosine, the product, or the Euclidean distance'),
+  device: DEVICE,
+  // Checked with the queries.
+  exclude: unchecked<SearchOptions['exclude']>([]),
+  model: optional(checkText),
+  textModel: optional(checkText),
+  signal,
 };
 
 /** A neighbour. */
@@ -98,7 +108,6 @@ export interface SearchHit {
   readonly row: number;
 }
 
-const MOST_TOP = 10_000;
 export const MOST_QUERIES = 1024;
 /** Size limit of a block's rows, and of its scores. */
 const BLOCK_BYTES = 16 * 2 ** 20;
@@ -138,11 +147,8 @@ export async function searchDataset(
   given: Options<SearchOptions> = {},
 ): Promise<SearchHit[][]> {
   checkDataset(dataset);
-  const options = withDefaults(SEARCH_DEFAULTS, given, 'searchDataset');
-  const { metric, device, signal } = options;
-  const top = checkInteger('top', options.top, 1, MOST_TOP);
-  checkOneOf('metric', metric, METRICS);
-  checkSignal(signal);
+  const options = readOptions(SEARCH_FIELDS, given, 'searchDataset');
+  const { top, metric, device, signal } = options;
   const key = chooseKey(dataset, options.key);
   const elements = elementCount(dataset.manifest.features[key]!.dims);
   const vectors = isList(query) ? query : [await embedQuery(dataset, query, { ...options, key })];

@@ -1,18 +1,19 @@
 /** Labels for the images of a dataset from words alone, as CLIP gives them. */
-import { checkSignal, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { checkText, invalidOption, type Options } from '../../base/checks.js';
+import { optional, positive, readOptions, type Fields } from '../../base/options.js';
 import type { Dataset } from '../../datasets/files/dataset.js';
 import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
-import type { Device } from '../../runtime/lanes/device.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { elementCount } from '../../tensor/tensor.js';
-import { encodeLabels } from '../text/class-vectors.js';
+import { ENCODE_LABELS_FIELDS, encodeLabels, type EncodeLabelsOptions } from '../text/class-vectors.js';
 import { readLogitSettings, type LogitSettings } from '../text/logit-settings.js';
 import { createTextEncoder } from '../text/text-encoder.js';
 import { readLiveRows, readPaths } from './live-rows.js';
 import { createQuery, exactValue } from './metric.js';
-import { checkDataset, chooseKey } from './search-dataset.js';
+import { checkDataset, chooseKey, KEY } from './search-dataset.js';
 
 /** Options of {@link classifyZeroShot}. */
-export interface ZeroShotOptions {
+export interface ZeroShotOptions extends EncodeLabelsOptions {
   /**
    * Output key of the features. You may leave it out if the dataset has one output.
    * @default undefined
@@ -29,11 +30,6 @@ export interface ZeroShotOptions {
    */
   readonly textModel: string | undefined;
   /**
-   * Sentences in which `{}` stands for the label; see {@link encodeLabels}.
-   * @default ['a photo of a {}.']
-   */
-  readonly templates: readonly string[];
-  /**
    * Factor of the cosines before the softmax that gives probabilities, a number above 0. Left out, probabilities are computed as the
    * model was trained if the file of the text tower says how, as files with both towers do: a softmax with `exp(logit_scale)`; a
    * sigmoid of each label if there is also a `logit_bias` (SigLIP). Other files get a softmax with CLIP's 100. Labels do not depend
@@ -46,21 +42,15 @@ export interface ZeroShotOptions {
    * @default 'cpu'
    */
   readonly device: Device;
-  /**
-   * Stops the work when it fires; the call rejects with its reason.
-   * @default undefined
-   */
-  readonly signal: AbortSignal | undefined;
 }
 
-const ZERO_SHOT_DEFAULTS: ZeroShotOptions = {
-  key: undefined,
-  model: undefined,
-  textModel: undefined,
-  templates: ['a photo of a {}.'],
-  scale: undefined,
-  device: 'cpu',
-  signal: undefined,
+export const ZERO_SHOT_FIELDS: Fields<ZeroShotOptions> = {
+  key: KEY,
+  model: optional(checkText),
+  textModel: optional(checkText),
+  ...ENCODE_LABELS_FIELDS,
+  scale: optional(positive(1)),
+  device: DEVICE,
 };
 
 /** The label of an image. */
@@ -101,11 +91,8 @@ export async function classifyZeroShot(
   given: Options<ZeroShotOptions> = {},
 ): Promise<ZeroShotLabel[]> {
   checkDataset(dataset);
-  const options = withDefaults(ZERO_SHOT_DEFAULTS, given, 'classifyZeroShot');
+  const options = readOptions(ZERO_SHOT_FIELDS, given, 'classifyZeroShot');
   const { scale, signal } = options;
-  if (scale !== undefined && !(Number.isFinite(scale) && scale > 0))
-    throw invalidOption('scale', 'a number above 0', scale);
-  checkSignal(signal);
   const key = chooseKey(dataset, options.key);
   const { vectors, trained } = await encodeClasses(dataset, labels, key, options);
   const classes = vectors.map(createQuery);

@@ -1,6 +1,7 @@
 /** Zero-shot classification: a vector per label, from sentences about it. */
 import { Internals } from '../../model/open/internals.js';
-import { checkList, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { checkTexts, invalidOption, type Options } from '../../base/checks.js';
+import { checkedBy, readOptions, signal, type Fields } from '../../base/options.js';
 import type { TextTower } from './text-encoder.js';
 
 /** Options of {@link encodeLabels}. */
@@ -17,7 +18,10 @@ export interface EncodeLabelsOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-const ENCODE_LABELS_DEFAULTS: EncodeLabelsOptions = { templates: ['a photo of a {}.'], signal: undefined };
+export const ENCODE_LABELS_FIELDS: Fields<EncodeLabelsOptions> = {
+  templates: checkedBy(checkTemplates, ['a photo of a {}.']),
+  signal,
+};
 
 /**
  * Computes a vector for each label, for zero-shot classification as in CLIP: the mean of the normalised vectors of all templates,
@@ -45,11 +49,8 @@ export async function encodeLabels(
 ): Promise<Float32Array[]> {
   if (typeof (tower as Partial<TextTower> | null | undefined)?.encode !== 'function')
     throw towers.refuse(tower);
-  const { templates, signal } = withDefaults(ENCODE_LABELS_DEFAULTS, given, 'encodeLabels');
+  const { templates, signal } = readOptions(ENCODE_LABELS_FIELDS, given, 'encodeLabels');
   checkTextList('labels', labels);
-  checkTextList('templates', templates);
-  const missing = templates.find((template) => !template.includes('{}'));
-  if (missing !== undefined) throw invalidOption('templates', 'sentences with {} for the label', missing);
   const sentences = labels.flatMap((label) =>
     templates.map((template) => template.replaceAll('{}', () => label)),
   );
@@ -77,8 +78,15 @@ export function meanDirection(
 
 const towers = new Internals<TextTower, never>('tower', 'a text tower, as createTextEncoder gives it');
 
-function checkTextList(option: string, list: unknown): void {
-  const expected = 'a list of strings, not empty';
-  const isString = (text: unknown): text is string => typeof text === 'string';
-  if (checkList(option, list, expected, isString).length === 0) throw invalidOption(option, expected, list);
+function checkTextList(option: string, value: unknown): readonly string[] {
+  const list = checkTexts(option, value);
+  if (list.length > 0) return list;
+  throw invalidOption(option, 'a list of strings, not empty', value);
+}
+
+function checkTemplates(option: string, value: unknown): readonly string[] {
+  const templates = checkTextList(option, value);
+  const missing = templates.find((template) => !template.includes('{}'));
+  if (missing === undefined) return templates;
+  throw invalidOption(option, 'sentences with {} for the label', missing);
 }

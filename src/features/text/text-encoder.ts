@@ -1,10 +1,11 @@
 /** Text tower + tokenizer → texts in, vectors out. */
-import { checkSignal, checkText, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { checkText, checkTexts, invalidOption, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
+import { optional, readOptions, signal, type Fields } from '../../base/options.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { FeatureExtractor } from '../../extract/feature-extractor.js';
 import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
-import type { Device } from '../../runtime/lanes/device.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { dimsText, type TensorInfo } from '../../tensor/tensor-info.js';
 import { createTextBatcher, type TextBatch, type TextBatcher } from './batch-tokens.js';
 import { openTextTower, readTokenizerFiles } from './text-tower.js';
@@ -30,10 +31,10 @@ export interface TextEncoderOptions {
   readonly device: Device;
 }
 
-const TEXT_ENCODER_DEFAULTS: TextEncoderOptions = {
-  output: undefined,
-  tokenizer: undefined,
-  device: 'cpu',
+export const TEXT_ENCODER_FIELDS: Fields<TextEncoderOptions> = {
+  output: optional(checkText),
+  tokenizer: optional(checkText),
+  device: DEVICE,
 };
 
 /** Options of {@link TextTower.encode}. */
@@ -44,6 +45,8 @@ export interface EncodeTextOptions {
    */
   readonly signal: AbortSignal | undefined;
 }
+
+const ENCODE_FIELDS: Fields<EncodeTextOptions> = { signal };
 
 /** The text half of a pair of image and text models, with its tokenizer. Made by {@link createTextEncoder}. */
 export interface TextTower {
@@ -109,7 +112,7 @@ export async function createTextEncoder(
   model: string,
   given: Options<TextEncoderOptions> = {},
 ): Promise<TextTower> {
-  const options = withDefaults(TEXT_ENCODER_DEFAULTS, given, 'createTextEncoder');
+  const options = readOptions(TEXT_ENCODER_FIELDS, given, 'createTextEncoder');
   const tower = await openTextTower(checkText('model', model));
   const output = options.output ?? chooseOutput(tower);
   const files = readTokenizerFiles(options.tokenizer ?? modelPathOf(tower)!);
@@ -154,9 +157,8 @@ function assemble({ tower, output, extractor, inputs, batcher, rows }: Parts): T
     maxTokens: batcher.settings.maxTokens,
     tokenize: (text) => batcher.encode(text),
     async encode(texts, given = {}) {
-      const { signal } = withDefaults({ signal: undefined }, given, 'encode');
-      checkSignal(signal);
-      checkTexts(texts);
+      const { signal } = readOptions(ENCODE_FIELDS, given, 'encode');
+      checkTexts('texts', texts);
       const vectors: Float32Array[] = [];
       for (const batch of batcher.batches(texts, rows ?? ROWS_PER_BATCH)) {
         const computed = await run(batch, signal);
@@ -220,9 +222,4 @@ function splitRows(
   }
   const elements = dims[1]!;
   return Array.from({ length: rows }, (_, i) => data.slice(i * elements, (i + 1) * elements));
-}
-
-function checkTexts(texts: unknown): void {
-  const isList = Array.isArray(texts) && texts.every((text) => typeof text === 'string');
-  if (!isList) throw invalidOption('texts', 'a list of strings', texts);
 }

@@ -2,7 +2,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { publish, unwritable, writeAtomically } from '../../base/atomic-file.js';
-import { checkOneOf, checkText, invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { checkOneOf, checkText, invalidOption, type Options } from '../../base/checks.js';
 import {
   ENGINE_PACKAGES,
   ENGINE_RECORD,
@@ -12,7 +12,8 @@ import {
   type InstallableEngine,
 } from '../../base/engine-packages.js';
 import { isTapirError } from '../../base/errors.js';
-import { checkDownloadOptions, DOWNLOAD_DEFAULTS, type DownloadOptions } from '../download-file.js';
+import { optional, readOptions, type Fields } from '../../base/options.js';
+import { DOWNLOAD_FIELDS, type DownloadOptions } from '../download-file.js';
 import { WHEEL_CONTENTS } from './engine-files.js';
 import { fetchWheel, findWheel, readLocalWheel, type FoundWheel } from './find-wheel.js';
 import {
@@ -41,10 +42,13 @@ export interface InstallOptions extends DownloadOptions {
   readonly wheel: string | readonly string[] | undefined;
 }
 
-export const INSTALL_DEFAULTS: InstallOptions = {
-  ...DOWNLOAD_DEFAULTS,
-  indexUrl: undefined,
-  wheel: undefined,
+export const INSTALL_FIELDS: Fields<InstallOptions> = {
+  ...DOWNLOAD_FIELDS,
+  indexUrl: optional(
+    checkText,
+    'package index (default: PIP_INDEX_URL, pip’s configuration, the public index)',
+  ),
+  wheel: optional(checkPaths),
 };
 
 /** A pinned package, and its wheel for this platform. */
@@ -82,7 +86,7 @@ export async function installEngine(
   name: InstallableEngine,
   given: Options<InstallOptions> = {},
 ): Promise<InstalledEngine> {
-  const options = withDefaults(INSTALL_DEFAULTS, given, 'installEngine');
+  const options = readOptions(INSTALL_FIELDS, given, 'installEngine');
   return runInstall(await planInstall(name, options), options);
 }
 
@@ -95,9 +99,7 @@ export async function planInstall(name: InstallableEngine, options: InstallOptio
   checkOneOf('name', name, Object.keys(ENGINE_PACKAGES));
   checkSystem(name);
   const { wheel, indexUrl } = options;
-  const paths = wheel === undefined ? undefined : checkPaths(wheel);
-  if (indexUrl !== undefined) checkText('indexUrl', indexUrl);
-  checkDownloadOptions(options);
+  const paths = wheel === undefined ? undefined : [wheel].flat();
   const folder = engineFolder(name);
   const installed = await findInstalledEngine(name);
   const wheels: PlannedWheel[] = [];
@@ -109,8 +111,8 @@ export async function planInstall(name: InstallableEngine, options: InstallOptio
   return { name, folder, installed, wheels };
 }
 
-function checkPaths(wheel: string | readonly string[]): readonly string[] {
-  return (Array.isArray(wheel) ? wheel : [wheel]).map((path) => checkText('wheel', path));
+function checkPaths(option: string, value: unknown): readonly string[] {
+  return [value].flat().map((path) => checkText(option, path));
 }
 
 function checkSystem(name: InstallableEngine): void {

@@ -1,17 +1,21 @@
 /** A model → one page in one file. */
 import { basename, resolve } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
+import { checkText, type Options } from '../../base/checks.js';
 import {
-  checkBoolean,
-  checkSignal,
-  checkText,
-  invalidOption,
-  withDefaults,
-  type Options,
-} from '../../base/checks.js';
+  boolean,
+  optional,
+  readOptions,
+  signal,
+  text,
+  texts,
+  unchecked,
+  type Fields,
+} from '../../base/options.js';
+import { checkLabels } from '../../extract/class-labels.js';
 import type { TransformRequest } from '../../images/configs/find-transform.js';
 import type { ModelSource } from '../../model/open/open-model.js';
-import type { Device } from '../../runtime/lanes/device.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { Explorer } from './explorer.js';
 import type { PageMeasure, PageModel } from './page/data.js';
@@ -37,15 +41,15 @@ export interface ExplorerOptions {
    */
   readonly returnNodes: readonly string[];
   /**
-   * Layer whose Grad-CAM the page shows for each photo, such as `layer4`; empty for none.
-   * @default ''
+   * Layer whose Grad-CAM the page shows for each photo, such as `layer4`.
+   * @default undefined
    */
-  readonly layer: string;
+  readonly layer: string | undefined;
   /**
-   * Class of that Grad-CAM: its index or its label; empty for the predicted one.
-   * @default ''
+   * Class of that Grad-CAM: its index or its label.
+   * @default undefined, which is the predicted one
    */
-  readonly class: string;
+  readonly class: string | undefined;
   /**
    * Labels of the classes, in their order.
    * @default undefined, which is those in the model's metadata
@@ -73,17 +77,17 @@ export interface ExplorerOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-export const EXPLORER_DEFAULTS: ExplorerOptions = {
-  out: 'explore.html',
-  photos: [],
-  returnNodes: [],
-  layer: '',
-  class: '',
-  labels: undefined,
-  time: false,
-  transform: 'auto',
-  device: 'cpu',
-  signal: undefined,
+export const EXPLORER_FIELDS: Fields<ExplorerOptions> = {
+  out: text('explore.html'),
+  photos: texts(),
+  returnNodes: texts([], 'pick this node; with --out, show its features for each photo; repeatable'),
+  layer: optional(checkText, 'with --out: show Grad-CAM of this layer, such as layer4, for each photo'),
+  class: optional(checkText, 'with --cam: index of the class, or its label (default: the predicted class)'),
+  labels: optional(checkLabels),
+  time: boolean(false, 'with --out: also time each node on the CPU'),
+  transform: unchecked<TransformRequest>('auto', 'preprocessing, as for embed'),
+  device: DEVICE,
+  signal,
 };
 
 /** What {@link writeExplorer} has written. */
@@ -117,17 +121,9 @@ export async function writeExplorer(
   model: string,
   given: Options<ExplorerOptions> = {},
 ): Promise<ExplorerSummary> {
-  const options = withDefaults(EXPLORER_DEFAULTS, given, 'writeExplorer');
-  const { returnNodes, photos, layer, labels, transform, device } = options;
-  for (const [name, list] of [
-    ['photos', photos],
-    ['returnNodes', returnNodes],
-  ] as const)
-    if (!Array.isArray(list) || list.some((one) => typeof one !== 'string'))
-      throw invalidOption(name, 'a list of texts', list);
-  checkBoolean('time', options.time);
-  const path = resolve(checkText('out', options.out));
-  const signal = checkSignal(options.signal);
+  const options = readOptions(EXPLORER_FIELDS, given, 'writeExplorer');
+  const { returnNodes, photos, layer, labels, transform, device, signal } = options;
+  const path = resolve(options.out);
   await checkReplaceable(path, 'explore');
   await using explorer = await Explorer.open(checkText('model', model) as ModelSource & string, model, {
     transform,
@@ -135,7 +131,7 @@ export async function writeExplorer(
     device,
   });
   const picked = returnNodes.length === 0 ? [] : await explorer.pick(returnNodes);
-  const [shownLayer] = layer === '' ? [] : await explorer.pick([layer]);
+  const [shownLayer] = layer === undefined ? [] : await explorer.pick([layer]);
   for (const photo of photos) {
     signal?.throwIfAborted();
     // oxlint-disable-next-line no-await-in-loop -- photos have their order
@@ -145,7 +141,7 @@ export async function writeExplorer(
   const problems: string[] = [];
   const asked = {
     ...options,
-    layer: shownLayer?.request ?? '',
+    layer: shownLayer?.request,
     returnNodes: picked.map(({ request }) => request),
   };
   for (const question of questionsOf(explorer, await measured(explorer), asked)) {
@@ -192,9 +188,9 @@ function questionsOf(
       ask('classes', { photo }),
       ...returnNodes.map((node) => ask('features', { node, photo })),
       ...(attention === undefined ? [] : [ask('attention', { node: attention, photo })]),
-      ...(layer === ''
+      ...(layer === undefined
         ? []
-        : [ask('heat', { node: layer, photo, ...(target === '' ? {} : { class: target }) })]),
+        : [ask('heat', { node: layer, photo, ...(target === undefined ? {} : { class: target }) })]),
     ]),
   ];
 }

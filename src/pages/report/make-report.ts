@@ -1,17 +1,10 @@
 /** A dataset → all that its page shows. */
 import { countSteps } from '../../base/progress.js';
-import {
-  checkBoolean,
-  checkFunction,
-  checkInteger,
-  checkSignal,
-  checkText,
-  invalidOption,
-} from '../../base/checks.js';
+import { checkText, invalidOption } from '../../base/checks.js';
 import { packageVersion } from '../../base/package.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { openDataset, type Dataset } from '../../datasets/files/dataset.js';
-import { checkCosine, findDuplicates, type Duplicates } from '../../features/dedupe/find-duplicates.js';
+import { findDuplicates, type Duplicates } from '../../features/dedupe/find-duplicates.js';
 import { readPageFiles } from '../../html/document.js';
 import { createBreathe, type Breathe } from '../../tensor/vectors/breathe.js';
 import { collectInputs, type Inputs, type SampledImage } from './collect/collect-inputs.js';
@@ -20,7 +13,7 @@ import { readFacts } from './sections/facts.js';
 import { makeHeatmaps, readHeatmapOptions, type Heatmaps, type ReportHeatmaps } from './sections/heatmaps.js';
 import { assemblePageData, describeOutput } from './page-data.js';
 import type { PageOutput, PageServer } from './page/data.js';
-import { MAX_SAMPLE, type ReportOptions } from './report-options.js';
+import type { ReportOptions } from './report-options.js';
 import { renderReport } from './render-report.js';
 import { findImageFolder, makeThumbnails, type Thumbnails } from './sections/thumbnails.js';
 import { NO_LABEL, readLabels } from '../../features/probe/rows/labels.js';
@@ -50,16 +43,14 @@ export interface MadeReport {
  * @throws {@link TapirError} as {@link writeReport} does, except for what it writes.
  */
 export async function makeReport(folder: string, options: Omit<ReportOptions, 'out'>): Promise<MadeReport> {
-  const sample = checkInteger('sample', options.sample, 1, MAX_SAMPLE);
-  const withUmap = checkBoolean('umap', options.umap);
-  const wanted = options.heatmaps === null ? undefined : readHeatmapOptions(options.heatmaps);
-  const cosine = options.duplicates === null ? null : checkCosine('duplicates', options.duplicates);
-  const breathe = createBreathe(checkSignal(options.signal));
-  const say = countSteps(checkFunction('onProgress', options.onProgress));
+  const { sample, umap, signal, duplicates: cosine } = options;
+  const wanted = options.heatmaps && readHeatmapOptions(options.heatmaps);
+  const breathe = createBreathe(signal);
+  const say = countSteps(options.onProgress);
   const dataset = await openDataset(checkText('folder', folder));
   const keys = chooseOutputs(dataset, options.outputs);
   const facts = readFacts(dataset.manifest);
-  const imageFolder = await findImageFolder(options.images || undefined, facts.imageFolder);
+  const imageFolder = await findImageFolder(options.images, facts.imageFolder);
 
   say('reading the metadata');
   const inputs = await collectInputs(dataset, sample, breathe);
@@ -67,16 +58,16 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
   if (wanted && imageFolder !== undefined) {
     say(`making heat maps of ${Math.min(wanted.photos, inputs.images.length)} photos`);
     const place = { dataset, images: inputs.images, folder: imageFolder };
-    heatmaps = await makeHeatmaps(place, wanted, breathe, options.signal);
+    heatmaps = await makeHeatmaps(place, wanted, breathe, signal);
   }
   const probed = options.probe
     ? await showProbe(dataset, options.probe, inputs.images, imageFolder, breathe)
     : undefined;
-  const { outputs, pageOutputs } = await describeOutputs(dataset, keys, inputs, withUmap, breathe, say);
+  const { outputs, pageOutputs } = await describeOutputs(dataset, keys, inputs, umap, breathe, say);
   const duplicates: Duplicates[] = [];
-  for (const key of cosine === null ? [] : keys) {
+  for (const key of cosine === undefined ? [] : keys) {
     say(`comparing every pair of ${key}`);
-    duplicates.push(await findDuplicates(dataset, { key, cosine: cosine!, signal: options.signal }));
+    duplicates.push(await findDuplicates(dataset, { key, cosine, signal }));
   }
   const files = await readPageFiles('report');
   const render = (
@@ -140,7 +131,6 @@ async function describeOutputs(
 
 function chooseOutputs({ manifest }: Dataset, wanted: readonly string[]): readonly string[] {
   const keys = Object.keys(manifest.features);
-  if (!Array.isArray(wanted)) throw invalidOption('outputs', 'a list of keys', wanted);
   const unknown = wanted.find((key) => !keys.includes(key));
   if (unknown !== undefined) {
     const known = keys.map((key) => JSON.stringify(key)).join(', ');

@@ -1,26 +1,37 @@
 /** What a report shows, and where it goes. */
-import type { Options } from '../../base/checks.js';
+import { checkText, type Options } from '../../base/checks.js';
+import {
+  boolean,
+  callback,
+  integer,
+  optional,
+  positive,
+  signal,
+  texts,
+  unchecked,
+  type Fields,
+} from '../../base/options.js';
 import type { Progress } from '../../base/progress.js';
-import type { Probe } from '../../features/probe/probe.js';
+import { checkProbe, type Probe } from '../../features/probe/probe.js';
 import type { ReportHeatmaps } from './sections/heatmaps.js';
 
 /** Options of {@link writeReport}. */
 export interface ReportOptions {
   /**
-   * HTML file to write; empty for `report.html` in the dataset. It may replace an older report, but no other file.
-   * @default ''
+   * HTML file to write. It may replace an older report, but no other file.
+   * @default undefined, which is `report.html` in the dataset
    */
-  readonly out: string;
+  readonly out: string | undefined;
   /**
    * Keys of the outputs to show; empty for all of them.
    * @default []
    */
   readonly outputs: readonly string[];
   /**
-   * Folder of the images, for their pictures; empty for the folder that the manifest records.
-   * @default ''
+   * Folder of the images, for their pictures.
+   * @default undefined, which is the folder that the manifest records
    */
-  readonly images: string;
+  readonly images: string | undefined;
   /**
    * Maximum number of images on the map, an integer from 1 to 5000. Larger datasets are sampled at random with a fixed seed.
    * @default 5000
@@ -32,21 +43,21 @@ export interface ReportOptions {
    */
   readonly umap: boolean;
   /**
-   * Shows heat maps of some photos, which needs the model that made the dataset; see {@link ReportHeatmaps}. Null for no heat maps.
-   * @default null
+   * Shows heat maps of some photos, which needs the model that made the dataset; see {@link ReportHeatmaps}.
+   * @default undefined
    */
-  readonly heatmaps: (Options<ReportHeatmaps> & Pick<ReportHeatmaps, 'model'>) | null;
+  readonly heatmaps: (Options<ReportHeatmaps> & Pick<ReportHeatmaps, 'model'>) | undefined;
   /**
    * Also compares every pair of the whole dataset, as {@link findDuplicates} does, with this cosine as the threshold. Time grows with the
-   * square of the rows: three minutes for 100,000 rows of 768 numbers on two cores. Null for the near-duplicates on the map only.
-   * @default null
+   * square of the rows: three minutes for 100,000 rows of 768 numbers on two cores.
+   * @default undefined, which shows the near-duplicates on the map only
    */
-  readonly duplicates: number | null;
+  readonly duplicates: number | undefined;
   /**
-   * Shows a probe of the dataset: its confusions, its suspected labels, and the map coloured by label. Null for none.
-   * @default null
+   * Shows a probe of the dataset: its confusions, its suspected labels, and the map coloured by label.
+   * @default undefined
    */
-  readonly probe: Probe | null;
+  readonly probe: Probe | undefined;
   /**
    * Stops the work when it fires; the call rejects with its reason, and writes nothing.
    * @default undefined
@@ -59,17 +70,18 @@ export interface ReportOptions {
   readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
-export const MAX_SAMPLE = 5000;
+const DUPLICATES = 'also compare every pair of the whole dataset, as tapir dedupe does, such as 0.97';
 
-export const REPORT_DEFAULTS: ReportOptions = {
-  out: '',
-  outputs: [],
-  images: '',
-  sample: MAX_SAMPLE,
-  umap: true,
-  heatmaps: null,
-  duplicates: null,
-  probe: null,
-  signal: undefined,
-  onProgress: undefined,
+export const REPORT_FIELDS: Fields<ReportOptions> = {
+  out: optional(checkText, 'HTML file to write (default: report.html in the dataset)'),
+  outputs: texts([], 'show this output only; repeatable (default: all)'),
+  images: optional(checkText, 'folder of the images (default: the folder that was embedded)'),
+  sample: integer(1, 5000, 5000, 'maximum number of images on the map'),
+  umap: boolean(true, 'make the map only by PCA, which is faster'),
+  // Checked with its own fields.
+  heatmaps: unchecked<ReportOptions['heatmaps']>(undefined),
+  duplicates: optional(positive(0.97, DUPLICATES, 1)),
+  probe: optional((_option, value) => checkProbe(value)),
+  signal,
+  onProgress: callback(),
 };

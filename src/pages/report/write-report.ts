@@ -1,12 +1,13 @@
 /** A dataset → one page to look at. */
 import { join, resolve } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
-import { checkText, withDefaults, type Options } from '../../base/checks.js';
+import { checkText, type Options } from '../../base/checks.js';
+import { readOptions } from '../../base/options.js';
 import type { Duplicates } from '../../features/dedupe/find-duplicates.js';
 import { Internals } from '../../model/open/internals.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { makeReport } from './make-report.js';
-import { REPORT_DEFAULTS, type ReportOptions } from './report-options.js';
+import { REPORT_FIELDS, type ReportOptions } from './report-options.js';
 
 /** What {@link writeReport} has written. */
 export interface ReportSummary {
@@ -51,10 +52,9 @@ export async function writeReport(
   folder: string,
   given: Options<ReportOptions> = {},
 ): Promise<ReportSummary> {
-  const options = withDefaults(REPORT_DEFAULTS, given, 'writeReport');
-  const { out, ...contents } = options;
+  const { out, ...contents } = readOptions(REPORT_FIELDS, given, 'writeReport');
   if (typeof folder !== 'string') throw folders.refuse(folder);
-  const path = resolve(out === '' ? join(checkText('folder', folder), 'report.html') : out);
+  const path = resolve(out ?? join(checkText('folder', folder), 'report.html'));
   await checkReplaceable(path, 'report');
   const { counts, duplicates, notes, render } = await makeReport(folder, contents);
   const bytes = Buffer.from(render());

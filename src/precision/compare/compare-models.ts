@@ -13,7 +13,7 @@ import type { TransformRequest } from '../../images/configs/find-transform.js';
 import { identifyFile } from '../../model/prune/identify-model.js';
 import type { ReturnNodes } from '../../model/open/return-nodes.js';
 import { describePrecision } from '../../runtime/capabilities/capabilities.js';
-import type { Device } from '../../runtime/lanes/device.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import type { SourceItem } from '../../datasets/sources/items/source-item.js';
 import { SOURCE_DEFAULTS } from '../../datasets/sources/items/source-options.js';
 import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
@@ -79,7 +79,7 @@ export const COMPARE_FIELDS: Fields<CompareOptions> = {
   transform: unchecked<TransformRequest>('auto', 'preprocessing, as for embed'),
   sample: integer(1, MOST_SAMPLE, 1000, 'maximum number of images, drawn at random'),
   neighbours: integer(1, 100, 10, 'neighbours for the recall'),
-  device: unchecked<Device>('cpu'),
+  device: DEVICE,
   batch: integer(0, 4096, 0, 'images per run; 0: 8 on the CPU, 32 on a GPU'),
   out: optional((option, value) => resolve(checkText(option, value)), 'also write an HTML page'),
   signal,

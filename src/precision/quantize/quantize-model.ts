@@ -1,23 +1,19 @@
 /** A model in 8 bits, chosen on photos. */
 import { availableParallelism } from 'node:os';
 import type { Options } from '../../base/checks.js';
-import {
-  defaultsOf,
-  integer,
-  number,
-  oneOf,
-  readOptions,
-  signal,
-  unchecked,
-  type Fields,
-} from '../../base/options.js';
+import { integer, number, oneOf, readOptions, signal, type Fields } from '../../base/options.js';
 import { chooseModelTransform } from '../../datasets/embed/model-transform.js';
 import { fitTransform } from '../../datasets/embed/image-input.js';
 import { loadFeeds } from '../../datasets/embed/load-feeds.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
-import { lowerPrecision, type LoweredModel, type LoweringOptions } from '../lower-precision.js';
+import {
+  LOWERING_FIELDS,
+  lowerPrecision,
+  type LoweredModel,
+  type LoweringOptions,
+} from '../lower-precision.js';
 import type { LoweringReport } from '../report.js';
 import { lowerStatic } from './lower-static.js';
 import type { StaticReport } from './static-report.js';
@@ -67,20 +63,18 @@ export const QUANTIZE_FIELDS: Fields<QuantizeOptions> = {
   ...SOURCE_FIELDS,
   transform: PHOTO_FIELDS.transform,
   decodeThreads: PHOTO_FIELDS.decodeThreads,
-  keep: unchecked<readonly string[]>([]),
+  keep: LOWERING_FIELDS.keep,
   activations: oneOf(
     ['static', 'dynamic', 'auto'],
     'auto',
     'scales of activations: fixed, per row, or by the model',
   ),
-  minCosine: number(-1, 1, 0.99, 'least cosine to float32; what loses too much stays in float32'),
+  minCosine: LOWERING_FIELDS.minCosine,
   minNeighbours: number(0, 1, 0.98, 'least share of the ten nearest neighbours that stays'),
   sample: integer(1, 1024, 64, 'the most photos, drawn at random'),
   seconds: integer(1, 86_400, 300, 'longest time of the search'),
   signal,
 };
-
-export const QUANTIZE_DEFAULTS: QuantizeOptions = defaultsOf(QUANTIZE_FIELDS);
 
 /** A quantised model, and the photos that could not be read. */
 export interface QuantizedModel<Model extends OnnxModel | PrunedModel> extends LoweredModel<Model> {

@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { checkInteger, invalidOption, show } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
+import { checkedBy, type Field } from '../../base/options.js';
 import type { DeviceType } from '../capabilities/capabilities.js';
 import { CUDA_IGNORED } from './session-options.js';
 
@@ -50,6 +51,16 @@ const FIELDS_ELSEWHERE: Readonly<Record<string, string>> = {
   device_id: 'use id for the number of the device',
 };
 const UUID = /^(?:GPU|MIG)-[\w/-]+$/;
+
+/** One device. Only `'auto'` falls back to the CPU. */
+export const DEVICE: Field<Device> = checkedBy(
+  (option, value) => {
+    readDevice(option, value);
+    return value as Device;
+  },
+  'cpu',
+  'cpu, cuda, cuda:1, webgpu or auto',
+);
 
 /** Reads a device. Throws `OPTION_INVALID`. */
 export function readDevice(option: string, given: unknown): ResolvedDevice {

@@ -7,7 +7,6 @@ import {
   defaultsOf,
   integer,
   optional,
-  text,
   type Fields,
 } from '../../base/options.js';
 import {
@@ -18,7 +17,7 @@ import {
   type EmbedOptions,
   type EmbedSetup,
 } from '../../datasets/embed/embed-options.js';
-import { isTextList } from '../../extract/class-labels.js';
+import { checkLabels } from '../../extract/class-labels.js';
 import { type Extractor } from '../../extract/extractor.js';
 import type { TextTower } from '../../features/text/text-encoder.js';
 
@@ -145,24 +144,24 @@ const HOUR_MS = 3_600_000;
 
 const { transform, keepDims, decodeThreads } = EMBED_FIELDS;
 
-const SERVICE_FIELDS: Fields<ServiceOptions> = {
+export const SERVICE_FIELDS: Fields<ServiceOptions> = {
   transform,
   keepDims,
   decodeThreads,
-  name: checkedBy(checkName, 'model'),
+  name: checkedBy(checkName, 'model', 'the model’s name in paths and replies'),
   textTower: optional(checkTower),
   labels: optional(checkLabels),
-  maxBatch: integer(0, 4096, 0),
-  maxWaitMs: integer(0, 10_000, 5),
-  maxQueue: integer(1, 1e6, 256),
-  maxImages: integer(1, 1e5, 64),
+  maxBatch: integer(0, 4096, 0, 'images per run; 0 for 8 on the CPU and 32 on a GPU'),
+  maxWaitMs: integer(0, 10_000, 5, 'how long an image waits for others to fill its batch'),
+  maxQueue: integer(1, 1e6, 256, 'images that may wait; beyond: 503'),
+  maxImages: integer(1, 1e5, 64, 'images per request; beyond: 413'),
   maxBodyBytes: integer(1024, 2 ** 31 - 1, 32 * 1024 ** 2),
   maxJsonBytes: integer(1024, 2 ** 28, 8 * 1024 ** 2),
   maxBufferedBytes: integer(1, Number.MAX_SAFE_INTEGER, 512 * 1024 ** 2),
-  maxRequests: integer(1, 1e6, 512),
-  token: optional(text('')),
-  allowUrls: boolean(false),
-  allowPrivateUrls: boolean(false),
+  maxRequests: integer(1, 1e6, 512, 'requests in progress; beyond: 429'),
+  token: optional(checkText, 'bearer token that callers must send (default: TAPIR_TOKEN, if set)'),
+  allowUrls: boolean(false, 'fetch images from URLs in requests'),
+  allowPrivateUrls: boolean(false, 'fetch from private and local addresses, too'),
   urlTimeoutMs: integer(1, 600_000, 10_000),
   requestTimeoutMs: integer(1, HOUR_MS, 30_000),
   headersTimeoutMs: integer(1, HOUR_MS, 10_000),
@@ -197,9 +196,4 @@ function checkName(option: string, value: unknown): string {
 function checkTower(option: string, value: unknown): TextTower {
   if (typeof (value as TextTower | null)?.encode === 'function') return value as TextTower;
   throw invalidOption(option, 'made by createTextEncoder', value);
-}
-
-function checkLabels(option: string, value: unknown): readonly string[] {
-  if (isTextList(value)) return value;
-  throw invalidOption(option, 'a list of strings, not empty', value);
 }

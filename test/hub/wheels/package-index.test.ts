@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { TapirError } from '../../../src/base/errors.js';
-import { DOWNLOAD_DEFAULTS } from '../../../src/hub/download-file.js';
+import { defaultsOf } from '../../../src/base/options.js';
+import { DOWNLOAD_FIELDS } from '../../../src/hub/download-file.js';
 import type { PackageIndex } from '../../../src/hub/wheels/index-settings.js';
 import { listWheels } from '../../../src/hub/wheels/package-index.js';
 import { failureOf } from '../../support/failure.js';
 import { startServer } from '../../support/file-server.js';
 import { sha256Of, startIndex, wheelNamed } from '../../support/wheels.js';
 
-const options = { ...DOWNLOAD_DEFAULTS, retryDelayMs: 1, attempts: 2 };
+const options = { ...defaultsOf(DOWNLOAD_FIELDS), retryDelayMs: 1, attempts: 2 };
 const at = (url: string, authorization?: string): PackageIndex => ({
   url,
   authorization,

@@ -73,7 +73,7 @@ describe('tapir report', () => {
     expect(readFileSync(page, 'utf8')).not.toContain('Near-duplicates among all images');
     const wrong = await runTapir(['report', dataset, '--duplicates', '2', '--out', out]);
     expect(wrong.code).toBe(2);
-    expect(wrong.stderr).toContain('"duplicates" must be a number above 0');
+    expect(wrong.stderr).toContain('"--duplicates" must be a number above 0');
   });
 
   it('writes one file into the dataset, the same bytes every time', async () => {
@@ -116,7 +116,7 @@ describe('tapir report', () => {
   it.each([
     ['an output that is not there', ['--output', 'nothing'], 2, /"embedding", "map\/3".*OPTION_INVALID/],
     ['a sample of 0', ['--sample', '0'], 2, /1 to 5000, got 0/],
-    ['a sample that is no number', ['--sample', 'some'], 2, /got "some"/],
+    ['a sample that is no number', ['--sample', 'some'], 2, /--sample.*whole number/],
     ['images that are no folder', ['--images', page], 2, /no folder.*SOURCE_INVALID/],
     ['to replace the manifest', ['--out', join(dataset, 'manifest.json')], 4, /OUTPUT_EXISTS/],
     ['to write where nothing can be', ['--out', join(dataset, 'manifest.json/x')], 4, /OUTPUT_UNWRITABLE/],

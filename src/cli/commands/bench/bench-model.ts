@@ -6,6 +6,7 @@ import {
   MEASURE_MODEL_FIELDS,
   measureModel,
   type BatchMeasurement,
+  type MeasureModelOptions,
   type MeasureModelReport,
 } from '../../measure/measure-model.js';
 import { readDevice, type Device } from '../../../runtime/lanes/device.js';
@@ -23,23 +24,21 @@ import { pruneModel } from '../../../model/oracle/prune-model.js';
 import { inPrecision } from '../../../precision/lower-precision.js';
 import { roundDown } from '../../terminal/lowering-text.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
-import { addFlags } from '../../flags/option-flags.js';
+import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { readPartFlags, type PartFlags } from '../../flags/part-flags.js';
 import { readReturnFlags } from '../../flags/return-flags.js';
 import { formatTable } from '../../terminal/table.js';
 import { addPartFlags, MODEL_HELP, RETURN_HELP } from '../../flags/extractor-flags.js';
-import { collect, parseCount } from '../../flags/flag-values.js';
+import { collect } from '../../flags/flag-values.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
-export interface BenchModelFlags extends PartFlags {
+export interface BenchModelFlags
+  extends PartFlags, Pick<MeasureModelOptions, 'batches' | 'sessions' | 'seconds'> {
   readonly return: readonly string[];
   readonly device: string;
   readonly devices?: string;
   readonly engine: EngineName | 'all';
   readonly precision: Precision | 'all';
-  readonly batches?: readonly number[];
-  readonly sessions: readonly number[];
-  readonly seconds: number;
   readonly photos?: string;
   readonly transform: string;
   readonly yes: boolean;
@@ -72,26 +71,19 @@ export function addBenchModelCommand(bench: Command, terminal: Terminal): void {
     )
     .option('--photos <source>', 'with all: folder of photos on which the cosine to float32 is measured')
     .option('--transform <name>', 'with --photos: preprocessing; auto: the model’s own', 'auto')
-    .option('--batches <list>', 'batch sizes: 1,8,32 (default: powers of two while speed grows)', parseCounts)
-    .option(
-      '--sessions <list>',
-      'sessions per device to compare: 1,2',
-      parseCounts,
-      MEASURE_MODEL_FIELDS.sessions.fallback,
-    )
     .option('--json', 'print JSON', false)
     .action((model: string, flags: BenchModelFlags) => runBenchModel(terminal, model, flags));
-  addFlags(command, MEASURE_MODEL_FIELDS, { seconds: '--seconds <n>' });
+  addFlags(command, MEASURE_MODEL_FIELDS, {
+    batches: '--batches <list>',
+    sessions: '--sessions <list>',
+    seconds: '--seconds <n>',
+  });
   addPartFlags(command);
-}
-
-function parseCounts(text: string): number[] {
-  return text.split(',').map(parseCount);
 }
 
 /** Measures and reports. */
 export async function runBenchModel(terminal: Terminal, path: string, flags: BenchModelFlags): Promise<void> {
-  const { batches, sessions, seconds, json } = flags;
+  const { seconds, json } = flags;
   const names = namesOf(flags);
   // Checked here as well, so that the error names the flag.
   for (const name of names) readDevice(flags.devices === undefined ? '--device' : '--devices', name);
@@ -99,12 +91,10 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
   const measure = (engine: EngineName, precision: Precision): Promise<MeasureModelReport> =>
     measureModel(file, readReturnFlags(flags.return), {
       ...readPartFlags(flags),
+      ...readFlags(MEASURE_MODEL_FIELDS, flags),
       devices: names as Device[],
       engine,
       precision,
-      ...(batches === undefined ? {} : { sizes: batches }),
-      sessions,
-      seconds,
       signal: terminal.signal,
       onMeasured: (measured) => {
         if (terminal.isTerminal) terminal.err(`batch ${measured.rows}: ${rateText(measured)} images/s\n`);

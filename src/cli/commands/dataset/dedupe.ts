@@ -1,54 +1,45 @@
 /** `tapir dedupe`: lists the near-duplicates of a dataset. */
 import { type Command } from 'commander';
 import { openDataset } from '../../../datasets/files/dataset.js';
-import { readDevice, type Device } from '../../../runtime/lanes/device.js';
 import type { DuplicateGroup, DuplicateImage } from '../../../features/dedupe/describe-groups.js';
 import {
-  DUPLICATE_DEFAULTS,
+  DUPLICATE_FIELDS,
   findDuplicates,
+  type DuplicateOptions,
   type Duplicates,
 } from '../../../features/dedupe/find-duplicates.js';
 import { chooseKey } from '../../../features/search/search-dataset.js';
-import { parseNumber } from '../../flags/flag-values.js';
+import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { createProgressLine } from '../../terminal/progress-view.js';
 import { formatTable } from '../../terminal/table.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
-interface DedupeFlags {
-  readonly cosine: number;
-  readonly output?: string;
-  readonly device: string;
+interface DedupeFlags extends Pick<DuplicateOptions, 'cosine' | 'key' | 'device'> {
   readonly json: boolean;
 }
 
 /** Adds `tapir dedupe`. */
 export function addDedupeCommand(program: Command, terminal: Terminal): void {
-  program
+  const command = program
     .command('dedupe')
     .description('list the near-duplicates of a dataset, exactly, and the best copy of each; deletes nothing')
     .argument('<dataset>', 'folder that tapir embed has written')
-    .option(
-      '--cosine <c>',
-      'images are near-duplicates from this cosine on; above 0, at most 1',
-      parseNumber,
-      DUPLICATE_DEFAULTS.cosine,
-    )
-    .option('--output <key>', 'output key of the features; required if the dataset has several')
-    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
     .option('--json', 'print JSON', false)
     .action((folder: string, flags: DedupeFlags) => runDedupe(terminal, folder, flags));
+  addFlags(command, DUPLICATE_FIELDS, {
+    cosine: '--cosine <c>',
+    key: '--output <key>',
+    device: '--device <device>',
+  });
 }
 
 async function runDedupe(terminal: Terminal, folder: string, flags: DedupeFlags): Promise<void> {
   const { signal } = terminal;
-  // Checked here as well, so that the error names the flag.
-  readDevice('--device', flags.device);
   const dataset = await openDataset(folder);
   const view = createProgressLine(terminal);
   const found = await findDuplicates(dataset, {
-    key: chooseKey(dataset, flags.output, '--output'),
-    cosine: flags.cosine,
-    device: flags.device as Device,
+    ...readFlags(DUPLICATE_FIELDS, flags),
+    key: chooseKey(dataset, flags.key, '--output'),
     signal,
     onProgress: view.show,
   }).finally(view.end);

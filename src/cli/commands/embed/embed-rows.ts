@@ -3,12 +3,13 @@ import { invalidOption } from '../../../base/checks.js';
 import type { EmbeddedBatch } from '../../../datasets/embed/embed-batches.js';
 import type { EmbedFailure } from '../../../datasets/embed/embed-folder.js';
 import { EMBED_FOLDER_FIELDS } from '../../../datasets/embed/embed-folder-options.js';
-import { embedRows } from '../../../datasets/streams/embed-rows.js';
+import { EMBED_ROWS_FIELDS, embedRows } from '../../../datasets/streams/embed-rows.js';
 import { ROW_FORMATS, type RowFormat } from '../../../datasets/streams/row-output.js';
 import type { EmbedProgress } from '../../../datasets/embed/progress.js';
 import type { UnreadCounts } from '../../../datasets/sources/items/unread-files.js';
 import { FAILURES_SHOWN, openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
 import { EXIT } from '../../terminal/exit-code.js';
+import { readFlags } from '../../flags/option-flags.js';
 import { openRunView } from '../../terminal/run-view.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
@@ -32,16 +33,11 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
     view.show(now);
   };
   try {
-    const { batch, decodeThreads, dtype, keepDims, column, allowHttp, maxFailures } = flags;
-    const { null: nulSeparated, inputFormat, maxWaitMs } = flags;
     let unread: UnreadCounts = {};
     const onUnread = (counts: UnreadCounts): void => void (unread = counts);
-    const reporting = { maxFailures, onBatch, onUnread };
-    const settings = { format, dtype, batch, decodeThreads, transform, keepDims, ...reporting };
-    const reading = { column, nulSeparated, allowHttp, inputFormat, maxWaitMs };
     const { signal } = terminal;
-    for await (const bytes of embedRows(extractor, images, { ...settings, ...reading, signal }, lanes))
-      await terminal.write(bytes);
+    const settings = { ...readFlags(EMBED_ROWS_FIELDS, flags), format, transform, onBatch, onUnread, signal };
+    for await (const bytes of embedRows(extractor, images, settings, lanes)) await terminal.write(bytes);
     view.end();
     reportFailures(terminal, failures, failed, embedded, "all of them are rows with status 'error'");
     reportUnread(terminal, unread);

@@ -5,8 +5,9 @@ import type { EngineChoice } from '../../../datasets/records/engine-choice.js';
 import { SHARED_SCALES } from '../../../graph/rewrite/describe.js';
 import { shown } from '../../../base/printable.js';
 import type { EmbedFailure } from '../../../datasets/embed/embed-folder.js';
-import type { MaxFailures } from '../../../datasets/embed/failure-limit.js';
-import type { InputFormat } from '../../../datasets/sources/records/source-record.js';
+import type { EmbedFolderOptions } from '../../../datasets/embed/embed-folder-options.js';
+import { SOURCE_FIELDS } from '../../../datasets/sources/items/source-options.js';
+import type { EmbedRowsOptions } from '../../../datasets/streams/embed-rows.js';
 import type { FeatureFormat } from '../../../datasets/formats/feature-files.js';
 import type { RowFormat } from '../../../datasets/streams/row-output.js';
 import type { Extractor } from '../../../extract/extractor.js';
@@ -14,6 +15,7 @@ import { identifyFile } from '../../../model/prune/identify-model.js';
 import { openModel } from '../../../model/open/open-model.js';
 import { DecodeLanes } from '../../../images/lanes/decode-lanes.js';
 import type { Transform } from '../../../images/transform/transform.js';
+import { readFlags } from '../../flags/option-flags.js';
 import { findModelFile } from '../../flags/find-model.js';
 import {
   describeTransform,
@@ -26,27 +28,15 @@ import { describeUnread, type UnreadCounts } from '../../../datasets/sources/ite
 import type { Terminal } from '../../terminal/terminal.js';
 
 /** The flags of `tapir embed`. */
-export interface EmbedFlags extends ExtractorFlags {
-  readonly out: string;
-  readonly batch: number;
-  readonly decodeThreads: number;
-  readonly dtype: 'float32' | 'float16';
+export interface EmbedFlags
+  extends
+    ExtractorFlags,
+    Omit<EmbedFolderOptions, 'transform' | 'format' | 'choice' | 'shard' | 'signal' | 'onProgress'>,
+    Pick<EmbedRowsOptions, 'inputFormat' | 'maxWaitMs'> {
   readonly format: FeatureFormat | RowFormat;
-  readonly checksum: boolean;
-  readonly maxFailures: MaxFailures | undefined;
-  readonly minCosine: number | undefined;
   readonly metricsPort: number | undefined;
-  readonly shardSize: number;
-  readonly keepDims: boolean;
   readonly shard: ShardFlag | undefined;
-  readonly column: string;
-  readonly null: boolean;
-  readonly allowHttp: boolean;
-  readonly removeMissing: boolean;
-  readonly overwrite: boolean;
   readonly json: boolean;
-  readonly inputFormat: InputFormat;
-  readonly maxWaitMs: number;
 }
 
 /** The parts of a run. */
@@ -69,15 +59,13 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   const model = await openModel(path);
   const transform = readTransformFlags(model, given);
   terminal.err(describeTransform(transform, given));
-  const { column, null: nulSeparated, allowHttp, out, batch: rows, minCosine } = given;
+  const { out, batch: rows, minCosine } = given;
   const { flags, choice } = await settleEngine(terminal, given, {
     model,
     transform,
     minCosine,
     batch: rows,
-    column,
-    nulSeparated,
-    allowHttp,
+    ...readFlags(SOURCE_FIELDS, given),
     photos: source === '-' || given.shard !== undefined ? undefined : source,
     otherwise:
       source === '-'

@@ -1,5 +1,5 @@
 /** `tapir embed`: images → a dataset. */
-import { InvalidArgumentError, Option, type Command } from 'commander';
+import { Option, type Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
 import { describeCosines } from '../../../datasets/records/float32-comparison.js';
 import { embedWarm, type EmbedSummary } from '../../../datasets/embed/embed-folder.js';
@@ -11,13 +11,12 @@ import { openRunView } from '../../terminal/run-view.js';
 import { chooseLocalDevice, parseShard, readShardFlag } from '../../flags/shard-flag.js';
 import { formatDims } from '../../terminal/table.js';
 import { EMBED_FOLDER_FIELDS } from '../../../datasets/embed/embed-folder-options.js';
-import type { MaxFailures } from '../../../datasets/embed/failure-limit.js';
 import { FEATURE_FORMATS } from '../../../datasets/formats/feature-files.js';
 import { ROW_FORMATS } from '../../../datasets/streams/row-output.js';
 import { EMBED_ROWS_FIELDS } from '../../../datasets/streams/embed-rows.js';
 import { addExtractorFlags, addPartFlags } from '../../flags/extractor-flags.js';
 import { parseCount } from '../../flags/flag-values.js';
-import { addFlags } from '../../flags/option-flags.js';
+import { addFlags, readFlags } from '../../flags/option-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 /** Adds the command. */
@@ -55,11 +54,7 @@ export function addEmbedCommand(program: Command, terminal: Terminal): void {
     shardSize: '--shard-size <n>',
     keepDims: '--keep-dims',
     checksum: '--checksum',
-  });
-  command.addOption(
-    new Option('--max-failures <n>', EMBED_FOLDER_FIELDS.maxFailures.about).argParser(parseFailures),
-  );
-  addFlags(command, EMBED_FOLDER_FIELDS, {
+    maxFailures: '--max-failures <n>',
     minCosine: '--min-cosine <x>',
     removeMissing: '--remove-missing',
     overwrite: '--overwrite',
@@ -76,12 +71,6 @@ export function addEmbedCommand(program: Command, terminal: Terminal): void {
   addPartFlags(command);
 }
 
-function parseFailures(text: string): MaxFailures {
-  if (/^\d+$/.test(text)) return Number(text);
-  if (/^\d+(?:\.\d+)?%$/.test(text)) return text as MaxFailures;
-  throw new InvalidArgumentError('It must be a whole number, or a share such as 1%.');
-}
-
 /**
  * Embeds and reports. Exit code 1 if some images failed. A completed shard always ends with 0, because launchers restart a process
  * that ends otherwise; the merged dataset records the failures.
@@ -91,28 +80,23 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
   const place = given.shard && readShardFlag(given.shard, process.env);
   const flags = place ? await chooseLocalDevice(given, place) : given;
   const shard = place?.shard;
-  const { batch, decodeThreads, dtype, shardSize, keepDims, overwrite, out, format } = flags;
+  const { out, format } = flags;
   if (format === 'jsonl')
     throw invalidOption(
       '--format',
       'npy, arrow or parquet for a dataset (jsonl is for rows: --out -)',
       format,
     );
-  const { column, null: nulSeparated, allowHttp } = flags;
   const { extractor, choice, lanes, transform } = await openRun(terminal, source, flags);
   const view = await openRunView(terminal, flags.metricsPort, flags.json);
   try {
     const { signal } = terminal;
     const onProgress = (now: EmbedProgress): void => view.show(now);
-    const { checksum, maxFailures, minCosine, removeMissing } = flags;
-    const limits = { checksum, maxFailures, minCosine };
-    const settings = { out, batch, decodeThreads, transform, dtype, format, shardSize, keepDims };
-    const reading = { column, nulSeparated, allowHttp };
     const images = source === '-' ? { paths: terminal.input(), format: flags.inputFormat } : source;
     const summary = await embedWarm(
       extractor,
       images,
-      { ...settings, ...reading, ...limits, choice, shard, overwrite, removeMissing, signal, onProgress },
+      { ...readFlags(EMBED_FOLDER_FIELDS, flags), transform, format, choice, shard, signal, onProgress },
       lanes,
     );
     view.end();

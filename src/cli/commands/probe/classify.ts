@@ -5,9 +5,9 @@ import {
   classifyImages,
   CLASSIFY_FIELDS,
   type ClassifiedImage,
+  type ClassifyOptions,
 } from '../../../features/probe/classify-images.js';
 import { invalidOption } from '../../../base/checks.js';
-import { readDevice, type Device } from '../../../runtime/lanes/device.js';
 import { openModel } from '../../../model/open/open-model.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { readTransformFlag } from '../../flags/open-extractor.js';
@@ -15,11 +15,9 @@ import { addFlags } from '../../flags/option-flags.js';
 import { EXIT } from '../../terminal/exit-code.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
-interface ClassifyFlags {
+interface ClassifyFlags extends Pick<ClassifyOptions, 'top' | 'device'> {
   readonly model?: string;
-  readonly top: number;
   readonly transform: string;
-  readonly device: string;
   readonly format: 'text' | 'jsonl';
   readonly json: boolean;
   readonly yes: boolean;
@@ -32,7 +30,6 @@ export function addClassifyCommand(program: Command, terminal: Terminal): void {
     .description('name the classes of images, by a model with labels such as "tapir probe --attach" writes')
     .argument('<source>', 'image, folder, pattern, list or archive')
     .option('--model <file>', 'the classifier: its first output has a score for each class')
-    .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
     .addOption(
       new Option('--format <name>', 'a line of text per image, or of JSON')
         .choices(['text', 'jsonl'])
@@ -41,16 +38,19 @@ export function addClassifyCommand(program: Command, terminal: Terminal): void {
     .option('--json', 'the same as --format jsonl', false)
     .option(YES_FLAG, YES_HELP, false)
     .action((source: string, flags: ClassifyFlags) => runClassify(terminal, source, flags));
-  addFlags(command, CLASSIFY_FIELDS, { top: '--top <n>', transform: '--transform <name>' });
+  addFlags(command, CLASSIFY_FIELDS, {
+    device: '--device <device>',
+    top: '--top <n>',
+    transform: '--transform <name>',
+  });
 }
 
 async function runClassify(terminal: Terminal, source: string, flags: ClassifyFlags): Promise<void> {
   const { model, top, device, json, format, yes } = flags;
   if (model === undefined) throw invalidOption('--model', 'the ONNX file of a classifier', model);
-  readDevice('--device', device);
   const path = await findModelFile(model, terminal, yes);
   const transform = readTransformFlag(terminal, flags, await openModel(path));
-  const options = { top, transform, device: device as Device, signal: terminal.signal };
+  const options = { top, transform, device, signal: terminal.signal };
   const describe = json || format === 'jsonl' ? describeAsJson : describeAsText;
   let failures = 0;
   for await (const image of classifyImages(path, source, options)) {

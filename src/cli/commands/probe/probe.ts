@@ -1,10 +1,14 @@
 /** `tapir probe`: trains a classifier on the vectors of a dataset, and puts it into the model. */
 import { shown } from '../../../base/printable.js';
-import { Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import { attachProbe } from '../../../features/probe/attach-probe.js';
-import { PROBE_KINDS, type Probe, type ProbeKind } from '../../../features/probe/probe.js';
+import type { Probe } from '../../../features/probe/probe.js';
 import { encodeProbe, saveProbe } from '../../../features/probe/probe-file.js';
-import { trainProbe, TRAIN_PROBE_DEFAULTS } from '../../../features/probe/train-probe.js';
+import {
+  trainProbe,
+  TRAIN_PROBE_FIELDS,
+  type TrainProbeOptions,
+} from '../../../features/probe/train-probe.js';
 import { writeWithCompanion } from '../../../base/folder-lock.js';
 import { invalidOption } from '../../../base/checks.js';
 import { openDataset, type Dataset } from '../../../datasets/files/dataset.js';
@@ -13,20 +17,25 @@ import { sidecarOf } from '../../../images/configs/find-transform.js';
 import { createTransform } from '../../../images/transform/transform.js';
 import { checkAbsent } from '../../../model/open/save-whole.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
-import { parseCount } from '../../flags/flag-values.js';
+import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { describeProbe } from './probe-text.js';
 import { runZeroShot, type ZeroShotFlags } from './zero-shot.js';
 import { createProgressLine } from '../../terminal/progress-view.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
-interface ProbeFlags extends ZeroShotFlags {
-  readonly kind: ProbeKind;
-  readonly strength: string;
-  readonly classWeights: 'equal' | 'balanced';
-  readonly normalize: 'none' | 'l2' | 'standardize';
-  readonly neighbours: number;
-  readonly folds: number;
-  readonly seed: number;
+/** The flags that are options of `trainProbe`. */
+const FLAGS = {
+  kind: '--kind <name>',
+  key: '--output <key>',
+  strength: '--strength <n>',
+  classWeights: '--class-weights <name>',
+  normalize: '--normalize <name>',
+  neighbours: '--neighbours <n>',
+  folds: '--folds <n>',
+  seed: '--seed <n>',
+} as const;
+
+interface ProbeFlags extends ZeroShotFlags, Pick<TrainProbeOptions, keyof typeof FLAGS> {
   readonly save?: string;
   readonly attach?: string;
   readonly out?: string;
@@ -35,8 +44,7 @@ interface ProbeFlags extends ZeroShotFlags {
 
 /** Adds the command. */
 export function addProbeCommand(program: Command, terminal: Terminal): void {
-  const defaults = TRAIN_PROBE_DEFAULTS;
-  program
+  const command = program
     .command('probe')
     .description('train a classifier on the vectors of a dataset; show confusions and suspected labels')
     .argument('<dataset>', 'folder that "tapir embed" has written')
@@ -44,29 +52,8 @@ export function addProbeCommand(program: Command, terminal: Terminal): void {
       '--labels <source>',
       'required, except with --zero-shot: by-folder (the first folder of each path), by-last-folder, column:NAME of the metadata, or a .csv, .tsv or .parquet file with the columns path and label',
     )
-    .addOption(new Option('--kind <name>', 'kind of classifier').choices(PROBE_KINDS).default(defaults.kind))
-    .option('--output <key>', 'output key of the features; required if the dataset has several')
-    .option(
-      '--strength <n>',
-      'C of logistic, alpha of ridge, as in scikit-learn; auto chooses by held-out folds',
-      String(defaults.strength),
-    )
-    .addOption(
-      new Option('--class-weights <name>', 'balanced gives all classes the same total weight')
-        .choices(['equal', 'balanced'])
-        .default(defaults.classWeights),
-    )
-    .addOption(
-      new Option(
-        '--normalize <name>',
-        'l2 divides vectors by their length; standardize, elements by their deviation',
-      )
-        .choices(['none', 'l2', 'standardize'])
-        .default(defaults.normalize),
-    )
-    .option('--neighbours <n>', 'neighbours of knn', parseCount, defaults.neighbours)
-    .option('--folds <n>', 'held-out folds for the results; 0 for no results', parseCount, defaults.folds)
-    .option('--seed <n>', 'chooses the folds', parseCount, defaults.seed)
+    .action((folder: string, flags: ProbeFlags) => runProbe(terminal, folder, flags));
+  addFlags(command, TRAIN_PROBE_FIELDS, FLAGS)
     .option('--save <file>', 'write the probe with its results, for "tapir report --probe"')
     .option(
       '--attach <model>',
@@ -85,8 +72,7 @@ export function addProbeCommand(program: Command, terminal: Terminal): void {
     .option('-o, --out <file>', 'ONNX file to write: image tensor in, probabilities out')
     .option('--overwrite', 'replace files that exist', false)
     .option(YES_FLAG, YES_HELP, false)
-    .option('--json', 'print the results as JSON', false)
-    .action((folder: string, flags: ProbeFlags) => runProbe(terminal, folder, flags));
+    .option('--json', 'print the results as JSON', false);
 }
 
 async function runProbe(terminal: Terminal, folder: string, flags: ProbeFlags): Promise<void> {
@@ -107,14 +93,7 @@ async function runProbe(terminal: Terminal, folder: string, flags: ProbeFlags): 
   const dataset = await openDataset(folder);
   const view = createProgressLine(terminal);
   const probe = await trainProbe(dataset, labels, {
-    kind: flags.kind,
-    key: flags.output,
-    strength: readStrength(flags.strength),
-    classWeights: flags.classWeights,
-    normalize: flags.normalize,
-    neighbours: flags.neighbours,
-    folds: flags.folds,
-    seed: flags.seed,
+    ...readFlags(TRAIN_PROBE_FIELDS, flags),
     signal: terminal.signal,
     onProgress: view.show,
   }).finally(view.end);
@@ -151,11 +130,4 @@ function print(terminal: Terminal, probe: Probe, { json, save, out }: ProbeFlags
   for (const warning of probe.warnings) terminal.err(`note: ${shown(warning)}\n`);
   terminal.out(describeProbe(probe));
   for (const file of [save, out]) if (file !== undefined) terminal.out(`written: ${shown(file)}\n`);
-}
-
-function readStrength(text: string): number | 'auto' {
-  if (text === 'auto') return text;
-  const strength = Number(text);
-  if (text.trim() !== '' && Number.isFinite(strength) && strength > 0) return strength;
-  throw invalidOption('--strength', 'auto or a number above 0', text);
 }

@@ -15,7 +15,7 @@ export interface ZeroShotFlags extends TextModelFlags {
   readonly labels?: string;
   readonly zeroShot?: string;
   readonly templates?: string;
-  readonly output?: string;
+  readonly key: string | undefined;
   readonly json: boolean;
 }
 
@@ -44,7 +44,7 @@ export async function runZeroShot(
     flags.templates === undefined ? undefined : await readLines('--templates', flags.templates);
   const dataset = await openDataset(folder);
   const found = await classifyZeroShot(dataset, classes, {
-    key: flags.output,
+    key: flags.key,
     ...(await findTextModels(flags, terminal)),
     templates,
     signal: terminal.signal,

@@ -1,5 +1,6 @@
 /** The indices of a data set that belong to one of several processes, as torch.utils.data.DistributedSampler assigns them. */
-import { checkBoolean, checkInteger, checkOneOf, withDefaults, type Options } from '../../../base/checks.js';
+import { checkInteger, type Options } from '../../../base/checks.js';
+import { boolean, integer, oneOf, readOptions, type Fields } from '../../../base/options.js';
 
 /** Options of {@link distributedSampler}. */
 export interface SamplerOptions {
@@ -13,12 +14,12 @@ export interface SamplerOptions {
    */
   readonly shuffle: boolean;
   /**
-   * An integer from 0 to 2³² - 1, the same in all processes.
+   * An integer from 0 to 2^32 − 1, the same in all processes.
    * @default 0
    */
   readonly seed: number;
   /**
-   * An integer from 0 to 2³² - 1. Each epoch has another order.
+   * An integer from 0 to 2^32 − 1. Each epoch has another order.
    * @default 0
    */
   readonly epoch: number;
@@ -36,18 +37,21 @@ export interface SamplerOptions {
   readonly pad: 'none' | 'torch';
 }
 
-const SAMPLER_DEFAULTS: Omit<SamplerOptions, 'rank' | 'worldSize'> = {
-  shuffle: false,
-  seed: 0,
-  epoch: 0,
-  dropLast: false,
-  pad: 'none',
-};
-
 /** Above this length torch shuffles with another algorithm. */
 const MAX_LENGTH = Math.floor(0xffff_ffff / 20) - 1;
 const MAX_WORLD = 1e6;
 const MAX_SEED = 2 ** 32 - 1;
+
+// Who leaves out the first two gets their refusal.
+export const SAMPLER_FIELDS: Fields<SamplerOptions> = {
+  worldSize: integer(1, MAX_WORLD, 0),
+  rank: integer(0, MAX_WORLD - 1, -1),
+  shuffle: boolean(false),
+  seed: integer(0, MAX_SEED, 0),
+  epoch: integer(0, MAX_SEED, 0),
+  dropLast: boolean(false),
+  pad: oneOf(['none', 'torch'], 'none'),
+};
 
 /**
  * Returns the indices of one process: every `worldSize`-th index, starting at `rank`. With `pad: 'torch'` they equal those of
@@ -72,22 +76,13 @@ export function distributedSampler(
   given: Options<SamplerOptions> & Pick<SamplerOptions, 'rank' | 'worldSize'>,
 ): Uint32Array {
   checkInteger('length', length, 0, MAX_LENGTH);
-  const options = withDefaults<SamplerOptions>(
-    { rank: -1, worldSize: 0, ...SAMPLER_DEFAULTS },
-    given,
-    'distributedSampler',
-  );
-  const worldSize = checkInteger('worldSize', options.worldSize, 1, MAX_WORLD);
+  const options = readOptions(SAMPLER_FIELDS, given, 'distributedSampler');
+  const { worldSize, seed, epoch, shuffle, dropLast, pad } = options;
   const rank = checkInteger('rank', options.rank, 0, worldSize - 1);
-  const seed = checkInteger('seed', options.seed, 0, MAX_SEED);
-  const epoch = checkInteger('epoch', options.epoch, 0, MAX_SEED);
-  const isShuffled = checkBoolean('shuffle', options.shuffle);
-  const isCut = checkBoolean('dropLast', options.dropLast);
-  const pad = checkOneOf('pad', options.pad, ['none', 'torch']);
 
-  const rounds = isCut ? Math.floor(length / worldSize) : Math.ceil(length / worldSize);
+  const rounds = dropLast ? Math.floor(length / worldSize) : Math.ceil(length / worldSize);
   const isShort = pad === 'none' && rank + (rounds - 1) * worldSize >= length;
-  const order = isShuffled ? permute(length, seed + epoch) : undefined;
+  const order = shuffle ? permute(length, seed + epoch) : undefined;
   return Uint32Array.from({ length: rounds > 0 && isShort ? rounds - 1 : rounds }, (_, round) => {
     // Continues at the beginning after the end.
     const at = (rank + round * worldSize) % length;
@@ -132,7 +127,7 @@ export class MersenneTwister {
     }
   }
 
-  /** Returns the next integer, from 0 to 2³² - 1. */
+  /** Returns the next integer, from 0 to 2^32 − 1. */
   next(): number {
     if (this.#at === SIZE) this.#twist();
     let value = this.#state[this.#at++]!;

@@ -1,11 +1,12 @@
 /** Heat maps of some images: where the score of the predicted class comes from. */
-import { checkInteger, checkText, invalidOption, withDefaults, type Options } from '../../../base/checks.js';
+import type { Options } from '../../../base/checks.js';
 import { isTapirError } from '../../../base/errors.js';
+import { integer, readOptions, text, type Fields } from '../../../base/options.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import { openRecordedModel, readRecordedModel } from '../../../datasets/embed/recorded-model.js';
 import { createAttribution, describeScores, type AttributionResult } from '../../../explain/attribution.js';
 import type { AttributionMethod } from '../../../explain/methods.js';
-import { ATTRIBUTION_DEFAULTS } from '../../../explain/options.js';
+import { ATTRIBUTION_FIELDS } from '../../../explain/options.js';
 import { encodeWebp } from '../../../images/encode-webp.js';
 import { loadImage, type LoadedImage } from '../../../images/transform/load-image.js';
 import { createTransform, type Transform } from '../../../images/transform/transform.js';
@@ -41,15 +42,16 @@ export interface ReportHeatmaps {
   readonly photos: number;
 }
 
-export const HEATMAP_DEFAULTS: ReportHeatmaps = {
-  model: '',
-  layer: undefined,
-  method: ATTRIBUTION_DEFAULTS.method,
-  output: undefined,
-  photos: 12,
+const { layer, method, output } = ATTRIBUTION_FIELDS;
+
+export const HEATMAP_FIELDS: Fields<ReportHeatmaps> = {
+  model: text(''),
+  layer,
+  method,
+  output,
+  photos: integer(1, 100, 12, 'number of photos, at most 100'),
 };
 
-const MAX_PHOTOS = 100;
 /** Pixels of the longer side of a picture, and the quality of its WebP. */
 const SIDE = 320;
 const QUALITY = 75;
@@ -79,11 +81,7 @@ export interface Heatmaps {
 
 /** Reads the options. Throws `OPTION_INVALID`. */
 export function readHeatmapOptions(given: Options<ReportHeatmaps>): ReportHeatmaps {
-  const options = withDefaults(HEATMAP_DEFAULTS, given, 'heatmaps');
-  if (checkText('heatmaps.model', options.model) === '')
-    throw invalidOption('heatmaps.model', 'the ONNX file that the dataset was made with', options.model);
-  checkInteger('heatmaps.photos', options.photos, 1, MAX_PHOTOS);
-  return options;
+  return readOptions(HEATMAP_FIELDS, given, 'heatmaps', 'heatmaps.');
 }
 
 /** What the photos come from. */

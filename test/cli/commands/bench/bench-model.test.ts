@@ -138,9 +138,9 @@ describe('tapir bench model', () => {
   });
 
   it.each([
-    [['--batches', '0'], 'sizes[0]'],
-    [['--batches', '1,x'], 'whole number'],
-    [['--sessions', '9'], 'sessions[0]'],
+    [['--batches', '0'], '--batches[0]'],
+    [['--batches', '1,x'], '--batches[1]'],
+    [['--sessions', '9'], '--sessions[0]'],
     [['--device', 'gpu'], '--device'],
     [['--devices', 'cpu,cpu'], 'named twice'],
     [['--device', 'cpu', '--devices', 'cpu:0'], 'cannot be used with'],
