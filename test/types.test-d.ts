@@ -47,6 +47,25 @@ describe('createFeatureExtractor', () => {
     void parallel.run({ dtype: 'float32', dims: [0], data: new Float32Array() }, { split: 'even' });
   });
 
+  it('follows options that are chosen at run time', async () => {
+    const device = undefined as 'cpu' | undefined;
+    expectTypeOf(await createFeatureExtractor('m.onnx', ['fc'], { device })).toEqualTypeOf<
+      FeatureExtractor<'fc'>
+    >();
+    const places = [{ device: 'cpu' }, { devices: ['cpu:0', 'cpu:1'] }, { engine: 'openvino' }] as const;
+    for (const place of places)
+      expectTypeOf(await createFeatureExtractor('m.onnx', ['fc'], place)).toEqualTypeOf<
+        FeatureExtractor<'fc'> | DataParallel<'fc'>
+      >();
+    const parallel = await createFeatureExtractor('m.onnx', ['fc'], { devices: ['cpu:0', 'cpu:1'] });
+    expectTypeOf(await createFeatureExtractor(parallel, ['a'], { device })).toEqualTypeOf<
+      FeatureExtractor<'a'> | DataParallel<'a'>
+    >();
+    expectTypeOf(await createFeatureExtractor(parallel as Extractor<'fc'>)).toEqualTypeOf<
+      FeatureExtractor<'fc'> | DataParallel<'fc'>
+    >();
+  });
+
   it('takes an extractor or a pruned model, with names or as it is', async () => {
     const single = await createFeatureExtractor('m.onnx', { fc: 'y' });
     expectTypeOf(await createFeatureExtractor(single, { layer4: 'z' })).toEqualTypeOf<
