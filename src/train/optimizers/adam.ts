@@ -4,7 +4,6 @@ import type { OptimizerState, StepFacts, UpdateRule } from './update-rule.js';
 
 /** The formulas of torch.optim.Adam and torch.optim.AdamW. */
 export function adamRule(options: AdamOptions | AdamWOptions): UpdateRule {
-  const move = options.amsgrad ? moveByLargest : moveByMoments;
   return {
     keeps: options.amsgrad ? ['mean', 'square', 'largest'] : ['mean', 'square'],
     initial: 0,
@@ -45,7 +44,8 @@ function factors(options: AdamOptions | AdamWOptions, { step, lr, momentum }: St
   };
 }
 
-function moveByMoments(
+/** Moves by the mean of squares, or with AMSGrad by the largest one so far. */
+function move(
   { sign, decay, remains, beta1, beta2, rate, correction, eps }: Factors,
   parameter: Float32Array,
   gradient: Float32Array,
@@ -53,6 +53,7 @@ function moveByMoments(
 ): void {
   const mean = state['mean']!;
   const square = state['square']!;
+  const largest = state['largest'];
   for (let i = 0; i < parameter.length; i++) {
     const value = parameter[i]!;
     const slope = sign * gradient[i]! + decay * value;
@@ -60,28 +61,8 @@ function moveByMoments(
     const v = beta2 * square[i]! + (1 - beta2) * slope * slope;
     mean[i] = m;
     square[i] = v;
-    parameter[i] = remains * value - (rate * m) / (Math.sqrt(v) * correction + eps);
-  }
-}
-
-function moveByLargest(
-  { sign, decay, remains, beta1, beta2, rate, correction, eps }: Factors,
-  parameter: Float32Array,
-  gradient: Float32Array,
-  state: OptimizerState,
-): void {
-  const mean = state['mean']!;
-  const square = state['square']!;
-  const largest = state['largest']!;
-  for (let i = 0; i < parameter.length; i++) {
-    const value = parameter[i]!;
-    const slope = sign * gradient[i]! + decay * value;
-    const m = beta1 * mean[i]! + (1 - beta1) * slope;
-    const v = beta2 * square[i]! + (1 - beta2) * slope * slope;
-    const most = Math.max(largest[i]!, v);
-    mean[i] = m;
-    square[i] = v;
-    largest[i] = most;
+    const most = largest === undefined ? v : Math.max(largest[i]!, v);
+    if (largest !== undefined) largest[i] = most;
     parameter[i] = remains * value - (rate * m) / (Math.sqrt(most) * correction + eps);
   }
 }

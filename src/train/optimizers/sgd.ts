@@ -5,7 +5,7 @@ import type { OptimizerState, StepFacts, UpdateRule } from './update-rule.js';
 /** The formula of torch.optim.SGD. */
 export function sgdRule(options: SgdOptions): UpdateRule {
   const hasMomentum = options.momentum !== 0;
-  const move = !hasMomentum ? moveAlong : options.nesterov ? moveNesterov : moveByMomentum;
+  const move = hasMomentum ? moveByMomentum : moveAlong;
   return {
     keeps: hasMomentum ? ['momentum'] : [],
     initial: 0,
@@ -29,46 +29,21 @@ function moveAlong(
 }
 
 function moveByMomentum(
-  options: SgdOptions,
+  { weightDecay, maximize, dampening, nesterov, ...options }: SgdOptions,
   parameter: Float32Array,
   gradient: Float32Array,
   state: OptimizerState,
-  at: StepFacts,
+  { step, lr, momentum: kept = options.momentum }: StepFacts,
 ): void {
-  const { weightDecay, lr, sign, kept, share } = factors(options, at);
+  const sign = maximize ? -1 : 1;
+  // The momentum is 0 before the first step, at which torch takes the whole gradient.
+  const share = step === 1 ? 1 : 1 - dampening;
   const momentum = state['momentum']!;
   for (let i = 0; i < parameter.length; i++) {
     const value = parameter[i]!;
     const slope = sign * gradient[i]! + weightDecay * value;
     const next = kept * momentum[i]! + share * slope;
     momentum[i] = next;
-    parameter[i] = value - lr * next;
+    parameter[i] = value - lr * (nesterov ? slope + kept * next : next);
   }
-}
-
-function moveNesterov(
-  options: SgdOptions,
-  parameter: Float32Array,
-  gradient: Float32Array,
-  state: OptimizerState,
-  at: StepFacts,
-): void {
-  const { weightDecay, lr, sign, kept, share } = factors(options, at);
-  const momentum = state['momentum']!;
-  for (let i = 0; i < parameter.length; i++) {
-    const value = parameter[i]!;
-    const slope = sign * gradient[i]! + weightDecay * value;
-    const next = kept * momentum[i]! + share * slope;
-    momentum[i] = next;
-    parameter[i] = value - lr * (slope + kept * next);
-  }
-}
-
-/** The constants of a step. The momentum is 0 before the first one, at which torch takes the whole gradient. */
-function factors(
-  { weightDecay, maximize, momentum, dampening }: SgdOptions,
-  at: StepFacts,
-): { weightDecay: number; lr: number; sign: number; kept: number; share: number } {
-  const share = at.step === 1 ? 1 : 1 - dampening;
-  return { weightDecay, lr: at.lr, sign: maximize ? -1 : 1, kept: at.momentum ?? momentum, share };
 }
