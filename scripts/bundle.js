@@ -13,12 +13,12 @@ const LIB = path('dist/lib');
 const ROOMS = Object.keys(JSON.parse(readFileSync(path('package.json'), 'utf8')).exports)
   .filter((entry) => entry !== '.' && entry !== './package.json')
   .map((entry) => entry.slice(2));
-/** Name of a page, and its folder under src. */
+/** Name of a page, and its script and style under src. */
 const PAGES = {
-  report: 'pages/report/page',
-  explore: 'pages/explore/page',
-  compare: 'precision/compare/page',
-  train: 'train/folder/page',
+  report: ['pages/report/page/main.ts', 'pages/report/page/page.css'],
+  explore: ['pages/explore/page/main.ts', 'pages/explore/page/page.css'],
+  compare: ['html/browser/plain-page.ts', 'precision/compare/page.css'],
+  train: ['html/browser/plain-page.ts', 'train/folder/page.css'],
 };
 
 /** Copies a declaration file and those that it imports: what no entry reaches is not shipped. */
@@ -61,10 +61,9 @@ await Promise.all([
   }),
   // A page is written into one file: its script and style stand beside the library until then.
   build({
-    entryPoints: Object.entries(PAGES).flatMap(([page, folder]) => [
-      { in: path(`src/${folder}/main.ts`), out: page },
-      { in: path(`src/${folder}/page.css`), out: page },
-    ]),
+    entryPoints: Object.entries(PAGES).flatMap(([page, files]) =>
+      files.map((file) => ({ in: path(`src/${file}`), out: page })),
+    ),
     outdir: path('dist/lib/page'),
     format: 'iife',
     bundle: true,

@@ -76,11 +76,11 @@ const HOUSE: Readonly<Record<string, Room>> = {
   },
   precision: {
     on: ['html', 'datasets'],
-    floors: [['.', 'compare', 'compare/page'], ['engines', 'quantize/search'], ['quantize']],
+    floors: [['.', 'compare'], ['engines', 'quantize/search'], ['quantize']],
   },
   train: {
     on: ['html', 'gradients', 'parameters', 'datasets', 'stages'],
-    floors: [['folder/page', 'graph', 'optimizers', 'statistics'], ['losses'], ['runs'], ['.'], ['folder']],
+    floors: [['graph', 'optimizers', 'statistics'], ['losses'], ['runs'], ['.'], ['folder']],
   },
   pages: {
     on: ['html', 'explain', 'features'],

@@ -5,8 +5,8 @@ import { pathToFileURL } from 'node:url';
 import { compareModels } from 'onnx-tapir/precision';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { browserNote, hasBrowser, startBrowser } from '../../../support/browser.js';
-import { projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';
+import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';
+import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 
 const scratch = scratchFolder();
 

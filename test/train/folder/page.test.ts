@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { renderTraining } from '../../../../src/train/folder/render-training.js';
-import type { EpochRecord } from '../../../../src/train/folder/training-records.js';
-import { browserNote, hasBrowser, startBrowser } from '../../../support/browser.js';
-import { scratchFolder } from '../../../support/fixtures.js';
+import { renderTraining } from '../../../src/train/folder/render-training.js';
+import type { EpochRecord } from '../../../src/train/folder/training-records.js';
+import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';
+import { scratchFolder } from '../../support/fixtures.js';
 
 const scratch = scratchFolder();
 
