@@ -22,7 +22,7 @@ export function nearestNames(request: string, names: Iterable<string>): string[]
 }
 
 /** Returns the edit distance (Levenshtein, with two rows), or `limit + 1` as soon as the distance must exceed the limit. */
-function editDistance(a: string, b: string, limit: number): number {
+export function editDistance(a: string, b: string, limit: number): number {
   if (Math.abs(a.length - b.length) > limit) return limit + 1;
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {

@@ -37,6 +37,7 @@ describe.runIf(hasBrowser)(`the page of a comparison${browserNote}`, () => {
     });
     await page.goto(pathToFileURL(out).href);
     expect(await page.textContent('#outputs h2')).toBe('<b>v</b>');
+    expect(await page.textContent('main > p')).toMatch(/^The vectors .* at least\.$/);
     expect(await page.textContent('#outputs')).toContain('recall@10');
     expect(await page.textContent('#pixels-title + p')).toContain('interpolation');
     const loaded = await page.$$eval('.picture', (pictures) =>

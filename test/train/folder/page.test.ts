@@ -70,6 +70,23 @@ describe.runIf(hasBrowser)(`the page of a training${browserNote}`, () => {
     });
   });
 
+  it('prints on white whatever the screen shows, and scrolls wide tables in their place', async () => {
+    const page = await browser.newPage({ colorScheme: 'dark', viewport: { width: 390, height: 800 } });
+    await page.goto(pathToFileURL(await writePage(epochs)).href);
+    const widths = await page.$eval('.wide', ({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth]);
+    expect(widths[0]).toBeGreaterThan(widths[1]!);
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390);
+    expect(await page.$$eval('th', (heads) => heads.every(({ clientHeight }) => clientHeight < 40))).toBe(
+      true,
+    );
+    // As chosen by the reader, too.
+    await page.click('#theme');
+    await page.click('#theme');
+    await page.emulateMedia({ media: 'print' });
+    const colours = 'getComputedStyle(document.body).backgroundColor + getComputedStyle(document.body).color';
+    expect(await page.evaluate(colours)).toBe('rgb(255, 255, 255)rgb(34, 32, 28)');
+  });
+
   it('draws one epoch, too', async () => {
     const page = await browser.newPage();
     await page.goto(pathToFileURL(await writePage(epochs.slice(0, 1))).href);

@@ -113,11 +113,10 @@ function startControls(view: PathView, source: Source, graph: ModelGraph, onMeas
     showCost(view, metric);
     if (metric !== 'milliseconds' || graph.measure?.milliseconds) return;
     byId('live').textContent = 'Timing every node.';
-    document.documentElement.dataset['timing'] = 'true';
+    byId('at').textContent = ' · timing every node …';
     void measure(source, graph, true)
       .then(onMeasured)
-      .catch((error: unknown) => tellUnmeasured(true, String(error)))
-      .finally(() => delete document.documentElement.dataset['timing']);
+      .catch((error: unknown) => tellUnmeasured(true, String(error)));
   });
   const times = document.querySelector<HTMLButtonElement>('[data-cost=milliseconds]')!;
   if (!source.has('measure', { times: '1' })) {

@@ -1,4 +1,5 @@
 /** Finding names: those that hold the text, else those nearest to it. This file uses no part of the browser. */
+import { editDistance } from '../../../base/nearest-names.js';
 import type { PageModel } from './data.js';
 import type { Id } from './graph.js';
 
@@ -44,10 +45,14 @@ export function findNames(names: readonly Hit[], text: string, most: number): Hi
       .toSorted((a, b) => a.rank - b.rank || a.hit.name.length - b.hit.name.length)
       .slice(0, most)
       .map(({ hit }) => hit);
+  const limit = Math.ceil(wanted.length / 2);
   return names
     .slice(0, 20_000)
-    .map((hit) => ({ hit, far: distance(hit.name.toLowerCase().slice(-wanted.length - 2), wanted) }))
-    .filter(({ far }) => far <= Math.ceil(wanted.length / 2))
+    .map((hit) => ({
+      hit,
+      far: editDistance(hit.name.toLowerCase().slice(-wanted.length - 2), wanted, limit),
+    }))
+    .filter(({ far }) => far <= limit)
     .toSorted((a, b) => a.far - b.far)
     .slice(0, most)
     .map(({ hit }) => hit);
@@ -64,16 +69,4 @@ function rankOf(name: string, wanted: string): number | undefined {
     if (place < 0) return undefined;
   }
   return 4;
-}
-
-/** The edits between two texts (Levenshtein). */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++)
-      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
-    row = next;
-  }
-  return row[b.length]!;
 }
