@@ -139,7 +139,7 @@ export class Explorer {
   /** What names need. */
   async cut(names: readonly string[]): Promise<PageCut> {
     const { kept, notes } = (await this.prune(names)).plan;
-    return { nodes: kept.nodes.length, initializers: kept.initializers.length, bytes: kept.bytes, notes };
+    return { bytes: kept.bytes, notes };
   }
 
   /**
@@ -175,13 +175,13 @@ export class Explorer {
   /** What a node gives for a photo. */
   async features(request: string, photo: string): Promise<PageFeatures> {
     const { extractor, tensor } = await this.#run(request, this.#photo(photo));
-    return describeMaps({ request, photo }, tensor, extractor.outputs[0]!.layout);
+    return describeMaps(tensor, extractor.outputs[0]!.layout);
   }
 
   /** The attention that a softmax gives; null if it is none. */
   async attention(request: string, photo: string): Promise<unknown> {
     const { tensor } = await this.#run(request, this.#photo(photo));
-    const found = describeAttention({ request, photo }, tensor);
+    const found = describeAttention(tensor);
     return (
       found ?? { problem: `“${request}” is not the attention of patches: it is [${tensor.dims.join(', ')}]` }
     );
@@ -211,7 +211,6 @@ export class Explorer {
     const label = labels[0] ?? null;
     return {
       layer,
-      photo,
       classIndex: classes[0]!,
       label: label === null ? null : shown(label),
       score: scores[0]!,

@@ -104,7 +104,7 @@ export class Photos {
     const pixels = channelOrder === 'bgr' ? data.map((_, i) => data[i + 2 - 2 * (i % 3)]!) : data;
     const webp = await encodeWebp({ height, width, data: pixels }, PICTURE_SIDE, PICTURE_QUALITY);
     const picture = `data:image/webp;base64,${Buffer.from(webp).toString('base64')}`;
-    const page = { id: String(this.#count++), name: shown(name), width, height, picture };
+    const page = { id: String(this.#count++), name: shown(name), picture };
     const held = { page, image, feed: this.#feed(image) };
     this.#held.set(page.id, held);
     const [oldest] = this.#held.keys();

@@ -92,8 +92,6 @@ export interface PageMeasure {
 export interface PagePhoto {
   readonly id: string;
   readonly name: string;
-  readonly width: number;
-  readonly height: number;
   /** A `data:` address. */
   readonly picture: string;
 }
@@ -127,8 +125,6 @@ export interface PageStatistics {
 
 /** What a node gives for a photo. */
 export interface PageFeatures {
-  readonly request: string;
-  readonly photo: string;
   readonly dtype: string;
   readonly dims: readonly number[];
   readonly statistics: PageStatistics;
@@ -144,8 +140,6 @@ export interface PageFeatures {
 
 /** The attention of one layer: where a token looks, a map per head. */
 export interface PageAttention extends PageMaps {
-  readonly request: string;
-  readonly photo: string;
   /** Whose attention it is. */
   readonly from: string;
 }
@@ -162,7 +156,6 @@ export interface PageClass {
 /** Where the score of a class comes from. */
 export interface PageHeat {
   readonly layer: string;
-  readonly photo: string;
   readonly classIndex: number;
   readonly label: string | null;
   readonly score: number;
@@ -176,8 +169,6 @@ export interface PageHeat {
 
 /** The cut that some names need, as it would be written. */
 export interface PageCut {
-  readonly nodes: number;
-  readonly initializers: number;
   readonly bytes: number;
   readonly notes: readonly string[];
 }

@@ -12,18 +12,8 @@ import { principalColours } from './principal-colours.js';
 /** Longer vectors are not drawn. */
 const MOST_VALUES = 8192;
 
-/** What was asked: a node, and a photo by its id. */
-export interface Asked {
-  readonly request: string;
-  readonly photo: string;
-}
-
 /** Describes what a node gives for one photo. */
-export async function describeMaps(
-  asked: Asked,
-  tensor: Tensor,
-  layout: FeatureInfo['layout'],
-): Promise<PageFeatures> {
+export async function describeMaps(tensor: Tensor, layout: FeatureInfo['layout']): Promise<PageFeatures> {
   const { dtype, dims } = tensor;
   const values = valuesOfTensor(tensor) ?? new Float32Array();
   const places = readPlaces(values, dims, layout);
@@ -32,7 +22,6 @@ export async function describeMaps(
   const colours = isMap ? await principalColours(places) : undefined;
   const hasVector = !isMap && values.length > 0 && values.length <= MOST_VALUES;
   return {
-    ...asked,
     dtype,
     dims,
     statistics: measureTensor(values, places),
@@ -63,7 +52,7 @@ export async function describeMaps(
  * @param tensor - `[1, heads, tokens, tokens]` or `[heads, tokens, tokens]`.
  * @returns undefined for other tensors, and where the tokens are no grid of patches.
  */
-export function describeAttention(asked: Asked, tensor: Tensor): PageAttention | undefined {
+export function describeAttention(tensor: Tensor): PageAttention | undefined {
   const values = valuesOfTensor(tensor);
   const [heads = 0, tokens = 0, others] = tensor.dims.slice(-3);
   const grid = gridOf(tokens);
@@ -77,7 +66,7 @@ export function describeAttention(asked: Asked, tensor: Tensor): PageAttention |
       for (let i = 0; i < patches; i++)
         data[head * patches + i]! += values[(head * tokens + row) * tokens + prefix + i]! / rows;
   const maps = drawMaps({ channels: heads, height: side, width: side, data, prefix }, 'index');
-  return { ...asked, ...maps, from: prefix > 0 ? 'the class token' : 'a token, on average,' };
+  return { ...maps, from: prefix > 0 ? 'the class token' : 'a token, on average,' };
 }
 
 /** The classes with the highest scores. */

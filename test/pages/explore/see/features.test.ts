@@ -9,8 +9,6 @@ import { gridOf } from '../../../../src/pages/explore/see/places.js';
 import { principalColours } from '../../../../src/pages/explore/see/principal-colours.js';
 import { makeTensor, type Tensor } from '../../../../src/tensor/tensor.js';
 
-const asked = { request: 'layer', photo: '0' };
-
 function filled(dims: readonly number[], value: (i: number) => number): Tensor<'float32'> {
   const count = dims.reduce((product, size) => product * size, 1);
   return makeTensor(
@@ -26,7 +24,7 @@ describe('features', () => {
   it('sorts maps by energy and scales each to its own range', async () => {
     // Channel 0: small values, 1: large ones, 2: zeros.
     const tensor = filled([1, 3, 2, 2], (i) => (i < 4 ? i : i < 8 ? -10 * (i - 3) : 0));
-    const { maps, statistics, vector } = await describeMaps(asked, tensor, 'NCHW');
+    const { maps, statistics, vector } = await describeMaps(tensor, 'NCHW');
     expect(maps!.maps).toEqual([
       [1, -40, -10],
       [0, 0, 3],
@@ -39,7 +37,7 @@ describe('features', () => {
 
   it('reads channels last, and averages maps that are larger than 64', async () => {
     const tensor = filled([1, 128, 100, 2], (i) => (i % 2 === 0 ? 1 : Math.floor(i / 200)));
-    const { maps, notes, statistics } = await describeMaps(asked, tensor, 'NHWC');
+    const { maps, notes, statistics } = await describeMaps(tensor, 'NHWC');
     expect(maps).toMatchObject({ height: 64, width: 50, reduced: 2 });
     // Rows 0 and 1 have the mean 0.5, rows 126 and 127 that of 126.5.
     expect(maps!.maps[0]).toEqual([1, 0.5, 126.5]);
@@ -49,7 +47,7 @@ describe('features', () => {
 
   it('turns patch tokens into maps and leaves the class token out', async () => {
     const tensor = filled([1, 5, 3], (i) => (i < 3 ? 1000 : i));
-    const { maps, notes } = await describeMaps(asked, tensor, 'NLC');
+    const { maps, notes } = await describeMaps(tensor, 'NLC');
     expect(maps).toMatchObject({ height: 2, width: 2 });
     expect(maps!.maps.map(([channel, least, largest]) => [channel, least, largest])).toEqual([
       [2, 5, 14],
@@ -63,7 +61,6 @@ describe('features', () => {
 
   it('gives vectors as they are, and counts what is not finite', async () => {
     const { maps, vector, statistics } = await describeMaps(
-      asked,
       filled([1, 4], (i) => [1, NaN, -Infinity, 3][i]!),
       'NC',
     );
@@ -96,28 +93,15 @@ describe('features', () => {
 
   it('shows where the class token looks, head by head', async () => {
     const tensor = filled([1, 2, 5, 5], (i) => i);
-    const attention = describeAttention(asked, tensor)!;
+    const attention = describeAttention(tensor)!;
     expect(attention.from).toBe('the class token');
     expect(attention.maps).toEqual([
       [0, 1, 4],
       [1, 26, 29],
     ]);
-    expect(
-      describeAttention(
-        asked,
-        filled([1, 2, 5, 4], (i) => i),
-      ),
-    ).toBeUndefined();
-    expect(
-      describeAttention(
-        asked,
-        filled([2, 5, 5], (i) => i),
-      )!.maps,
-    ).toEqual(attention.maps);
-    const mean = describeAttention(
-      asked,
-      filled([1, 1, 4, 4], (i) => i),
-    )!;
+    expect(describeAttention(filled([1, 2, 5, 4], (i) => i))).toBeUndefined();
+    expect(describeAttention(filled([2, 5, 5], (i) => i))!.maps).toEqual(attention.maps);
+    const mean = describeAttention(filled([1, 1, 4, 4], (i) => i))!;
     expect(mean.maps).toEqual([[0, 6, 9]]);
     expect(mean.from).toBe('a token, on average,');
   });
