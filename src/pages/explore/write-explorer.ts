@@ -125,11 +125,15 @@ export async function writeExplorer(
   const { returnNodes, photos, layer, labels, transform, device, signal } = options;
   const path = resolve(options.out);
   await checkReplaceable(path, 'explore');
-  await using explorer = await Explorer.open(checkText('model', model) as ModelSource & string, model, {
-    transform,
-    labels,
-    device,
-  });
+  await using explorer = await Explorer.open(
+    checkText('model', model) as ModelSource & string,
+    basename(model),
+    {
+      transform,
+      labels,
+      device,
+    },
+  );
   const picked = returnNodes.length === 0 ? [] : await explorer.pick(returnNodes);
   const [shownLayer] = layer === undefined ? [] : await explorer.pick([layer]);
   for (const photo of photos) {

@@ -369,7 +369,12 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     await page.press('#find', 'Enter');
     await page.waitForSelector('.map-figure canvas');
     await page.waitForSelector('pre.code');
-    const code = (await page.textContent('pre.code'))!.replace("'photo.jpg'", JSON.stringify(photo));
+    // A page for others names the file, not where it lay.
+    const written = (await page.textContent('pre.code'))!;
+    expect(written).toContain("createFeatureExtractor('bytes.onnx'");
+    const code = written
+      .replace("'photo.jpg'", JSON.stringify(photo))
+      .replace("'bytes.onnx'", JSON.stringify(model));
     const printing = code.replace('\n}\n', '\n  process.stdout.write(JSON.stringify([dims, data[0]]));\n}\n');
     const ran = await runNode(['--input-type=module'], { input: printing });
     expect(ran).toMatchObject({ code: 0 });

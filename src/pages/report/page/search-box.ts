@@ -33,6 +33,7 @@ export function startSearch({ key, takesTexts, takesPhotos }: PageServer, place:
     const fields = new URLSearchParams({ output: place.output(), text }).toString();
     const outcome = await askServer<PageHits>(key, `search?${fields}`, photo);
     if (turn !== latest) return;
+    said.classList.toggle('bad', 'problem' in outcome);
     if ('problem' in outcome) {
       said.textContent = outcome.problem;
       byId('hits').replaceChildren();

@@ -28,7 +28,7 @@ function renderOutput({ key, cosine, groups, compared }: Duplicates): Markup {
     const rest = others.length - listed.length;
     return markup`<details class="failures"><summary>${pathOf(best.path)} <span class="note">${formatCount(others.length)} ${others.length === 1 ? 'copy' : 'copies'}</span></summary><ul>${listed}${rest > 0 ? markup`<li class="note">${formatCount(rest)} more</li>` : null}</ul></details>`;
   });
-  return markup`<p class="lead"><bdi>${shown(key)}</bdi>: every pair of ${formatCount(compared)} images was compared. ${formatCount(groups.length)} groups hold ${formatCount(copies)} copies with a cosine of ${String(cosine)} and more.</p>
+  return markup`<p class="lead"><bdi>${shown(key)}</bdi>: every pair of ${formatCount(compared)} images was compared. ${formatCount(groups.length)} ${groups.length === 1 ? 'group holds' : 'groups hold'} ${formatCount(copies)} ${copies === 1 ? 'copy' : 'copies'} with a cosine of ${String(cosine)} and more.</p>
   ${items}
   ${more > 0 ? markup`<p class="note">${formatCount(more)} more groups: “tapir dedupe --json” lists them.</p>` : null}`;
 }
