@@ -37,6 +37,8 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
   readonly device: string;
   /** The library that runs the model. */
   readonly engine: EngineName;
+  /** How that library is called (option `binding`): `'c'` or `'node'`; null for an engine that is called in one way. */
+  readonly binding: string | null;
   /** How it computes: `int8` if the file is in 8 bits, that of a model that {@link lowerPrecision} gave, else {@link floatPrecision}. */
   readonly precision: Precision;
   /** How the engine computes float32 operators: the option `precision`. Of a model in 8 bits, these are the rest. */
@@ -56,6 +58,7 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
     this.imageNormalization = imageNormalization;
     this.device = set.replicas.map(({ device }) => device).join(', ');
     this.engine = lane.engine;
+    this.binding = set.replicas[0]!.facts.binding?.name ?? null;
     this.floatPrecision = lane.precision;
     this.precision = precisionOf(pruned) ?? lane.precision;
     this.runtime = set.replicas[0]!.facts.runtime;

@@ -18,7 +18,7 @@ import { WarmSizes } from './warm-sizes.js';
 
 /** Options of one run. */
 export interface ReplicaRunOptions {
-  /** Rejects the run at once when it fires. With onnxruntime, the session stays busy until the run returns. OpenVINO cancels it. */
+  /** Rejects the run at once when it fires. The run itself ends soon if the engine can cancel; else the session stays busy until it returns. */
   readonly signal?: AbortSignal | undefined;
   /** Move the feeds' buffers to the session instead of copying them. */
   readonly transfer?: boolean | undefined;
@@ -294,12 +294,23 @@ export async function openReplica(
 ): Promise<Replica> {
   const { device, lane, sessions } = place;
   checkPrecision(lane.precision, lane.engine, { type: device.type, name: deviceName(device) });
-  const [lanes, streams] = CAPABILITIES[lane.engine].hasStreams ? [1, sessions] : [sessions, 1];
+  let streams = CAPABILITIES[lane.engine].streamsOn.includes(device.type) ? sessions : 1;
   const describeStreams = async (failure?: unknown): Promise<LaneDescription> => ({
     ...(await describe(failure)),
     streams,
   });
   const open = (): Promise<Lane> => openLane(place, describeStreams, start);
-  const opened = await openAll(Array.from({ length: lanes }, open), (lane) => lane.close());
-  return new Replica(opened, open, place.onLaneDeath);
+  const openMany = (count: number): Promise<Lane[]> =>
+    openAll(Array.from({ length: count }, open), (one) => one.close());
+  if (streams === 1) return new Replica(await openMany(sessions), open, place.onLaneDeath);
+  const first = await open();
+  if (first.streams === sessions) return new Replica([first], open, place.onLaneDeath);
+  // It turned out that this lane takes one run at a time.
+  streams = 1;
+  try {
+    return new Replica([first, ...(await openMany(sessions - 1))], open, place.onLaneDeath);
+  } catch (error) {
+    await first.close();
+    throw error;
+  }
 }

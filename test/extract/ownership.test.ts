@@ -98,7 +98,8 @@ describe('DataParallel.create', () => {
 
   it.each([
     ['other threads', { devices: [{ ...TWO[0], threads: 2 }, TWO[1]] }, 3],
-    ['two sessions', { devices: TWO, sessionsPerDevice: 2 }, 5],
+    // Each device is a lane with two streams.
+    ['two sessions', { devices: TWO, sessionsPerDevice: 2 }, 3],
     ['another policy', { devices: TWO, onLaneDeath: 'remove' }, 3],
     ['other devices', { devices: [{ ...ONE, id: 2 }] }, 2],
   ] as const)('opens a session of its own for %s', async (_what, options, sessions) => {

@@ -76,10 +76,20 @@ function systemLines(diagnosis: Diagnosis): Line[] {
       : ['ok', 'onnxruntime', `${runtime.version}, compiled for ${runtime.providers.join(', ') || '?'}`],
     ['ok', 'processor', `${cpu.name}, ${count(cpu.cores, 'core')}, ${formatBytes(cpu.memoryBytes)}`],
     ...(instructionSets.length > 0 ? [['note', 'it has', instructionSets.join(', ')] as const] : []),
+    ...diagnosis.engines.flatMap(bindingLines),
     ...diagnosis.engines.filter(({ name }) => CAPABILITIES[name].findLibraries).map(engineLine),
     isTelemetryOff
       ? ['ok', 'telemetry', `off (ORT_DISABLE_TELEMETRY=1${telemetry === null ? ', set by tapir' : ''})`]
       : ['note', 'telemetry', `on, because ORT_DISABLE_TELEMETRY=${telemetry}`],
+  ];
+}
+
+/** How an engine is called that can be called in several ways. */
+function bindingLines({ name, binding }: ProbedEngine): Line[] {
+  if (!binding) return [];
+  const why = binding.why === undefined ? '' : `: ${binding.why}`;
+  return [
+    [why === '' ? 'ok' : 'note', 'binding', `${name} on the CPU is called through "${binding.name}"${why}`],
   ];
 }
 

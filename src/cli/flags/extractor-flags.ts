@@ -47,6 +47,7 @@ export function addExtractorFlags(command: Command): void {
         .default(LANE_FIELDS.precision.fallback),
     );
   addFlags(command, LANE_FIELDS, {
+    binding: '--binding <name>',
     cudaLibraries: '--cuda-libs <folder>',
     isolation: '--isolation <kind>',
   }).option('--threads <n>', 'CPU threads of the model; 0 for all cores', parseCount, 0);

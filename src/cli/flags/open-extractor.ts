@@ -19,6 +19,7 @@ import { readDevice, type DeviceSpec, type ResolvedDevice } from '../../runtime/
 import {
   enginePrecision,
   isLowered,
+  type BindingName,
   type EngineName,
   type Precision,
 } from '../../runtime/capabilities/capabilities.js';
@@ -38,6 +39,7 @@ export interface ExtractorFlags extends PartFlags {
   readonly sessions: number;
   readonly threads: number;
   readonly engine: EngineName | 'auto';
+  readonly binding: BindingName;
   readonly precision: Precision | 'auto';
   readonly isolation: 'thread' | 'process';
   readonly cudaLibraries?: string;
@@ -93,10 +95,11 @@ export function openExtractor(
 ): Promise<Extractor> {
   const devices = readDeviceFlags(flags);
   const sessions = readSessionsFlag(flags, devices, hasFewImages);
-  const { engine, precision, isolation, cudaLibraries } = flags;
+  const { engine, binding, precision, isolation, cudaLibraries } = flags;
   const rewriting = readRewriting(model, flags, transform);
   const lane: Options<LaneOptions> = {
     engine,
+    binding,
     precision: enginePrecision(precision),
     isolation,
     cudaLibraries,

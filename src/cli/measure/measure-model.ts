@@ -17,6 +17,7 @@ import type { Device } from '../../runtime/lanes/device.js';
 import {
   enginePrecision,
   PRECISIONS,
+  type BindingName,
   type EngineName,
   type EnginePrecision,
   type Precision,
@@ -49,6 +50,11 @@ export interface MeasureModelOptions {
    * @default 'onnxruntime'
    */
   readonly engine: EngineName;
+  /**
+   * How that library is called; see {@link LaneOptions}.
+   * @default 'auto'
+   */
+  readonly binding: BindingName;
   /**
    * How it computes float32 operators.
    * @default 'float32'
@@ -84,6 +90,7 @@ export interface MeasureModelOptions {
 export const MEASURE_MODEL_FIELDS: Fields<MeasureModelOptions> = {
   devices: unchecked(['cpu']),
   engine: LANE_FIELDS.engine,
+  binding: LANE_FIELDS.binding,
   precision: oneOf<Precision>(PRECISIONS, 'float32'),
   batches: optional(counts(1_000_000, [], 'batch sizes: 1,8,32 (default: powers of two while speed grows)')),
   sessions: counts(4, [1], 'sessions per device to compare: 1,2 (default: 1)'),
@@ -158,7 +165,7 @@ export async function measureModel(
 ): Promise<MeasureModelReport> {
   const fields = { ...REWRITE_FIELDS, ...MEASURE_MODEL_FIELDS };
   const options = readOptions<MeasureModelOptions & RewriteOptions>(fields, given, 'measureModel');
-  const { devices, engine, precision, sessions } = options;
+  const { devices, engine, binding, precision, sessions } = options;
   const model = readModel(source);
   const rewriting = pickFields(options, REWRITE_FIELDS);
   const pruned = await inPrecision(await pruneModel(model, returnNodes, rewriting), precision, engine);
@@ -167,6 +174,7 @@ export async function measureModel(
     await using parallel = await createFeatureExtractor(pruned, undefined, {
       devices,
       engine,
+      binding,
       precision: enginePrecision(precision),
       parallel: { split: 'none', sessionsPerDevice },
     });

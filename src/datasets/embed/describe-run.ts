@@ -46,6 +46,7 @@ export function describeRun(extractor: Extractor, setup: EmbedSetup, model: RunR
     request: plan.resolved,
     transform: recordTransform(transform),
     engine: extractor.engine,
+    binding: extractor.binding,
     engineVersion: extractor.runtime,
     ...precisionsOf(extractor),
     device: extractor.device,

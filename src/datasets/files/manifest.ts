@@ -64,6 +64,8 @@ export interface Manifest {
     readonly device: string;
     /** The library that ran the model: `onnxruntime` or `openvino`. Missing in manifests from before there were two: `onnxruntime`. */
     readonly engine?: string;
+    /** How the library was called; the results are the same. Missing in manifests from before there were two ways. */
+    readonly binding?: string | null;
     /** The arithmetic: `float32`, `bfloat16`, `float16`, or `int8`, also of a file in 8 bits. Missing in the same manifests: `float32`. */
     readonly precision?: string;
     /** With `int8`, how the engine computes the rest; left out for float32. */

@@ -84,6 +84,8 @@ export interface RunRecord {
   readonly transform: TransformRecord;
   /** The library that runs the model. */
   readonly engine: string;
+  /** How it is called; null for an engine that is called in one way. */
+  readonly binding: string | null;
   /** The version of the engine. */
   readonly engineVersion: string;
   readonly precision: string;

@@ -10,6 +10,11 @@ export const ENGINES = ['onnxruntime', 'openvino'] as const;
 /** A library that runs graphs. */
 export type EngineName = (typeof ENGINES)[number];
 
+/** The ways to call an engine's library. `auto` is the best one that works here. */
+export const BINDINGS = ['auto', 'node', 'c'] as const;
+/** A way to call an engine's library. */
+export type BindingName = (typeof BINDINGS)[number];
+
 /** Kinds of device. `auto` uses CUDA if it works, otherwise the CPU with a warning. */
 export type DeviceType = 'cpu' | 'cuda' | 'webgpu' | 'auto';
 
@@ -33,8 +38,10 @@ export interface Capabilities {
   readonly precisions: Readonly<Partial<Record<Precision, readonly DeviceType[]>>> & {
     readonly float32: readonly DeviceType[];
   };
-  /** Whether runs can share one model, so that the sessions of a device are streams of one lane. */
-  readonly hasStreams: boolean;
+  /** The devices on which runs can share one model, so that the sessions of a device are streams of one lane, if the lane can. */
+  readonly streamsOn: readonly DeviceType[];
+  /** The ways to call its library. */
+  readonly bindings: readonly BindingName[];
   /** Whether it takes the session options of onnxruntime. */
   readonly takesSessionOptions: boolean;
   /** What it can keep of a model in the cache: the optimised graph for ONNX Runtime to open, or the compiled model. */
@@ -60,7 +67,8 @@ export const CAPABILITIES: Readonly<Record<EngineName, Capabilities>> = {
     title: 'ONNX Runtime',
     // Its kernels for bfloat16 on the CPU are few, and those for products of 8 bits are for CPUs.
     precisions: { float32: EVERYWHERE, float16: EVERYWHERE, int8: ON_CPU },
-    hasStreams: false,
+    streamsOn: ON_CPU,
+    bindings: BINDINGS,
     takesSessionOptions: true,
     keeps: 'graph',
     platform: 'onnxruntime_onnx',
@@ -69,7 +77,8 @@ export const CAPABILITIES: Readonly<Record<EngineName, Capabilities>> = {
     title: 'OpenVINO',
     // Its plugin for CPUs computes lowered models in float32.
     precisions: { float32: ON_CPU, bfloat16: ON_CPU },
-    hasStreams: true,
+    streamsOn: ON_CPU,
+    bindings: ['auto'],
     takesSessionOptions: false,
     keeps: 'compiled',
     findLibraries: findOpenVino,

@@ -18,6 +18,8 @@ export interface ProbedEngine {
   readonly isWorking: boolean;
   /** Why it does not work, and what to do; null if it works. */
   readonly reason: string | null;
+  /** How it is called, and why not in a better way; null if there is one way. */
+  readonly binding: ProbeResult['binding'];
   /** Folder of its libraries; null for onnxruntime, which is a dependency, and if it is not installed. */
   readonly folder: string | null;
   /** The precisions in which a small model ran. */
@@ -41,7 +43,8 @@ async function probeEngine(name: EngineName, cpu: ProbeResult, options: ProbeOpt
   try {
     if (findLibraries) ({ folder } = findLibraries());
   } catch (error) {
-    return { name, version: null, isWorking: false, reason: reasonOf(error), folder, precisions: [] };
+    const reason = reasonOf(error);
+    return { name, version: null, isWorking: false, reason, binding: null, folder, precisions: [] };
   }
   const tried = new Map<Precision, ProbeResult>();
   for (const precision of ENGINE_PRECISIONS) {
@@ -50,9 +53,9 @@ async function probeEngine(name: EngineName, cpu: ProbeResult, options: ProbeOpt
     const result = isKnown ? cpu : await probeDevice(CPU, { ...options, on: { engine: name, precision } });
     tried.set(precision, result);
   }
-  const { runtime: version, isWorking, reason } = tried.get('float32')!;
+  const { runtime: version, isWorking, reason, binding } = tried.get('float32')!;
   const working = ENGINE_PRECISIONS.filter((precision) => tried.get(precision)?.isWorking);
-  return { name, version, isWorking, reason, folder, precisions: working };
+  return { name, version, isWorking, reason, binding, folder, precisions: working };
 }
 
 const CPU = { type: 'cpu', id: 0, threads: 1 } as const;

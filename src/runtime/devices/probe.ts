@@ -18,6 +18,8 @@ export interface ProbeResult {
   readonly missingLibraries: readonly string[];
   /** Version of onnxruntime in use; `null` if no session could be opened. */
   readonly runtime: string | null;
+  /** How it is called; `null` if no session could be opened, or if there is one way. */
+  readonly binding: SessionFacts['binding'] | null;
   /** Providers that onnxruntime was compiled with, usable or not. */
   readonly providers: readonly string[];
   /** Time from the start of the process to the result. */
@@ -84,6 +86,7 @@ export async function probeDevice(device: ResolvedDevice, options: ProbeOptions)
       ? (failure.details.missingLibraries ?? [])
       : [],
     runtime: facts?.runtime ?? null,
+    binding: facts?.binding ?? null,
     providers: facts?.providers ?? [],
     milliseconds: Math.round(performance.now() - started),
     log: log

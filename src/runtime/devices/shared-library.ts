@@ -3,7 +3,7 @@ import { constants } from 'node:os';
 import { reasonOf } from '../../base/errors.js';
 
 /** Keeps a library in memory after Node has closed its handle, which it does because the library is no Node module. */
-const RTLD_NODELETE = 0x1000;
+const RTLD_NODELETE = process.platform === 'darwin' ? 0x80 : 0x1000;
 
 /**
  * Loads a library.

@@ -3,8 +3,8 @@
  * when its owner is killed.
  */
 import { serveLane } from '../lanes/lane-server.js';
-import type { EngineName } from '../capabilities/capabilities.js';
-import { ENGINE_VARIABLE, type LaneRequest } from '../lanes/protocol.js';
+import type { BindingName, EngineName } from '../capabilities/capabilities.js';
+import { BINDING_VARIABLE, ENGINE_VARIABLE, type LaneRequest } from '../lanes/protocol.js';
 import { loadEngine } from './load-engine.js';
 
 const handle = serveLane(
@@ -13,7 +13,7 @@ const handle = serveLane(
     enter: (step) => step(),
     closed: () => process.disconnect(),
   },
-  () => loadEngine(process.env[ENGINE_VARIABLE] as EngineName),
+  () => loadEngine(process.env[ENGINE_VARIABLE] as EngineName, process.env[BINDING_VARIABLE] as BindingName),
 );
 
 process.on('message', (request: LaneRequest) => handle(request));

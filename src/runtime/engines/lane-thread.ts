@@ -1,15 +1,16 @@
 /** Entry file of a lane in a worker thread. */
 import { parentPort, threadId, workerData } from 'node:worker_threads';
 import { serveLane } from '../lanes/lane-server.js';
-import type { EngineName } from '../capabilities/capabilities.js';
+import type { BindingName, EngineName } from '../capabilities/capabilities.js';
 import { STATE_BUSY, STATE_STOP, type LaneRequest } from '../lanes/protocol.js';
 import { endTurn, takeTurn } from '../lanes/turns.js';
 import { loadEngine } from './load-engine.js';
 
 const port = parentPort!;
-const { state, engine, turn } = workerData as {
+const { state, engine, binding, turn } = workerData as {
   readonly state: Int32Array;
   readonly engine: EngineName;
+  readonly binding: BindingName;
   readonly turn: Int32Array;
 };
 /** Steps that are in native code. */
@@ -34,7 +35,7 @@ const handle = serveLane(
     // The thread ends when it is idle. In Deno, ports have no close().
     closed: () => port.unref(),
   },
-  () => loadEngine(engine),
+  () => loadEngine(engine, binding),
 );
 
 function leave(): void {
@@ -44,6 +45,10 @@ function leave(): void {
   Atomics.store(state, STATE_BUSY, 0);
   Atomics.notify(state, STATE_BUSY);
 }
+
+// The process is exiting: runs that can end early do.
+const stop = Atomics.waitAsync(state, STATE_STOP, 0);
+if (stop.async) void stop.value.then(() => handle({ type: 'cancel' }));
 
 port.on('message', (request: LaneRequest) => {
   if (request.type === 'open') takesTurns = request.description.device.type === 'webgpu';

@@ -1,7 +1,7 @@
 /** Explains why OpenVINO cannot open a model. */
 import { TapirError } from '../../base/errors.js';
 import { deviceName, type ResolvedDevice } from '../lanes/device.js';
-import type { OpenVinoError } from './openvino-api.js';
+import type { OpenVinoError } from './native/openvino-api.js';
 
 /** OpenVINO lists the operators that it has no rule for, and those whose rule fails. */
 const NO_RULE = /No conversion rule found for operations: ([^\n]*?)(?= To facilitate| -- |$)/;

@@ -1,5 +1,5 @@
 /**
- * OpenVINO on the CPU: sessions through its C API. This is the only import of koffi. One compiled model serves all streams of a
+ * OpenVINO on the CPU: sessions through its C API. One compiled model serves all streams of a
  * session, so they share its weights. A lane loads it, never the caller's thread.
  */
 import { readFileSync, rmSync } from 'node:fs';
@@ -20,15 +20,8 @@ import type { Session } from '../lanes/engine.js';
 import { addEntry } from '../lanes/prepared-cache.js';
 import { PREPARED_WEIGHTS } from '../lanes/prepared-files.js';
 import type { LaneDescription, SessionFacts, SessionValue } from '../lanes/protocol.js';
-import {
-  bindOpenVino,
-  CANCELLED,
-  OpenVinoError,
-  type Address,
-  type Koffi,
-  type OpenVino,
-  type Port,
-} from './openvino-api.js';
+import { importKoffi, type Address, type Koffi } from './native/koffi.js';
+import { bindOpenVino, CANCELLED, OpenVinoError, type OpenVino, type Port } from './native/openvino-api.js';
 import { ignored, openFailure } from './openvino-failure.js';
 
 /** OpenVINO's numbers of element types. */
@@ -63,7 +56,7 @@ export function loadRuntime(): Promise<OpenVino> {
 async function importRuntime(): Promise<OpenVino> {
   const { paths } = findOpenVino();
   try {
-    return bindOpenVino(await importKoffi(), paths);
+    return bindOpenVino(await loadKoffi(), paths);
   } catch (error) {
     if (error instanceof TapirError) throw error;
     throw missing(
@@ -75,10 +68,9 @@ async function importRuntime(): Promise<OpenVino> {
   }
 }
 
-async function importKoffi(): Promise<Koffi> {
+async function loadKoffi(): Promise<Koffi> {
   try {
-    const { default: koffi } = await import('koffi');
-    return koffi as unknown as Koffi;
+    return await importKoffi();
   } catch (error) {
     throw missing('koffi', reasonOf(error), 'install it with "npm install koffi"', error);
   }

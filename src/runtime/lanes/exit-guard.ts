@@ -30,7 +30,10 @@ function stopAll(): void {
   const started = Date.now();
   for (const lane of guarded) {
     if ('kill' in lane) lane.kill();
-    else Atomics.store(lane.state, STATE_STOP, 1);
+    else {
+      Atomics.store(lane.state, STATE_STOP, 1);
+      Atomics.notify(lane.state, STATE_STOP);
+    }
   }
   for (const lane of guarded) if ('state' in lane) waitFor(lane.state, started, lane.timeoutMs);
 }

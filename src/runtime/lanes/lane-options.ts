@@ -1,5 +1,5 @@
 /** Options of lanes, the threads or processes in which sessions run. */
-import { checkOneOf, checkText, type Options } from '../../base/checks.js';
+import { checkOneOf, checkText, invalidOption, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import {
   defaultsOf,
@@ -11,10 +11,13 @@ import {
   type Fields,
 } from '../../base/options.js';
 import {
+  BINDINGS,
+  CAPABILITIES,
   checkPrecision,
   ENGINES,
   isLowered,
   PRECISIONS,
+  type BindingName,
   type EngineName,
   type EnginePrecision,
 } from '../capabilities/capabilities.js';
@@ -27,6 +30,14 @@ export interface LaneOptions {
    * @default 'onnxruntime'
    */
   readonly engine: EngineName;
+  /**
+   * How the library of engine `onnxruntime` is called: `node` through onnxruntime-node, `c` through its C API, with the same results
+   * bit for bit. Through the C API, a signal ends a run, outputs are not copied, and the sessions of a CPU share their weights. It needs
+   * koffi, which npm installs with this package unless optional dependencies are left out. `auto` takes `c` on the CPU for models whose
+   * inputs and outputs are tensors of numbers, else `node`.
+   * @default 'auto'
+   */
+  readonly binding: BindingName;
   /**
    * How the engine computes float32 operators. `bfloat16` needs engine `openvino` and a CPU with bfloat16 instructions (AMX or
    * AVX512-BF16). Models run several times as fast there, and features keep two to three decimal digits. For `float16` and `int8`,
@@ -41,8 +52,8 @@ export interface LaneOptions {
    */
   readonly isolation: 'thread' | 'process';
   /**
-   * Longest time in milliseconds that an exiting process waits for runs in threads, from 0 to 3,600,000. onnxruntime-node cannot
-   * cancel runs. Child processes are killed instead.
+   * Longest time in milliseconds that an exiting process waits for runs in threads, from 0 to 3,600,000. Runs that can be cancelled
+   * are. Child processes are killed instead.
    * @default 10000
    */
   readonly exitTimeoutMs: number;
@@ -79,6 +90,11 @@ export const LANE_FIELDS: Fields<LaneOptions> = {
     'onnxruntime',
     'what runs the model; openvino is faster on many CPUs ("tapir engines install openvino")',
   ),
+  binding: oneOf(
+    BINDINGS,
+    'auto',
+    'how onnxruntime is called, with the same results: c is its C API (outputs without copies, runs that end at once); auto: c where it works',
+  ),
   precision: {
     ...unchecked(
       'float32',
@@ -106,7 +122,15 @@ export const LANE_DEFAULTS: LaneOptions = defaultsOf(LANE_FIELDS);
 /** Reads lane options. Throws `OPTION_INVALID`. */
 export function readLaneOptions(given: Options<LaneOptions>): LaneOptions {
   const options = readOptions(LANE_FIELDS, given, 'lane options');
-  return { ...options, precision: readPrecision(options.precision, options.engine) };
+  const { engine, binding, precision } = options;
+  checkBinding(binding, engine);
+  return { ...options, precision: readPrecision(precision, engine) };
+}
+
+function checkBinding(binding: BindingName, engine: EngineName): void {
+  const { bindings, title } = CAPABILITIES[engine];
+  if (bindings.includes(binding)) return;
+  throw invalidOption('binding', `left out with engine "${engine}": ${title} is called in one way`, binding);
 }
 
 function readPrecision(given: unknown, engine: EngineName): EnginePrecision {

@@ -62,7 +62,7 @@ class LaneServer {
 
   receive(request: LaneRequest): void {
     if (request.type === 'cancel') {
-      this.#cancels.get(request.id)?.abort();
+      for (const [id, cancel] of this.#cancels) if (id === (request.id ?? id)) cancel.abort();
       return;
     }
     if (request.type === 'run') this.#cancels.set(request.id, new AbortController());

@@ -7,9 +7,15 @@ import { fillsBuffer, makeTensor, nameTensor } from '../../tensor/tensor.js';
 import type { ResolvedDevice } from './device.js';
 import { guardExit } from './exit-guard.js';
 import { borrowEnvironment, LANE_ENVIRONMENT } from './host-environment.js';
-import type { EngineName } from '../capabilities/capabilities.js';
+import type { BindingName, EngineName } from '../capabilities/capabilities.js';
 import { LANE_DEFAULTS, type LaneOptions } from './lane-options.js';
-import { ENGINE_VARIABLE, STATE_WORDS, type LaneReply, type LaneRequest } from './protocol.js';
+import {
+  BINDING_VARIABLE,
+  ENGINE_VARIABLE,
+  STATE_WORDS,
+  type LaneReply,
+  type LaneRequest,
+} from './protocol.js';
 import { createTurn, endTurn } from './turns.js';
 
 /** The owner's end of a lane. */
@@ -45,6 +51,7 @@ function isProcess({ isolation }: LaneOptions, { uuid }: Pick<ResolvedDevice, 'u
 interface LaneThread {
   readonly worker: Worker;
   readonly engine: EngineName;
+  readonly binding: BindingName;
   readonly exitTimeoutMs: number;
   reason: string;
 }
@@ -73,24 +80,25 @@ export function warmLane(
 }
 
 function takeThread(options: LaneOptions): LaneThread {
-  const { engine, exitTimeoutMs } = options;
-  if (warm?.exitTimeoutMs !== exitTimeoutMs || warm.engine !== engine) return spawnThread(options);
+  const { engine, binding, exitTimeoutMs } = options;
+  const fits = warm?.exitTimeoutMs === exitTimeoutMs && warm.engine === engine && warm.binding === binding;
+  if (!warm || !fits) return spawnThread(options);
   const thread = warm;
   warm = undefined;
   thread.worker.ref();
   return thread;
 }
 
-function spawnThread({ engine, exitTimeoutMs }: LaneOptions): LaneThread {
+function spawnThread({ engine, binding, exitTimeoutMs }: LaneOptions): LaneThread {
   const state = new Int32Array(new SharedArrayBuffer(STATE_WORDS * Int32Array.BYTES_PER_ELEMENT));
   const worker = new Worker(packageFile('dist/lib/lane-thread.js'), {
-    workerData: { state, engine, turn },
+    workerData: { state, engine, binding, turn },
     // The file is plain JavaScript, so it needs no loaders or flags of the caller (a test runner, tsx).
     execArgv: [],
     // Tensors are outside the heap. A larger heap would only delay garbage collection.
     resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 512 },
   });
-  const thread: LaneThread = { worker, engine, exitTimeoutMs, reason: 'its thread ended' };
+  const thread: LaneThread = { worker, engine, binding, exitTimeoutMs, reason: 'its thread ended' };
   worker.on('error', (error: unknown) => {
     thread.reason = error instanceof Error ? error.message : String(error);
   });
@@ -132,12 +140,18 @@ function startThread(events: LaneEvents, options: LaneOptions): LaneChannel {
 export function startProcess(
   events: LaneEvents,
   { uuid }: ResolvedDevice,
-  { engine }: Pick<LaneOptions, 'engine'>,
+  { engine, binding }: Pick<LaneOptions, 'engine' | 'binding'>,
   onText?: (text: string) => void,
 ): LaneChannel {
   const visible = uuid === undefined ? {} : { CUDA_VISIBLE_DEVICES: uuid };
   const child = fork(packageFile('dist/lib/lane-process.js'), {
-    env: { ...LANE_ENVIRONMENT, ...process.env, ...visible, [ENGINE_VARIABLE]: engine },
+    env: {
+      ...LANE_ENVIRONMENT,
+      ...process.env,
+      ...visible,
+      [ENGINE_VARIABLE]: engine,
+      [BINDING_VARIABLE]: binding,
+    },
     execArgv: [],
     serialization: 'advanced',
     stdio: ['inherit', 'inherit', onText ? 'pipe' : 'inherit', 'ipc'],

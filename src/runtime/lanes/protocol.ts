@@ -65,6 +65,8 @@ export interface SessionFacts {
   readonly device: ResolvedDevice;
   /** Why `auto` fell back to the CPU. */
   readonly fallback?: string;
+  /** How the engine's library is called, for an engine with several ways; and why not in the one that it prefers, if so. */
+  readonly binding?: { readonly name: string; readonly why?: string };
   /** Version of the engine. */
   readonly runtime: string;
   /** Providers that the engine was compiled with, usable or not. */
@@ -82,8 +84,8 @@ export type LaneRequest =
       readonly feeds: readonly Feed[];
       readonly fetches: readonly string[];
     }
-  /** Ends a run early, if the engine can. Its reply comes in any case. */
-  | { readonly type: 'cancel'; readonly id: number }
+  /** Ends a run early, or all, if the engine can. Its reply comes in any case. */
+  | { readonly type: 'cancel'; readonly id?: number }
   | { readonly type: 'close' };
 
 /** Lane → owner. */
@@ -103,8 +105,9 @@ export type LaneReply =
   /** `id` is absent if opening failed. */
   | { readonly type: 'failed'; readonly id?: number; readonly error: PackedError };
 
-/** Environment variable that tells the process of a lane which engine to load. */
+/** Environment variables that tell the process of a lane which engine to load, and how. */
 export const ENGINE_VARIABLE = 'TAPIR_LANE_ENGINE';
+export const BINDING_VARIABLE = 'TAPIR_LANE_BINDING';
 
 /** Words of the shared state of a thread: whether it is in native code, and whether it must not enter it any more. */
 export const STATE_BUSY = 0;

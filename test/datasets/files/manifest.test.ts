@@ -17,6 +17,7 @@ const record: RunRecord = {
   request: [],
   transform: { preset: 'ImageNet1K_V1', ...TRANSFORM_PRESETS.ImageNet1K_V1 },
   engine: 'onnxruntime',
+  binding: 'c',
   engineVersion: '1.2.3',
   precision: 'float32',
   device: 'cpu',

@@ -16,7 +16,7 @@ import { buildResNet } from '../../../models/resnet.js';
 import { pruneModel } from '../../../src/model/oracle/prune-model.js';
 import { prunedInternals } from '../../../src/model/prune/pruned-model.js';
 import { describeMapped, describeModel } from '../../../src/model/prune/session-model.js';
-import { openSession } from '../../../src/runtime/engines/onnxruntime.js';
+import { withBinding } from '../../../src/runtime/engines/onnxruntime.js';
 import { readSessionOptions } from '../../../src/runtime/lanes/session-options.js';
 import { scratchFolder } from '../../support/fixtures.js';
 import { modelBytes, type GraphSpec, type WeightSpec } from '../../support/graphs.js';
@@ -209,6 +209,7 @@ describe('the weights of a session', () => {
     ]);
     change(path);
     const device = { type: 'cpu', id: 0, threads: 1 } as const;
+    const { openSession } = withBinding('auto');
     await expect(openSession({ ...description, device, session: defaults })).rejects.toMatchObject({
       code: 'MODEL_CHANGED',
       details: { source: path },

@@ -1,9 +1,9 @@
-/** The default engine, called as a lane calls it. */
+/** The default engine, called as a lane calls it, through each of its bindings. */
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { stampOf } from '../../../src/base/file-stamp.js';
-import { openSession } from '../../../src/runtime/engines/onnxruntime.js';
+import { withBinding } from '../../../src/runtime/engines/onnxruntime.js';
 import { SESSION_DEFAULTS } from '../../../src/runtime/lanes/session-options.js';
 import type { Session } from '../../../src/runtime/lanes/engine.js';
 import type { LaneDescription } from '../../../src/runtime/lanes/protocol.js';
@@ -17,8 +17,6 @@ import { negModel, unknownModel } from '../../support/tiny-models.js';
 vi.stubEnv('ORT_DISABLE_TELEMETRY', '1');
 
 const scratch = scratchFolder();
-const open = async (fields: Partial<LaneDescription> = {}): Promise<Session> =>
-  openSession({ ...(await describeLane()), model: negModel(), ...fields });
 const feed = (dims: readonly number[] = [1, 1, 1, 1]): NamedTensor => ({
   name: 'x',
   dtype: 'float32',
@@ -26,7 +24,10 @@ const feed = (dims: readonly number[] = [1, 1, 1, 1]): NamedTensor => ({
   data: new Float32Array(dims.reduce((a, b) => a * b)).fill(42.5),
 });
 
-describe('a session of onnxruntime', () => {
+describe.each(['node', 'c', 'auto'] as const)('a session of onnxruntime, binding %s', (binding) => {
+  const open = async (fields: Partial<LaneDescription> = {}): Promise<Session> =>
+    withBinding(binding).openSession({ ...(await describeLane()), model: negModel(), ...fields });
+
   it('says what it is, and runs', async () => {
     const session = await open();
     const value = { isTensor: true, dtype: 'float32', dims: [1, 1, 1, 1] };

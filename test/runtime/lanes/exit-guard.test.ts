@@ -48,9 +48,15 @@ const WAYS: [way: string, code: string, exitCode: number][] = [
 const ROUNDS = Number(process.env['TAPIR_EXIT_ROUNDS'] ?? 4);
 
 const KINDS: [what: string, options: string, rounds: number][] = [
-  ['two lanes in threads', "{ devices: ['cpu:0', 'cpu:1'] }", ROUNDS],
+  ['two lanes in threads', "{ devices: ['cpu:0', 'cpu:1'], binding: 'node' }", ROUNDS],
+  ['two lanes of the C API', "{ devices: ['cpu:0', 'cpu:1'], binding: 'c' }", ROUNDS],
+  [
+    'two streams of the C API',
+    "{ devices: ['cpu:0'], parallel: { sessionsPerDevice: 2 }, binding: 'c' }",
+    ROUNDS,
+  ],
   ['two lanes in processes', "{ devices: ['cpu:0', 'cpu:1'], isolation: 'process' }", 2],
-  ['one session', '{}', 2],
+  ['one session', "{ binding: 'node' }", 2],
 ];
 const OPENVINO_KINDS: typeof KINDS = [
   ['two lanes of OpenVINO', "{ engine: 'openvino', devices: ['cpu:0', 'cpu:1'] }", 2],

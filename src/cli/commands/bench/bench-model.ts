@@ -11,10 +11,12 @@ import {
 } from '../../measure/measure-model.js';
 import { readDevice, type Device } from '../../../runtime/lanes/device.js';
 import {
+  CAPABILITIES,
   describePrecision,
   ENGINES,
   enginePrecision,
   PRECISIONS,
+  type BindingName,
   type EngineName,
   type Precision,
 } from '../../../runtime/capabilities/capabilities.js';
@@ -38,6 +40,7 @@ export interface BenchModelFlags
   readonly device: string;
   readonly devices?: string;
   readonly engine: EngineName | 'all';
+  readonly binding: BindingName;
   readonly precision: Precision | 'all';
   readonly photos?: string;
   readonly transform: string;
@@ -74,6 +77,7 @@ export function addBenchModelCommand(bench: Command, terminal: Terminal): void {
     .option('--json', 'print JSON', false)
     .action((model: string, flags: BenchModelFlags) => runBenchModel(terminal, model, flags));
   addFlags(command, MEASURE_MODEL_FIELDS, {
+    binding: '--binding <name>',
     batches: '--batches <list>',
     sessions: '--sessions <list>',
     seconds: '--seconds <n>',
@@ -94,6 +98,8 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
       ...readFlags(MEASURE_MODEL_FIELDS, flags),
       devices: names as Device[],
       engine,
+      // Engines that are called in one way take no other.
+      binding: CAPABILITIES[engine].bindings.includes(flags.binding) ? flags.binding : 'auto',
       precision,
       signal: terminal.signal,
       onMeasured: (measured) => {

@@ -3,27 +3,7 @@
  * Objects of the library are addresses: they must be freed here, and in the reverse order of their creation.
  */
 
-/** An address in native memory. */
-export type Address = unknown;
-
-/** The members of koffi that are used here. */
-export interface Koffi {
-  load(path: string, options?: { readonly global?: boolean }): KoffiLibrary;
-  struct(members: Readonly<Record<string, unknown>>): unknown;
-  pointer(type: unknown): unknown;
-  out(type: unknown): unknown;
-  /** Memory at an address, without a copy. */
-  view(address: Address, bytes: number): ArrayBuffer;
-  decode(address: Address, type: 'char', length: -1): string;
-}
-interface KoffiLibrary {
-  func(name: string, result: string, parameters: readonly unknown[]): NativeFunction;
-}
-interface NativeFunction {
-  (...values: readonly unknown[]): unknown;
-  /** Runs on a thread of libuv's pool. The last value is the callback. */
-  readonly async: (...values: readonly unknown[]) => void;
-}
+import { callOnPool, type Address, type Koffi, type NativeFunction } from './koffi.js';
 
 /** A failed call. */
 export class OpenVinoError extends Error {
@@ -208,18 +188,8 @@ export function bindOpenVino(koffi: Koffi, paths: readonly string[]): OpenVino {
     freePort(port);
     return described;
   };
-  const onPool = (native: NativeFunction, ...values: readonly unknown[]): Promise<void> =>
-    new Promise((resolve, reject) => {
-      native.async(...values, (error: Error | null, status: unknown) => {
-        try {
-          if (error) throw error;
-          check(status);
-          resolve();
-        } catch (failure) {
-          reject(failure as Error);
-        }
-      });
-    });
+  const onPool = async (native: NativeFunction, ...values: readonly unknown[]): Promise<void> =>
+    check(await callOnPool(native, values));
 
   return {
     version: readVersion(),
