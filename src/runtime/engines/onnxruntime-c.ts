@@ -1,6 +1,6 @@
 /**
  * ONNX Runtime through its C API: outputs are written where they stay, runs leave this thread free and can be ended, and runs beside
- * each other share one session. It calls the library that onnxruntime-node brings (docs/decisions/047-c-binding.md).
+ * each other share one session. It calls the library that onnxruntime-node brings (docs/decisions/048-c-binding.md).
  */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,9 @@ import {
   elementCount,
   makeTensor,
   nameTensor,
+  type DType,
   type NamedTensor,
+  type TensorData,
 } from '../../tensor/tensor.js';
 import { offerInstalledProvider } from '../devices/installed-cuda.js';
 import { loadLibrary } from '../devices/shared-library.js';
@@ -184,7 +186,7 @@ class CSession implements BoundSession {
     const api = this.#api;
     const handles = new Handles();
     const planned = plan?.map(({ dtype, dims }, i) =>
-      nameTensor(fetches[i]!, makeTensor(dtype, dims, createData(dtype, elementCount(dims)))),
+      nameTensor(fetches[i]!, makeTensor(dtype, dims, makeRoom(dtype, elementCount(dims)))),
     );
     const given = BigUint64Array.from(feeds, (feed) => this.#valueOver(feed, handles));
     const taken = new BigUint64Array(fetches.length);
@@ -263,6 +265,12 @@ class CSession implements BoundSession {
   async release(): Promise<void> {
     this.#handles.release();
   }
+}
+
+/** Elements that are written before anything reads them: zeros first would cost as much as a copy. */
+function makeRoom(dtype: DType, length: number): TensorData {
+  const { buffer } = Buffer.allocUnsafeSlow(length * elementBytes(dtype));
+  return createData(dtype, length, buffer as ArrayBuffer);
 }
 
 /** An address for tensors without elements. */
