@@ -27,3 +27,8 @@ export function labelOfUrl(text: string): string {
   const { origin, pathname, protocol } = new URL(text);
   return origin === 'null' ? protocol : origin + pathname;
 }
+
+/** A count with its noun: `1 image`, `24 images`. */
+export function counted(count: number, noun: string, plural = `${noun}s`): string {
+  return `${count} ${count === 1 ? noun : plural}`;
+}

@@ -1,5 +1,5 @@
 /** `tapir bn`: re-estimates BatchNorm statistics, and merges what several processes have measured. */
-import { shown } from '../../base/printable.js';
+import { counted, shown } from '../../base/printable.js';
 import type { Command } from 'commander';
 import {
   ESTIMATE_BATCH_NORM_FIELDS,
@@ -224,7 +224,7 @@ async function report(
 function reportFailures(terminal: Terminal, failures: readonly PhotoFailure[]): void {
   if (failures.length === 0) return;
   terminal.exitCode(EXIT.someFailed);
-  terminal.err(`${failures.length} photos could not be read, and are not in the statistics:\n`);
+  terminal.err(`${counted(failures.length, 'photo')} could not be read, and left out:\n`);
   for (const { path, error } of failures.slice(0, FAILURES_SHOWN))
     terminal.err(`  ${shown(path ?? '(bytes)')}: ${shown(error.message)}\n`);
 }

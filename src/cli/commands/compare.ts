@@ -1,5 +1,5 @@
 /** `tapir compare`: two models on the same photos. */
-import { shown } from '../../base/printable.js';
+import { counted, shown } from '../../base/printable.js';
 import type { Command } from 'commander';
 import {
   COMPARE_FIELDS,
@@ -107,7 +107,9 @@ function describe(found: ModelComparison): string {
     `A: ${shown(a.file)}\nB: ${shown(b.file)}\n${sampled} of ${seen} images\n\n`,
     `${blocks.join('\n')}\n`,
     ...describePixels(found).map((line) => `${shown(line)}\n`),
-    ...(failures.length > 0 ? [`${failures.length} images could not be embedded:\n`, ...failed] : []),
+    ...(failures.length > 0
+      ? [`${counted(failures.length, 'image')} could not be embedded:\n`, ...failed]
+      : []),
   ];
   return lines.join('');
 }

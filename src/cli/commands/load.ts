@@ -1,4 +1,5 @@
 /** `tapir load`: loads a state dict into a model, and saves the model. */
+import { counted } from '../../base/printable.js';
 import type { Command } from 'commander';
 import { loadStateDict } from '../../parameters/load-state-dict.js';
 import { readStateDict } from '../../parameters/dicts/read-state-dict.js';
@@ -62,7 +63,7 @@ async function runLoad(terminal: Terminal, path: string, flags: LoadFlags): Prom
   const counts = new Map<string, number>();
   for (const { origin } of report.entries) counts.set(origin.kind, (counts.get(origin.kind) ?? 0) + 1);
   const kinds = [...counts].map(([kind, count]) => `${count} ${kind}`).join(', ');
-  terminal.out(`written: ${out} (${report.entries.length} tensors loaded: ${kinds})\n`);
+  terminal.out(`written: ${out} (${counted(report.entries.length, 'tensor')} loaded: ${kinds})\n`);
   for (const [what, keys] of [
     ['missing', report.missing],
     ['unexpected', report.unexpected],

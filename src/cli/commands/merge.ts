@@ -1,4 +1,5 @@
 /** `tapir merge`: the parts of a sharded dataset → one dataset. */
+import { counted } from '../../base/printable.js';
 import type { Command } from 'commander';
 import { SOURCE_FIELDS, type SourceOptions } from '../../datasets/sources/items/source-options.js';
 import { mergeDataset } from '../../datasets/embed/merge-dataset.js';
@@ -47,7 +48,9 @@ async function runMerge(terminal: Terminal, folder: string, flags: MergeFlags): 
   const failed = counts.errors > 0 ? `, ${counts.errors} of them failed (status = 'error')` : '';
   terminal.out(`${parts} parts merged: ${counts.inputs} inputs${failed}\n`);
   for (const [key, { dtype, dims, rows }] of Object.entries(features))
-    terminal.out(`  ${key}: ${rows} rows of ${formatDims(dims)} ${dtype}, left in ${folder}/parts\n`);
+    terminal.out(
+      `  ${key}: ${counted(rows, 'row')} of ${formatDims(dims)} ${dtype}, left in ${folder}/parts\n`,
+    );
   terminal.out(`  a row per input (path, status, row, size, error): ${folder}/metadata\n`);
   terminal.out(`  how it was made: ${folder}/manifest.json\n`);
 }

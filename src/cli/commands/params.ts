@@ -1,4 +1,5 @@
 /** `tapir params`: lists the parameters of a model, and saves them as a state dict. */
+import { counted } from '../../base/printable.js';
 import type { Command } from 'commander';
 import { writeStateDict } from '../../parameters/dicts/write-state-dict.js';
 import { contentsOf } from '../../graph/scopes.js';
@@ -49,7 +50,7 @@ async function runParams(terminal: Terminal, path: string, flags: ParamsFlags): 
       ...(folded === 0 ? [] : [`; ${folded} are folded into others, and left out`]),
       ...(constants === 0 ? [] : [`; ${constants} are constants, and left out`]),
     ].join('');
-    terminal.err(`written: ${save} (${stored.length} tensors${note})\n`);
+    terminal.err(`written: ${save} (${counted(stored.length, 'tensor')}${note})\n`);
   }
   if (json) terminal.out(`${JSON.stringify(parameters, null, 2)}\n`);
   else if (save === undefined) terminal.out(parameterTable(parameters, terminal));
@@ -91,5 +92,5 @@ function parameterTable(parameters: readonly Parameter[], terminal: Terminal): s
     names: [0, 5],
     spare: [6, 5, 3, 1],
   });
-  return `${table}\n${parameters.length} tensors: ${totals.join(', ')}\n`;
+  return `${table}\n${counted(parameters.length, 'tensor')}: ${totals.join(', ')}\n`;
 }

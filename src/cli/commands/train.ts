@@ -1,5 +1,5 @@
 /** `tapir train`: trains a classifier on a folder with a subfolder of photos per class. */
-import { shown } from '../../base/printable.js';
+import { counted, shown } from '../../base/printable.js';
 import { Option, type Command } from 'commander';
 import { formatShare } from '../../html/numbers.js';
 import { TRAIN_FOLDER_FIELDS, type TrainFolderOptions } from '../../train/folder/train-folder-options.js';
@@ -141,7 +141,7 @@ function describeBest({ epoch, training, heldOut }: EpochRecord): string {
 function reportFailures(terminal: Terminal, failures: readonly TrainFailure[]): void {
   if (failures.length === 0) return;
   terminal.exitCode(EXIT.someFailed);
-  terminal.err(`${failures.length} photos could not be read, and were left out:\n`);
+  terminal.err(`${counted(failures.length, 'photo')} could not be read, and left out:\n`);
   for (const { path, message } of failures.slice(0, FAILURES_SHOWN))
     terminal.err(`  ${shown(path)}: ${shown(message)}\n`);
 }

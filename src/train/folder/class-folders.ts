@@ -1,4 +1,5 @@
 /** A folder per class, as torchvision's ImageFolder takes it. */
+import { counted } from '../../base/printable.js';
 import { readdir } from 'node:fs/promises';
 import { checkText } from '../../base/checks.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
@@ -56,7 +57,7 @@ export async function readClassFolders(folder: string, known?: readonly string[]
   const warnings =
     outside.length === 0
       ? []
-      : [`${outside.length} images outside class folders are left out: ${listSome(outside)}`];
+      : [`${counted(outside.length, 'image')} left out, outside class folders: ${listSome(outside)}`];
   return { classes, images, warnings: [...warnings, ...describeUnread(unread.counts)] };
 }
 

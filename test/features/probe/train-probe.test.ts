@@ -60,7 +60,7 @@ describe.each(SETS)('trainProbe on %s', (name) => {
     const expected = golden.logistic[key]!;
     const strength = Number(key);
     const probe = await trainProbe(dataset, 'by-folder', { ...FAST, strength });
-    expect(probe.warnings).toEqual(['1 images could not be embedded and are left out']);
+    expect(probe.warnings).toEqual(['1 image left out, which could not be embedded']);
     expect(Math.abs(objectiveOf(probe, golden, strength) - expected.objective)).toBeLessThan(1e-6);
     expectLinear(probe, expected, 1e-3);
   });

@@ -209,8 +209,8 @@ describe('the weights of a session', () => {
     ]);
     change(path);
     const device = { type: 'cpu', id: 0, threads: 1 } as const;
-    const { openSession } = withBinding('auto');
-    await expect(openSession({ ...description, device, session: defaults })).rejects.toMatchObject({
+    const engine = withBinding('auto');
+    await expect(engine.openSession({ ...description, device, session: defaults })).rejects.toMatchObject({
       code: 'MODEL_CHANGED',
       details: { source: path },
     });

@@ -36,8 +36,8 @@ async function runTwice(
   let session: Session | undefined;
   try {
     session = await withBinding(binding).openSession(description);
-    const names = session.facts.inputs.map(({ name }) => name);
-    const needed = feeds.filter(({ name }) => names.includes(name));
+    const names = new Set(session.facts.inputs.map(({ name }) => name));
+    const needed = feeds.filter(({ name }) => names.has(name));
     const [first, second] = [await session.run(needed, fetches), await session.run(needed, fetches)];
     return [first, second].map((outputs) => outputs.map(bitsOf));
   } catch (error) {

@@ -40,7 +40,7 @@ describe('class folders', () => {
     expect(classes).toEqual(['a', 'b']);
     expect(images).toHaveLength(2);
     expect(warnings).toEqual([
-      '1 images outside class folders are left out: "lost.jpg"',
+      '1 image left out, outside class folders: "lost.jpg"',
       expect.stringMatching(/^1 \.cr2 file was skipped/),
     ]);
   });

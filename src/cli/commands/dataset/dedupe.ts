@@ -1,4 +1,5 @@
 /** `tapir dedupe`: lists the near-duplicates of a dataset. */
+import { counted } from '../../../base/printable.js';
 import { type Command } from 'commander';
 import { openDataset } from '../../../datasets/files/dataset.js';
 import type { DuplicateGroup, DuplicateImage } from '../../../features/dedupe/describe-groups.js';
@@ -64,5 +65,5 @@ function summarize({ groups, compared, cosine, skipped }: Duplicates): string {
   const { zero, notFinite } = skipped;
   const left =
     zero + notFinite === 0 ? '' : `; left out: ${zero} of zeros, ${notFinite} with a NaN or an infinity`;
-  return `${compared} images, ${groups.length} groups, ${copies} copies beside the best (cosine ≥ ${cosine})${left}\n`;
+  return `${counted(compared, 'image')}, ${counted(groups.length, 'group')}, ${counted(copies, 'copy', 'copies')} beside the best (cosine ≥ ${cosine})${left}\n`;
 }

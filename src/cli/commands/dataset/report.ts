@@ -1,5 +1,5 @@
 /** `tapir report`: writes or serves a page about a dataset. */
-import { shown } from '../../../base/printable.js';
+import { counted, shown } from '../../../base/printable.js';
 import type { Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
 import { readOptions } from '../../../base/options.js';
@@ -92,7 +92,7 @@ async function runReport(terminal: Terminal, folder: string, flags: ReportFlags)
   }
   for (const note of summary.notes) terminal.err(`note: ${note}\n`);
   terminal.out(
-    `${shown(summary.path)}: ${summary.images} images, ${summary.pictures} with a picture, ${options.heatmaps ? `${summary.heatmaps} with a heat map, ` : ''}${formatBytes(summary.bytes)}\n`,
+    `${shown(summary.path)}: ${counted(summary.images, 'image')}, ${summary.pictures} with a picture, ${options.heatmaps ? `${summary.heatmaps} with a heat map, ` : ''}${formatBytes(summary.bytes)}\n`,
   );
 }
 

@@ -1,4 +1,5 @@
 /** `tapir embed`: images → a dataset. */
+import { counted } from '../../../base/printable.js';
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
 import { describeCosines } from '../../../datasets/records/float32-comparison.js';
@@ -142,10 +143,10 @@ function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing
   if (run.againstFloat32) {
     const { images, cosine } = run.againstFloat32;
     const rest = run.floatPrecision === undefined ? run.precision : `${run.floatPrecision} beside int8`;
-    terminal.out(`  ${rest} against float32 on ${images} images: ${describeCosines(cosine)}\n`);
+    terminal.out(`  ${rest} against float32 on ${counted(images, 'image')}: ${describeCosines(cosine)}\n`);
   }
   for (const [key, { folder, dtype, dims, rows }] of Object.entries(features)) {
-    terminal.out(`  ${key}: ${rows} rows of ${formatDims(dims)} ${dtype} in ${out}/${folder}\n`);
+    terminal.out(`  ${key}: ${counted(rows, 'row')} of ${formatDims(dims)} ${dtype} in ${out}/${folder}\n`);
   }
   terminal.out(`  a row per input (path, status, row, size, error): ${out}/metadata\n`);
   terminal.out(`  how it was made: ${out}/manifest.json\n`);

@@ -1,5 +1,5 @@
 /** `tapir classify`: classes of images, by a model with labels. */
-import { shown } from '../../../base/printable.js';
+import { counted, shown } from '../../../base/printable.js';
 import { Option, type Command } from 'commander';
 import {
   classifyImages,
@@ -58,7 +58,7 @@ async function runClassify(terminal: Terminal, source: string, flags: ClassifyFl
     terminal.out(`${describe(image)}\n`);
   }
   if (failures === 0) return;
-  terminal.err(`note: ${failures} images could not be read\n`);
+  terminal.err(`note: ${counted(failures, 'image')} could not be read\n`);
   terminal.exitCode(EXIT.someFailed);
 }
 

@@ -1,5 +1,5 @@
 /** The results of a probe as text. */
-import { shown } from '../../../base/printable.js';
+import { counted, shown } from '../../../base/printable.js';
 import type { Probe, ProbeResults } from '../../../features/probe/probe.js';
 import { formatTable } from '../../terminal/table.js';
 
@@ -12,7 +12,7 @@ export function describeProbe({ kind, classes, strength, strengths, results }: P
   if (results === null) return `${what}; no folds were held out, so there are no results\n`;
   const { accuracy, balancedAccuracy, folds, rows, calibration } = results;
   const lines = [
-    `${what}, ${rows} images, ${folds} held-out folds`,
+    `${what}, ${counted(rows, 'image')}, ${folds} held-out folds`,
     `accuracy ${formatShare(accuracy)}, balanced ${formatShare(balancedAccuracy)}`,
     ...(calibration
       ? [
@@ -61,20 +61,25 @@ function confusionTable({ classes, confusion }: ProbeResults): string {
   return `\n${formatTable([['label', 'taken for', 'images'], ...rows], [2])}`;
 }
 
+/** A class of one image has no score in the fold that leaves it out. */
+function formatScore(score: number): string {
+  return Number.isFinite(score) ? score.toFixed(3) : '–';
+}
+
 function suspectTable({ suspects, suspectCount }: ProbeResults): string {
   if (suspectCount === 0) return '\nevery image is classified as its label says\n';
   const rows = suspects
     .slice(0, MOST_LISTED)
     .map(({ path, given, suggested, givenScore, suggestedScore }) => [
       given,
-      givenScore.toFixed(3),
+      formatScore(givenScore),
       suggested,
-      suggestedScore.toFixed(3),
+      formatScore(suggestedScore),
       path ?? '(bytes)',
     ]);
   const table = formatTable([['label', 'score', 'rather', 'score', 'path'], ...rows], [1, 3]);
   const more = suspectCount > rows.length ? `and ${suspectCount - rows.length} more\n` : '';
-  const count = `${suspectCount} images are not classified as their label says; look at the first ones`;
+  const count = `${counted(suspectCount, 'image is', 'images are')} not classified as their label says; look at the first ones`;
   return `\n${shown(`${count}:`)}\n${table}${more}`;
 }
 

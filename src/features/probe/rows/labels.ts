@@ -1,4 +1,5 @@
 /** Labels of a dataset's rows, from its paths, a table, or its metadata. */
+import { counted } from '../../../base/printable.js';
 import { invalidOption } from '../../../base/checks.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import { readColumnLabels, readTableLabels } from './label-tables.js';
@@ -115,7 +116,7 @@ async function labelByColumn(
 function leftOut(unlabelled: number, failed: number): string[] {
   return [
     ...(unlabelled > 0 ? [`${unlabelled} images have no label and are left out`] : []),
-    ...(failed > 0 ? [`${failed} images could not be embedded and are left out`] : []),
+    ...(failed > 0 ? [`${counted(failed, 'image')} left out, which could not be embedded`] : []),
   ];
 }
 

@@ -38,7 +38,7 @@ describe('tapir dedupe', () => {
     const { stdout, code } = await runTapir(['dedupe', out, '--cosine', '1']);
     expect(code).toBe(0);
     expect(stdout).toMatch(/best .*again\.jpg\n *1\.000000 .*sea-0\.jpg/);
-    expect(stdout).toContain('3 images, 1 groups, 1 copies beside the best (cosine ≥ 1)');
+    expect(stdout).toContain('3 images, 1 group, 1 copy beside the best (cosine ≥ 1)');
   });
 
   it('names the flag of an unknown output', async () => {

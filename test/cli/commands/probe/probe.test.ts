@@ -55,7 +55,7 @@ describe('tapir probe', () => {
     const made = await runTapir(['probe', dataset, ...flags, '--attach', model, '-o', out]);
     expect(made, made.stderr).toMatchObject({
       code: 0,
-      stderr: 'note: 1 images could not be embedded and are left out\n',
+      stderr: 'note: 1 image left out, which could not be embedded\n',
     });
     expect(made.stdout).toMatch(
       /^logistic, strength 10, \d classes, 24 images, 4 held-out folds\naccuracy [01]\.\d{4}/,
@@ -177,7 +177,7 @@ describe('tapir probe', () => {
     const made = await runTapir(['classify', photos, '--model', out, '--top', '1', '--json']);
     expect(made).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^transform: .*\nnote: 1 images could not be read\n$/),
+      stderr: expect.stringMatching(/^transform: .*\nnote: 1 image could not be read\n$/),
     });
     const lines = made.stdout.trimEnd().split('\n');
     expect(lines).toHaveLength(25);

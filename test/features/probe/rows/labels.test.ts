@@ -34,7 +34,7 @@ describe('labels', () => {
     expect(results).toMatchObject({ rows: 16, accuracy: 1, suspectCount: 0 });
     expect(warnings).toEqual([
       '4 images have no label and are left out',
-      '1 images could not be embedded and are left out',
+      '1 image left out, which could not be embedded',
       '2 labels are for paths that the dataset does not have',
     ]);
   });
