@@ -55,7 +55,8 @@ function findDeclaration(name, file) {
       name,
       file,
       kind: first[1],
-      doc: docAbove(text, first.index),
+      // One of several forms says what all of them are.
+      doc: found.map(({ index }) => docAbove(text, index)).reduce((a, b) => (b.length > a.length ? b : a)),
       code: found.map(({ index }) => declarationAt(text, index)).join('\n'),
     };
   }

@@ -58,9 +58,10 @@ export const FEATURE_EXTRACTOR_FIELDS: Fields<FeatureExtractorOptions> = {
 };
 
 /** The options of a call, and no others. */
-type ExtractorOptions<Given> = Options<FeatureExtractorOptions> & {
-  readonly [Unknown in Exclude<keyof Given, keyof FeatureExtractorOptions>]: never;
-};
+type ExtractorOptions<Given> = Options<FeatureExtractorOptions> &
+  ([Exclude<keyof Given, keyof FeatureExtractorOptions>] extends [never]
+    ? unknown
+    : { readonly 'known options only': never });
 
 /** What a call gives for an option. `false` stands for nothing: without strictNullChecks, `undefined` extends every type. */
 type Stated<Given, Name> = Given extends object ? (Name extends keyof Given ? Given[Name] : false) : never;
@@ -92,6 +93,11 @@ type KindOf<
         ? FeatureExtractor<Key, Type> | DataParallel<Key, Type>
         : FeatureExtractor<Key, Type>;
 
+/** Creates a feature extractor of a pruned model, or of the model of an extractor, as it is: the form without names. */
+export async function createFeatureExtractor<
+  From extends PrunedModel | Extractor,
+  const Given extends ExtractorOptions<Given> = object,
+>(model: From, returnNodes?: undefined, given?: Given): Promise<ExtractorOf<From, unknown, Given>>;
 /**
  * Creates a feature extractor: cuts the model down to what the named values need, and opens a session for it.
  *
@@ -125,10 +131,6 @@ export async function createFeatureExtractor<
   const Nodes extends ReturnNodes,
   const Given extends ExtractorOptions<Given> = object,
 >(model: From, returnNodes: Nodes, given?: Given): Promise<ExtractorOf<From, Nodes, Given>>;
-export async function createFeatureExtractor<
-  From extends PrunedModel | Extractor,
-  const Given extends ExtractorOptions<Given> = object,
->(model: From, returnNodes?: undefined, given?: Given): Promise<ExtractorOf<From, unknown, Given>>;
 export async function createFeatureExtractor(
   model: ExtractorSource,
   returnNodes?: ReturnNodes,
