@@ -51,8 +51,8 @@ export function checkInteger(option: string, value: unknown, min: number, max: n
 /** Returns a finite number in a range, ends included, or throws `OPTION_INVALID`. */
 export function checkNumber(option: string, value: unknown, min: number, max: number = Infinity): number {
   if (typeof value === 'number' && Number.isFinite(value) && value >= min && value <= max) return value;
-  const range = max < Infinity ? ` from ${min} to ${max}` : min > -Infinity ? ` from ${min}` : '';
-  throw invalidOption(option, `a finite number${range}`, value);
+  if (max < Infinity) throw invalidOption(option, `a number from ${min} to ${max}`, value);
+  throw invalidOption(option, min > -Infinity ? `a finite number from ${min}` : 'a finite number', value);
 }
 
 /** Returns one of the allowed words, or throws `OPTION_INVALID`. */

@@ -138,7 +138,7 @@ describe('readSchedule', () => {
     [{ kind: 'cosine', steps: 2, minLr: -1 }, /"schedule.minLr"/],
     [{ kind: 'cosine-restarts', steps: 2, factor: 1.5 }, /"schedule.factor" must be an integer from 1/],
     [{ kind: 'linear', startFactor: 0 }, /"schedule.startFactor" must be a number above 0/],
-    [{ kind: 'linear', endFactor: 2 }, /"schedule.endFactor" must be a finite number from 0 to 1/],
+    [{ kind: 'linear', endFactor: 2 }, /"schedule.endFactor" must be a number from 0 to 1/],
     [{ kind: 'constant', factor: -1 }, /"schedule.factor"/],
     [{ kind: 'polynomial', power: NaN }, /"schedule.power"/],
     [{ kind: 'sequential', schedules: [{ kind: 'linear' }], milestones: [1] }, /one more than milestones/],
