@@ -43,6 +43,17 @@ const SLOW: GraphSpec = {
 const slow = join(scratchFolder(), 'slow.onnx');
 writeFileSync(slow, modelBytes(SLOW));
 const OUTPUT = `t${STEPS}`;
+/** A model of 16 MiB. */
+const large = join(scratchFolder(), 'large.onnx');
+writeFileSync(
+  large,
+  modelBytes({
+    inputs: [{ name: 'x', dims: ['n', 2048] }],
+    outputs: [{ name: 'y', dims: ['n', 2048] }],
+    initializers: { w: { dims: [2048, 2048], values: Array.from({ length: 2048 ** 2 }, () => 0) } },
+    nodes: [{ op: 'MatMul', inputs: ['x', 'w'], outputs: ['y'] }],
+  }),
+);
 const rows = (count: number): Tensor<'float32'> => ({
   dtype: 'float32',
   dims: [count, SIZE],
@@ -89,10 +100,10 @@ describe('the C API', () => {
     async () => {
       const script = `
         import { createFeatureExtractor } from 'onnx-tapir';
-        const batch = { dtype: 'float32', dims: [4, ${SIZE}], data: new Float32Array(4 * ${SIZE}) };
+        const batch = { dtype: 'float32', dims: [4, 2048], data: new Float32Array(4 * 2048) };
         const rss = [];
         for (let round = 0; round < ${10 + ROUNDS}; round++) {
-          const extractor = await createFeatureExtractor(${JSON.stringify(slow)}, ['t1'], { binding: 'c' });
+          const extractor = await createFeatureExtractor(${JSON.stringify(large)}, ['y'], { binding: 'c' });
           await extractor.run(batch);
           await extractor.run(batch);
           await extractor.close();
@@ -102,7 +113,8 @@ describe('the C API', () => {
       const { code, stdout, stderr } = await runScript(script);
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
       const [before, after] = JSON.parse(stdout) as [number, number];
-      expect(after - before).toBeLessThan(32 * 1024 * 1024);
+      // koffi keeps about 0.15 MB for each thread that has ended.
+      expect(after - before).toBeLessThan((32 + 0.5 * ROUNDS) * 1024 * 1024);
     },
     HANG_MS,
   );
