@@ -7,6 +7,7 @@ import type { Transform } from '../../images/transform/transform.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
 import { chooseEngine, describeCandidate, MIN_COSINE } from '../../precision/engines/choose-engine.js';
+import { bindingFor } from '../../runtime/capabilities/capabilities.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { readDeviceFlags, readRewriting, type ExtractorFlags, type SettledFlags } from './open-extractor.js';
 import { withReturnNodes } from './return-flags.js';
@@ -54,7 +55,8 @@ export async function settleEngine<Flags extends ExtractorFlags>(
   const others = choice.candidates.filter(({ reason }) => reason !== null).map(describeOther);
   const why = taken ? ` (${[describeCandidate(taken), ...others].join('; ')})` : `, as ${request.out} has it`;
   terminal.err(`chosen: --engine ${choice.engine} --precision ${choice.precision}${why}\n`);
-  return { flags: { ...flags, engine: choice.engine, precision: choice.precision }, choice };
+  const binding = bindingFor(choice.engine, flags.binding);
+  return { flags: { ...flags, engine: choice.engine, binding, precision: choice.precision }, choice };
 }
 
 function describeOther(other: EngineChoice['candidates'][number]): string {

@@ -87,6 +87,11 @@ export const CAPABILITIES: Readonly<Record<EngineName, Capabilities>> = {
   },
 };
 
+/** A binding for an engine that was not asked for by name: the one that was asked for, if the engine has it. */
+export function bindingFor(engine: EngineName, binding: BindingName): BindingName {
+  return CAPABILITIES[engine].bindings.includes(binding) ? binding : 'auto';
+}
+
 /** Whether a precision is that of a rewritten model. */
 export function isLowered(precision: Precision): precision is LoweredPrecision {
   return !(ENGINE_PRECISIONS as readonly Precision[]).includes(precision);

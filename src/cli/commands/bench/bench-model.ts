@@ -11,7 +11,7 @@ import {
 } from '../../measure/measure-model.js';
 import { readDevice, type Device } from '../../../runtime/lanes/device.js';
 import {
-  CAPABILITIES,
+  bindingFor,
   describePrecision,
   ENGINES,
   enginePrecision,
@@ -98,8 +98,7 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
       ...readFlags(MEASURE_MODEL_FIELDS, flags),
       devices: names as Device[],
       engine,
-      // Engines that are called in one way take no other.
-      binding: CAPABILITIES[engine].bindings.includes(flags.binding) ? flags.binding : 'auto',
+      binding: flags.engine === 'all' ? bindingFor(engine, flags.binding) : flags.binding,
       precision,
       signal: terminal.signal,
       onMeasured: (measured) => {
