@@ -149,7 +149,7 @@ describe('datasets on disk', () => {
     const [whole, parts] = await Promise.all(
       [out, half].map(async (folder) => trainProbe(await openDataset(folder), 'by-folder', options)),
     );
-    expect(whole!.warnings).toContain('2 images could not be embedded and are left out');
+    expect(whole!.warnings).toContain('2 images left out, which could not be embedded');
     expect(parts!.classes).toEqual(whole!.classes);
     expect(farthest(weightsOf(parts!), weightsOf(whole!))).toBeLessThan(1e-2);
     const byStatus = await failureOf(
