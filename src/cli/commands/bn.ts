@@ -1,5 +1,5 @@
 /** `tapir bn`: re-estimates BatchNorm statistics, and merges what several processes have measured. */
-import { counted, shown } from '../../base/printable.js';
+import { shown } from '../../base/printable.js';
 import type { Command } from 'commander';
 import {
   ESTIMATE_BATCH_NORM_FIELDS,
@@ -7,7 +7,6 @@ import {
   measureMoments,
   mergeBatchNorm,
 } from '../../train/statistics/estimate-batch-norm.js';
-import type { PhotoFailure } from '../../datasets/embed/photo-batches.js';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
@@ -27,7 +26,7 @@ import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { addFlags } from '../flags/option-flags.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
-import { EXIT } from '../terminal/exit-code.js';
+import { reportLeftOut } from '../terminal/left-out.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 /** Flags that estimating and merging share. */
@@ -54,7 +53,7 @@ interface BnFlags extends WriteFlags {
   readonly sourceMoments?: string;
 }
 
-const FAILURES_SHOWN = 3;
+const NOT_COUNTED = 'are not in the statistics';
 
 /** Adds `tapir bn` and `tapir bn merge`. */
 export function addBnCommand(program: Command, terminal: Terminal): void {
@@ -136,7 +135,7 @@ async function runBn(terminal: Terminal, path: string, photos: string, flags: Bn
     // Checked above.
     await writeMoments(moments!, measured.moments);
     terminal.out(`written: ${shown(moments!)} (moments of ${measured.moments.layers.length} layers)\n`);
-    reportFailures(terminal, measured.failures);
+    reportLeftOut(terminal, measured.failures, NOT_COUNTED);
     return;
   }
   const sourceMoments = flags.sourceMoments === undefined ? undefined : readMoments(flags.sourceMoments);
@@ -149,7 +148,7 @@ async function runBn(terminal: Terminal, path: string, photos: string, flags: Bn
     sourceMoments,
   });
   await report(terminal, estimate, flags);
-  reportFailures(terminal, estimate.failures);
+  reportLeftOut(terminal, estimate.failures, NOT_COUNTED);
 }
 
 async function runMerge(
@@ -218,15 +217,6 @@ async function report(
   const seen = `${layers.length} norms, mode ${moments.mode}; ${shown(first!.name)} saw ${first!.count} values per channel`;
   if (out !== undefined) terminal.out(`written: ${shown(out)} (${seen})\n`);
   if (file !== undefined) terminal.out(`written: ${shown(file)} (moments of ${layers.length} layers)\n`);
-}
-
-/** Names photos that are not in the statistics. Exit code 1 if there are some. */
-function reportFailures(terminal: Terminal, failures: readonly PhotoFailure[]): void {
-  if (failures.length === 0) return;
-  terminal.exitCode(EXIT.someFailed);
-  terminal.err(`${counted(failures.length, 'photo')} could not be read, and left out:\n`);
-  for (const { path, error } of failures.slice(0, FAILURES_SHOWN))
-    terminal.err(`  ${shown(path ?? '(bytes)')}: ${shown(error.message)}\n`);
 }
 
 async function writeMoments(path: string, moments: BatchNormMoments): Promise<void> {

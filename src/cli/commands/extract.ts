@@ -3,7 +3,6 @@ import { Option, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import { writeWithCompanion } from '../../base/folder-lock.js';
-import { shown } from '../../base/printable.js';
 import { QUANTIZE_FIELDS, quantizeModel } from '../../precision/quantize/quantize-model.js';
 import { findTransform, sidecarOf } from '../../images/configs/find-transform.js';
 import { PRUNE_FIELDS, type PruneOptions } from '../../model/prune/cut-model.js';
@@ -17,6 +16,7 @@ import { verifyModel } from '../../model/oracle/verify.js';
 import type { PrunedModel } from '../../model/prune/pruned-model.js';
 import { loweringText } from '../terminal/lowering-text.js';
 import { EXIT } from '../terminal/exit-code.js';
+import { reportLeftOut } from '../terminal/left-out.js';
 import { addPartFlags, MODEL_HELP, RETURN_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
@@ -153,8 +153,7 @@ async function lower(
   const transform = readTransformFlag(terminal, flags, exact.source);
   const options = { sample, minCosine, transform, signal: terminal.signal };
   const { failures, ...lowered } = await quantizeModel(exact, samples, options);
-  for (const { path, error } of failures)
-    terminal.err(`note: ${shown(path ?? 'a photo')} is left out: ${error.message}\n`);
+  reportLeftOut(terminal, failures);
   return lowered;
 }
 

@@ -1,6 +1,5 @@
 /** `tapir quantize`: writes a model in 8 bits, chosen on photos, and says what that costs and gains. */
 import type { Command } from 'commander';
-import { shown } from '../../base/printable.js';
 import { writeWithCompanion } from '../../base/folder-lock.js';
 import { sidecarOf } from '../../images/configs/find-transform.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
@@ -21,7 +20,7 @@ import { addFlags, readFlags } from '../flags/option-flags.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import { withReturnNodes } from '../flags/return-flags.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
-import { EXIT } from '../terminal/exit-code.js';
+import { reportLeftOut } from '../terminal/left-out.js';
 import { loweringText } from '../terminal/lowering-text.js';
 import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -85,8 +84,7 @@ async function runQuantize(
   // A pruned model gives a pruned one, and a whole model a whole one.
   const { model: quantized, report, failures } = await quantizeModel(source as PrunedModel, photos, options);
   terminal.signal.throwIfAborted();
-  for (const { path: photo, error } of failures)
-    terminal.err(`note: ${shown(photo ?? 'a photo')} is left out: ${error.message}\n`);
+  reportLeftOut(terminal, failures);
   const save = (): Promise<void> => quantized.save(out, saving);
   // An assumption is no configuration.
   if (flags.transform === 'auto' && !transform.source) await save();
@@ -100,7 +98,6 @@ async function runQuantize(
     terminal.out(
       `${loweringText(report)}${isStatic(report) ? staticText(report, out) : ''}\nwritten: ${out}\n`,
     );
-  if (failures.length > 0) terminal.exitCode(EXIT.someFailed);
 }
 
 function isStatic(report: LoweringReport | StaticReport): report is StaticReport {

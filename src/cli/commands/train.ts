@@ -1,11 +1,10 @@
 /** `tapir train`: trains a classifier on a folder with a subfolder of photos per class. */
-import { counted, shown } from '../../base/printable.js';
+import { shown } from '../../base/printable.js';
 import { Option, type Command } from 'commander';
 import { formatShare } from '../../html/numbers.js';
 import { TRAIN_FOLDER_FIELDS, type TrainFolderOptions } from '../../train/folder/train-folder-options.js';
 import { trainFolder, type TrainedFolder } from '../../train/folder/train-folder.js';
-import type { EpochRecord } from '../../train/folder/training-records.js';
-import type { TrainFailure } from '../../train/folder/training-photos.js';
+import type { EpochRecord, TrainEvent } from '../../train/folder/training-records.js';
 import {
   OPTIMIZERS,
   type OptimizerKind,
@@ -16,10 +15,9 @@ import { readDevices, type Device } from '../../runtime/lanes/device.js';
 import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
-import { EXIT } from '../terminal/exit-code.js';
+import { reportLeftOut } from '../terminal/left-out.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import type { Terminal } from '../terminal/terminal.js';
-import { createTrainView } from '../terminal/train-progress.js';
 
 interface TrainFlags extends Omit<
   TrainFolderOptions,
@@ -37,8 +35,6 @@ interface TrainFlags extends Omit<
   readonly json: boolean;
   readonly yes: boolean;
 }
-
-const FAILURES_SHOWN = 3;
 
 /** Adds `tapir train`. */
 export function addTrainCommand(program: Command, terminal: Terminal): void {
@@ -129,7 +125,7 @@ function report(terminal: Terminal, trained: TrainedFolder, { json }: TrainFlags
     terminal.out(`written: ${shown(out)} (${classes.length} classes, ${describeBest(best)})\n`);
     terminal.out(`written: ${shown(page)}\n`);
   }
-  reportFailures(terminal, failures);
+  reportLeftOut(terminal, failures);
 }
 
 function describeBest({ epoch, training, heldOut }: EpochRecord): string {
@@ -137,11 +133,39 @@ function describeBest({ epoch, training, heldOut }: EpochRecord): string {
   return `epoch ${epoch}: ${score}, loss ${(heldOut ?? training).loss.toFixed(4)}`;
 }
 
-/** Names photos that were left out. Exit code 1 if there are some. */
-function reportFailures(terminal: Terminal, failures: readonly TrainFailure[]): void {
-  if (failures.length === 0) return;
-  terminal.exitCode(EXIT.someFailed);
-  terminal.err(`${counted(failures.length, 'photo')} could not be read, and left out:\n`);
-  for (const { path, message } of failures.slice(0, FAILURES_SHOWN))
-    terminal.err(`  ${shown(path)}: ${shown(message)}\n`);
+/** Shows a line per epoch and, on a terminal, one that is rewritten at each step; `end` ends that one. */
+function createTrainView(
+  terminal: Terminal,
+  epochs: number,
+): { readonly show: (event: TrainEvent) => void; readonly end: () => void } {
+  let isOpen = false;
+  const clear = (): void => {
+    if (isOpen) terminal.rewrite('');
+    isOpen = false;
+  };
+  return {
+    show(event) {
+      if (event.kind === 'step') {
+        if (!terminal.isTerminal) return;
+        const { epoch, step, steps, loss, imagesPerSecond } = event;
+        terminal.rewrite(
+          `epoch ${epoch}/${epochs}, step ${step}/${steps}: loss ${loss.toFixed(4)}, ${imagesPerSecond.toFixed(1)} images/s`,
+        );
+        isOpen = true;
+        return;
+      }
+      clear();
+      if (event.kind === 'epoch') terminal.err(`${describeEpoch(event.record, epochs, event.isBest)}\n`);
+      else terminal.err(`${event.kind === 'warning' ? 'warning: ' : ''}${shown(event.text)}\n`);
+    },
+    end: clear,
+  };
+}
+
+/** `epoch 3/10: loss 0.4312, accuracy 88.9 %; held out: loss 0.5120, accuracy 83.3 % (best); 12.3 images/s`. */
+function describeEpoch({ epoch, training, heldOut, seconds }: EpochRecord, epochs: number, isBest: boolean) {
+  const score = ({ loss, accuracy }: EpochRecord['training']): string =>
+    `loss ${loss.toFixed(4)}, accuracy ${formatShare(accuracy)}`;
+  const measured = heldOut ? `; held out: ${score(heldOut)}${isBest ? ' (best)' : ''}` : '';
+  return `epoch ${epoch}/${epochs}: ${score(training)}${measured}; ${(training.rows / seconds).toFixed(1)} images/s`;
 }
