@@ -61,6 +61,10 @@ export interface Operator {
    * It belongs to a model in 8 bits: it `computes` with 8-bit numbers or makes them of activations, or only `widens` what is stored so.
    */
   readonly int8?: 'computes' | 'widens';
+  /**
+   * 8-bit levels pass through: its results are elements of its first input, or of `all`. Of Pad and Resize, graph/quantize/moves says when.
+   */
+  readonly levels?: 'first' | 'all';
   /** It takes one scale for a whole tensor at run time, so that the rows of a batch depend on each other. */
   readonly sharesScale?: true;
   /** Its results depend on the sizes of what it reads, not on the elements. */

@@ -5,6 +5,7 @@ import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { Node, Value } from '../graph.js';
 import { isConstant } from '../precision/choose-nodes.js';
 import { constantTensor } from '../precision/with-float16.js';
+import { operatorOf } from '../operators/operators.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
 
 /** A tensor that a node reads. */
@@ -37,15 +38,16 @@ export interface LayerSearch {
   /** In execution order. */
   readonly layers: readonly Layer[];
   /**
-   * The reads of sums of two tensors that convolutions compute or read. With both in 8 bits, nobody needs their float32 form, and
-   * engines write 8 bits right behind the convolution.
+   * The reads of sums of two tensors that convolutions compute or read, and of pools behind convolutions. With them in 8 bits, nobody
+   * needs the float32 form of what the convolution computes, and engines write 8 bits right behind it.
    */
   readonly joins: readonly (readonly Read[])[];
   /** Other nodes with constant weights, which stay in float32, with the reason. */
   readonly kept: ReadonlyMap<Node, string>;
 }
 
-type AttributesOf = (node: Node) => ReadonlyMap<string, Attribute>;
+/** The attributes of a node. */
+export type AttributesOf = (node: Node) => ReadonlyMap<string, Attribute>;
 
 /** Finds the layers, in execution order. */
 export function findLayers(rewrite: Rewrite, attributesOf: AttributesOf): LayerSearch {
@@ -58,29 +60,47 @@ export function findLayers(rewrite: Rewrite, attributesOf: AttributesOf): LayerS
     if (typeof found === 'string') kept.set(node, found);
     else if (found) layers.push(found);
   }
-  const joins = cut.graph.nodes.flatMap((node) => {
-    const isSum = cut.nodes.has(node) && node.domain === '' && node.opType === 'Add';
-    return isSum && isBetween(node, layers) ? [readSum(rewrite, node)] : [];
+  const convolutions = new Set(layers.flatMap(({ node }) => (PRODUCTS.has(node.opType) ? [] : [node])));
+  const joins = [...cut.nodes].flatMap((node) => {
+    const isJoin = node.domain === '' && JOINS.get(node.opType)?.(node, convolutions) === true;
+    return isJoin ? [readAll(rewrite, node)] : [];
   });
   return { layers, joins, kept };
 }
 
+type IsJoin = (node: Node, convolutions: ReadonlySet<Node>) => boolean;
+
+/** Nodes without weights that read 8 bits for the sake of the convolutions before them. */
+const JOINS: ReadonlyMap<string, IsJoin> = new Map([
+  ['Add', isSum],
+  ['AveragePool', isLastPool],
+  ['GlobalAveragePool', isLastPool],
+]);
+
 /** Whether a sum adds tensors of convolutions. */
-function isBetween({ inputs }: Node, layers: readonly Layer[]): boolean {
+function isSum({ inputs }: Node, convolutions: ReadonlySet<Node>): boolean {
   if (inputs.some((value) => !value || isConstant(value))) return false;
-  const convolutions = layers.filter(({ node }) => node.opType === 'Conv' || node.opType === 'ConvTranspose');
-  return inputs.some(
-    (value) =>
-      convolutions.some(({ node }) => node === value?.producer) ||
-      convolutions.some(({ node }) => node.inputs[0] === value),
-  );
+  return inputs.some((value) => {
+    const isMade = value?.producer && convolutions.has(value.producer);
+    return isMade || value?.uses.some((reader) => reader.inputs[0] === value && convolutions.has(reader));
+  });
 }
 
-function readSum(rewrite: Rewrite, node: Node): readonly Read[] {
-  return [0, 1].map((slot) => ({ node, slot, tensor: readName(rewrite, node, slot)! }));
+/** Whether a pool reads what a convolution gives, with an activation between; not of squeeze and excitation, which computes points. */
+function isLastPool({ inputs: [value], outputs }: Node, convolutions: ReadonlySet<Node>): boolean {
+  const { producer } = value ?? {};
+  const isActivated = producer && operatorOf(producer)?.isActivation === true;
+  const source = isActivated ? producer.inputs[0]?.producer : producer;
+  if (!source || !convolutions.has(source)) return false;
+  return !outputs.some((output) => output?.uses.some((reader) => convolutions.has(reader)));
+}
+
+function readAll(rewrite: Rewrite, node: Node): readonly Read[] {
+  return [...node.inputs.keys()].map((slot) => ({ node, slot, tensor: readName(rewrite, node, slot)! }));
 }
 
 const WEIGHTED: ReadonlySet<string> = new Set(['Conv', 'ConvTranspose', 'Einsum', 'Gemm', 'MatMul']);
+const PRODUCTS: ReadonlySet<string> = new Set(['Einsum', 'Gemm', 'MatMul']);
 const WEIGHT_SLOT = 1;
 const BIAS_SLOT = 2;
 

@@ -3,12 +3,8 @@ import type { Node, Value } from '../graph.js';
 import { isConstant } from '../precision/choose-nodes.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
 import { readName, type Read } from './layers.js';
+import { movedSlots } from './moves.js';
 import type { Rounding } from './with-qdq.js';
-
-/** Operators whose results are elements of their first input; of all inputs for Concat. */
-const MOVES: ReadonlySet<string> = new Set([
-  'Concat', 'DepthToSpace', 'Flatten', 'Identity', 'MaxPool', 'Reshape', 'Slice', 'SpaceToDepth', 'Squeeze', 'Transpose', 'Unsqueeze',
-]); // prettier-ignore
 
 /** The reads of 8-bit tensors, in execution order, with the rounding of each tensor. */
 export interface PlannedReads {
@@ -21,7 +17,7 @@ export function planReads(
   rewrite: Rewrite,
   reads: readonly Read[],
   roundings: ReadonlyMap<string, Rounding>,
-  isZeroPad: (node: Node) => boolean,
+  moving: ReadonlySet<Node>,
 ): PlannedReads {
   const planned = new Map(roundings);
   let all = [...reads];
@@ -29,11 +25,17 @@ export function planReads(
     all.some((read) => read.node === node && read.slot === slot);
   const open = [...new Set(reads.map(({ tensor }) => tensor))];
   for (let tensor = open.pop(); tensor !== undefined; tensor = open.pop()) {
-    const value = rewrite.cut.graph.values.get(tensor);
-    const node = value?.producer;
-    if (!value || !node || !mayMove(rewrite, value, node, isRounded, isZeroPad)) continue;
+    const node = rewrite.cut.graph.values.get(tensor)?.producer;
+    if (!node || !moving.has(node)) continue;
     const rounding = planned.get(tensor)!;
-    const slots = node.opType === 'Concat' ? [...node.inputs.keys()] : [0];
+    const results = node.outputs.filter((output) => output !== undefined);
+    const isOpen = results.some((one) => {
+      const known = planned.get(one.name);
+      return !known || !isSame(known, rounding) || !isReadRounded(rewrite, one, isRounded);
+    });
+    if (isOpen) continue;
+    const slots = movedSlots(node);
+    if (isRounded(node, 0)) continue; // Another result of the node came before.
     const sources = slots.map((slot) => readName(rewrite, node, slot));
     const fits = sources.every(
       (source) => source !== undefined && isSame(planned.get(source) ?? rounding, rounding),
@@ -59,18 +61,13 @@ export function planReads(
   };
 }
 
-/** Whether everything that reads what a node moves reads it rounded. */
-function mayMove(
+/** Whether everything that reads a tensor reads it rounded. */
+function isReadRounded(
   { cut }: Rewrite,
   value: Value,
-  node: Node,
   isRounded: (node: Node, slot: number) => boolean,
-  isZeroPad: (node: Node) => boolean,
 ): boolean {
-  const isMoving = MOVES.has(node.opType) || (node.opType === 'Pad' && isZeroPad(node));
-  if (node.domain !== '' || !isMoving || !cut.nodes.has(node)) return false;
-  if (node.outputs.filter(Boolean).length > 1 || cut.outputs.some((output) => output.value === value))
-    return false;
+  if (cut.outputs.some((output) => output.value === value)) return false;
   return value.uses.every(
     (reader) =>
       !cut.nodes.has(reader) ||

@@ -52,7 +52,7 @@ export function describeStatic({
   bytes,
 }: StaticFacts): Omit<StaticReport, 'speeds'> {
   const { best } = search;
-  if (!best) throw tooLow(rewrite, search.curve, bars);
+  if (!best) throw tooLow(rewrite, search, bars);
   const tensors = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
   const constants = [...rewrite.cut.values].filter(
     (value) => isConstant(value) && constantTensor(value)?.elemType === ELEMENT_TYPE.float32,
@@ -100,7 +100,7 @@ const SHOWN = 6;
 
 function tooLow(
   rewrite: Rewrite,
-  curve: readonly Judgement[],
+  { curve, isCut }: SearchResult,
   { minCosine, minNeighbours }: Omit<Bars, 'deadline'>,
 ): TapirError<'PRECISION_TOO_LOW'> {
   const all = curve[0]!;
@@ -115,7 +115,7 @@ function tooLow(
   });
   return new TapirError(
     'PRECISION_TOO_LOW',
-    `no choice of layers in 8 bits keeps a least cosine of ${minCosine} (minCosine) and ${100 * minNeighbours} % of neighbours (minNeighbours); measured: ${steps.join('; ')}; choose lower limits, more photos (sample), or engine "openvino" with precision "bfloat16"`,
+    `no choice of layers in 8 bits keeps a least cosine of ${minCosine} (minCosine) and ${100 * minNeighbours} % of neighbours (minNeighbours); measured: ${steps.join('; ')}; ${isCut ? 'the time ended before the search: give more (seconds), or ' : ''}choose lower limits, more photos (sample), or engine "openvino" with precision "bfloat16"`,
     { details: { output, cosine: all.cosines[worst]!.least, minCosine } },
   );
 }

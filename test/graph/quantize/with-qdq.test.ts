@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { createRandom } from '../../../src/base/random.js';
 import { findLayers, type LayerSearch } from '../../../src/graph/quantize/layers.js';
 import { whyNotLifted } from '../../../src/graph/quantize/lift.js';
+import { movesLevels } from '../../../src/graph/quantize/moves.js';
 import { planReads } from '../../../src/graph/quantize/plan-reads.js';
 import { roundBias, roundingOf, roundValue, roundWeights } from '../../../src/graph/quantize/roundings.js';
 import { withQdq, type QdqPlan, type Rounding } from '../../../src/graph/quantize/with-qdq.js';
@@ -105,7 +106,7 @@ function planAll({ rewrite, search }: Opened, roundings: ReadonlyMap<string, Rou
   });
   return {
     layers,
-    ...planReads(rewrite, [...search.layers, ...search.joins.flat()], roundings, () => false),
+    ...planReads(rewrite, [...search.layers, ...search.joins.flat()], roundings, new Set()),
   };
 }
 
@@ -123,6 +124,40 @@ function multiply(x: readonly number[][], { weights, bias }: QdqPlan['layers'][n
     }),
   );
 }
+
+/** x → Conv → Split → (a, b), b → Conv → c; Concat(a, b, c) → Conv. */
+const SPLIT: GraphSpec = {
+  inputs: [{ name: 'x', dims: ['n', 2, 4, 4] }],
+  outputs: [{ name: 'y', dims: ['n', 1, 4, 4] }],
+  nodes: [
+    { op: 'Conv', inputs: ['x', 'w'], outputs: ['h'] },
+    { op: 'Split', inputs: ['h'], outputs: ['a', 'b'], ints: { axis: 1 } },
+    { op: 'Conv', inputs: ['b', 'v'], outputs: ['c'] },
+    { op: 'Concat', inputs: ['a', 'b', 'c'], outputs: ['joined'], ints: { axis: 1 } },
+    { op: 'Conv', inputs: ['joined', 'u'], outputs: ['y'] },
+  ],
+  initializers: {
+    w: { dims: [2, 2, 1, 1], values: [1, 2, 3, 4] },
+    v: { dims: [1, 1, 1, 1], values: [1] },
+    u: { dims: [1, 3, 1, 1], values: [1, 2, 3] },
+  },
+};
+
+/** A block with squeeze and excitation, a convolution, and the pool behind it. */
+const POOLS: GraphSpec = {
+  inputs: [{ name: 'x', dims: ['n', 2, 4, 4] }],
+  outputs: [{ name: 'y', dims: ['n', 2, 1, 1] }],
+  nodes: [
+    { op: 'Conv', inputs: ['x', 'w'], outputs: ['first'] },
+    { op: 'GlobalAveragePool', inputs: ['first'], outputs: ['squeezed'] },
+    { op: 'Conv', inputs: ['squeezed', 'w'], outputs: ['excited'] },
+    { op: 'Mul', inputs: ['first', 'excited'], outputs: ['scaled'] },
+    { op: 'Conv', inputs: ['scaled', 'w'], outputs: ['h'] },
+    { op: 'Relu', inputs: ['h'], outputs: ['last'] },
+    { op: 'GlobalAveragePool', inputs: ['last'], outputs: ['y'] },
+  ],
+  initializers: { w: { dims: [2, 2, 1, 1], values: [1, 2, 3, 4] } },
+};
 
 describe('withQdq', () => {
   it('computes what the same levels give in float64', async () => {
@@ -214,7 +249,7 @@ describe('withQdq', () => {
       opened.rewrite,
       [opened.search.layers[2]!],
       new Map([['f', levels]]),
-      () => false,
+      new Set(opened.rewrite.cut.graph.nodes.filter(({ opType }) => opType === 'Flatten')),
     );
     expect(reads.map(({ node, tensor }) => [node.opType, tensor])).toEqual([
       ['Flatten', 's'],
@@ -240,10 +275,58 @@ describe('withQdq', () => {
     const { rewrite, search } = await open(modelBytes(padded));
     const given = new Map([['p', roundingOf(-1, 1)]]);
     const [layer] = search.layers as [LayerSearch['layers'][number]];
-    const moved = planReads(rewrite, [layer], given, () => true);
+    const pads = new Set(rewrite.cut.graph.nodes.filter(({ opType }) => opType === 'Pad'));
+    const moved = planReads(rewrite, [layer], given, pads);
     expect(moved.reads.map(({ node, tensor }) => [node.opType, tensor])).toEqual([['Pad', 'x']]);
     expect([...moved.roundings.keys()]).toEqual(['x']);
-    expect(planReads(rewrite, [layer], given, () => false).reads).toEqual([layer]);
+    expect(planReads(rewrite, [layer], given, new Set()).reads).toEqual([layer]);
+  });
+
+  it('lets levels pass through a Split and a Concat that join one scale', async () => {
+    const { rewrite, search } = await open(modelBytes(SPLIT));
+    const moving = new Set(rewrite.cut.graph.nodes.filter((node) => movesLevels(node, new Map())));
+    const tensors = search.layers.map(({ tensor }) => tensor);
+    expect(tensors).toEqual(['x', 'b', 'joined']);
+    const one = roundingOf(-1, 3);
+    const given = new Map([
+      ['x', roundingOf(0, 1)],
+      ['b', one],
+      ['joined', one],
+    ]);
+    const { reads, roundings } = planReads(rewrite, search.layers, given, moving);
+    expect(reads.map(({ node, tensor }) => `${node.opType} ${tensor}`)).toEqual([
+      'Conv x',
+      'Split h',
+      'Conv b',
+      'Concat a',
+      'Concat b',
+      'Concat c',
+      'Conv joined',
+    ]);
+    expect(['h', 'a', 'c'].map((name) => roundings.get(name))).toEqual([one, one, one]);
+    // Other levels behind it: the Split stays as it is.
+    const apart = planReads(rewrite, search.layers, new Map([...given, ['b', roundingOf(-1, 1)]]), moving);
+    expect(apart.reads).toHaveLength(3);
+  });
+
+  it('moves levels by operators that only move elements', () => {
+    const of = (opType: string, mode?: string): boolean =>
+      movesLevels(
+        { domain: '', opType } as never,
+        new Map(mode === undefined ? [] : [['mode', { text: mode }]]) as never,
+      );
+    expect(['Concat', 'Reshape', 'MaxPool', 'Resize', 'Pad'].every((opType) => of(opType))).toBe(true);
+    expect(['Add', 'Mul', 'AveragePool', 'Softmax'].some((opType) => of(opType))).toBe(false);
+    expect([of('Resize', 'linear'), of('Pad', 'reflect'), of('Resize', 'nearest')]).toEqual([
+      false,
+      false,
+      true,
+    ]);
+  });
+
+  it('takes the pool behind the last convolution along, not that of squeeze and excitation', async () => {
+    const { search } = await open(modelBytes(POOLS));
+    expect(search.joins.map(([read]) => read!.tensor)).toEqual(['last']);
   });
 
   it('lifts an old operator set only if every operator stays the same', async () => {

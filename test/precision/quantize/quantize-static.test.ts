@@ -119,6 +119,31 @@ describe('quantizeModel with fixed scales', () => {
     expect(await refused(quantise({ keep: ['nothing'] }))).toMatchObject({ code: 'OPTION_INVALID' });
   });
 
+  it('refuses pixels that are not finite, and keeps a layer in float32 whose weights are not', async () => {
+    const tiny = { ...transform, std: [1e-42, 1, 1] as [number, number, number] };
+    expect(await refused(quantise({ transform: tiny }))).toMatchObject({
+      code: 'OPTION_INVALID',
+      message: expect.stringMatching(/finite values; got NaN or infinity in "input" of sample 0/),
+    });
+    const broken: GraphSpec = {
+      inputs: [{ name: 'x', dims: ['n', 3, 16, 16] }],
+      outputs: [{ name: 'y', dims: ['n', 2, 16, 16] }],
+      nodes: [
+        { op: 'Conv', name: 'a', inputs: ['x', 'w'], outputs: ['y'] },
+        { op: 'Conv', name: 'b', inputs: ['y', 'v'], outputs: ['z'] },
+        { op: 'Add', name: 'sum', inputs: ['y', 'z'], outputs: ['unused'] },
+      ],
+      initializers: {
+        w: { dims: [2, 3, 1, 1], values: [1, -1, 0.5, 0.3, 0.2, -0.7] },
+        v: { dims: [2, 2, 1, 1], values: [1, Number.NaN, 3, 4] },
+      },
+    };
+    const { report } = await quantise({}, modelBytes(broken));
+    expect(report.kept).toEqual([
+      { node: 'b', operator: 'Conv', reason: 'its weights have values that are not finite' },
+    ]);
+  });
+
   it('takes copies of one photo, and leaves a layer in float32 whose activations are not finite', async () => {
     const same = Array.from({ length: 14 }, () => join(photos, 'sea/sea-0.jpg'));
     const { report } = await quantizeModel(file, same, options);
