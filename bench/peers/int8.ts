@@ -1,6 +1,6 @@
 /**
  * `npx tsx bench/peers/int8.ts --python PYTHON --photos FOLDER --name NAME --model FILE --node NODE [--pool HOW] [--transform JSON]
- * [--activations KIND] [--sample N] [--seconds N] [--transformer] [--json FILE]`: a model in 8 bits by onnx-tapir, NNCF and
+ * [--activations KIND] [--sample N] [--seconds N] [--min-cosine X] [--min-neighbours X] [--transformer] [--json FILE]`: a model in 8 bits by onnx-tapir, NNCF and
  * onnxruntime.quantization, on the same photos, judged on the same others. FILE may be `create:NAME`, a seeded network.
  */
 import { spawnSync } from 'node:child_process';
@@ -31,6 +31,8 @@ const { values } = parseArgs({
     activations: { type: 'string', default: 'auto' },
     sample: { type: 'string', default: '64' },
     seconds: { type: 'string', default: '300' },
+    'min-cosine': { type: 'string', default: '0.99' },
+    'min-neighbours': { type: 'string', default: '0.98' },
     transformer: { type: 'boolean', default: false },
     json: { type: 'string' },
     keep: { type: 'string' },
@@ -76,7 +78,14 @@ for (const [path, isHeldBack] of [
 const started = performance.now();
 const { activations } = values as Pick<QuantizeOptions, 'activations'>;
 const found: Record<string, unknown>[] = [];
-const options = { transform, activations, sample: paths.length, seconds: Number(values.seconds) };
+const options = {
+  transform,
+  activations,
+  sample: paths.length,
+  seconds: Number(values.seconds),
+  minCosine: Number(values['min-cosine']),
+  minNeighbours: Number(values['min-neighbours']),
+};
 try {
   const { model, report } = await quantizeModel(exact, paths, options);
   await model.save(int8, { overwrite: true });
