@@ -53,8 +53,6 @@ interface BnFlags extends WriteFlags {
   readonly sourceMoments?: string;
 }
 
-const NOT_COUNTED = 'are not in the statistics';
-
 /** Adds `tapir bn` and `tapir bn merge`. */
 export function addBnCommand(program: Command, terminal: Terminal): void {
   // So that "bn merge" has its own flags.
@@ -135,7 +133,7 @@ async function runBn(terminal: Terminal, path: string, photos: string, flags: Bn
     // Checked above.
     await writeMoments(moments!, measured.moments);
     terminal.out(`written: ${shown(moments!)} (moments of ${measured.moments.layers.length} layers)\n`);
-    reportLeftOut(terminal, measured.failures, NOT_COUNTED);
+    reportLeftOut(terminal, measured.failures);
     return;
   }
   const sourceMoments = flags.sourceMoments === undefined ? undefined : readMoments(flags.sourceMoments);
@@ -148,7 +146,7 @@ async function runBn(terminal: Terminal, path: string, photos: string, flags: Bn
     sourceMoments,
   });
   await report(terminal, estimate, flags);
-  reportLeftOut(terminal, estimate.failures, NOT_COUNTED);
+  reportLeftOut(terminal, estimate.failures);
 }
 
 async function runMerge(

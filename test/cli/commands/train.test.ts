@@ -65,7 +65,7 @@ describe('tapir train', () => {
     const words = flags('some.onnx').map((word) => (word === photos ? some : word));
     const more = ['--optimizer', 'sgd', '--lr', '0.01', '--holdout', '0', '--epochs', '1'];
     const { code, stderr } = await runTapir([...words, ...more]);
-    expect(stderr).toMatch(/1 photo could not be read, and left out:\n {2}sea\/cut\.jpg: /);
+    expect(stderr).toMatch(/1 photo left out, which could not be read:\n {2}sea\/cut\.jpg: /);
     expect(code).toBe(1);
   });
 

@@ -76,7 +76,7 @@ describe('tapir in int8', () => {
     const flags = ['--return', 'fc2=features', '--precision', 'int8', '-o', int8, '--verify'];
     const measured = ['--samples', photos, '--min-cosine', '0.99'];
     const ended = await runTapir(['extract', file, ...flags, ...measured]);
-    expect(ended.stderr).toMatch(/2 photos could not be read, and were left out:\n.*\n {2}zero\.jpg: /);
+    expect(ended.stderr).toMatch(/2 photos left out, which could not be read:\n.*\n {2}zero\.jpg: /);
     // The file is written; some photos were not read.
     expect(ended.code).toBe(1);
     expect(ended.stdout).toMatch(
