@@ -71,6 +71,7 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
   const calls: Calls = {
     attachProbe: call(tapir.attachProbe, model, probe),
     attribute: call(tapir.attribute, model, batch, { layer: 'nothing' }),
+    chooseEngine: call(tapir.chooseEngine, pruned, at('empty'), { transform }),
     chunkSizes: call(tapir.chunkSizes, 3, 2),
     classifyImages: call(tapir.classifyImages, at('small.onnx'), nowhere, {}),
     classifyZeroShot: call(tapir.classifyZeroShot, dataset, ['a', 'b'], { model: nowhere }),
