@@ -261,7 +261,8 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
     const folder = photos();
     await using extractor = await openSmall();
     // Simulated, because few machines have another precision: an earlier run recorded a cosine of 0.5.
-    Object.defineProperty(extractor, 'precision', { value: 'bfloat16' });
+    for (const name of ['precision', 'floatPrecision'])
+      Object.defineProperty(extractor, name, { value: 'bfloat16' });
     await embedFolder(extractor, folder, { ...small, out });
     const journal = join(out, 'journal.jsonl');
     writeFileSync(journal, readFileSync(journal, 'utf8').replaceAll('"least":1', '"least":0.5'));
