@@ -177,7 +177,10 @@ describe('tapir bn', () => {
     const saved = join(scratch, 'source.json');
     writeFileSync(join(photos, 'zero.jpg'), '');
     const run = await runTapir(['bn', file, photos, '--transform', json, '--moments', saved]);
-    expect(run).toMatchObject({ code: 1, stderr: expect.stringContaining('1 photo left out, which could not be read') });
+    expect(run).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('1 photo left out, which could not be read'),
+    });
     expect((JSON.parse(readFileSync(saved, 'utf8')) as BatchNormMoments).mode).toBe('adabn');
     expect(await runTapir(['bn', file, photos])).toMatchObject({
       code: 2,
