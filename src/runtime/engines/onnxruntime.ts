@@ -2,6 +2,7 @@
  * The default engine: ONNX Runtime, in the library that onnxruntime-node brings. There are two bindings to it: that of
  * onnxruntime-node, and its C API. Both give the same bits and the same errors.
  */
+import { threadId } from 'node:worker_threads';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { checkUnchanged } from '../../base/file-stamp.js';
 import type { BindingName } from '../capabilities/capabilities.js';
@@ -25,11 +26,17 @@ const BINDINGS: Readonly<Record<ActualBinding, () => Promise<Binding>>> = {
   c: async () => (await import('./onnxruntime-c.js')).loadBinding(),
 };
 
+/** koffi keeps about 0.15 MB of each thread that has ended. A process that starts more than this takes the other binding in the later ones. */
+const MOST_THREADS = 200;
+
+/** What `auto` begins with: the C API if it was run on this system. */
+const FIRST: ActualBinding = process.platform === 'linux' && threadId <= MOST_THREADS ? 'c' : 'node';
+
 /** The engine with a binding. */
 export function withBinding(binding: BindingName): Engine {
   return {
     // What a device other than the CPU needs is loaded when its session opens.
-    loadRuntime: () => loadBinding(binding === 'auto' ? 'c' : binding),
+    loadRuntime: () => loadBinding(binding === 'auto' ? FIRST : binding),
     openSession: (description) => openSession(description, binding),
   };
 }
@@ -128,9 +135,6 @@ interface BoundBy {
   readonly binding: { readonly name: ActualBinding; readonly why?: string };
 }
 
-/** Whether the C API was run on this system. */
-const IS_TRIED = process.platform === 'linux';
-
 /** Opens with the binding that was chosen; by default on the CPU with the C API if that can be done, else with the Node binding. */
 async function openBound(
   description: LaneDescription,
@@ -140,7 +144,8 @@ async function openBound(
   const open = async (name: ActualBinding): Promise<BoundSession> =>
     (await loadBinding(name)).open(description, device);
   if (choice !== 'auto') return { session: await open(choice), binding: { name: choice } };
-  if (device.type !== 'cpu' || !IS_TRIED) return { session: await open('node'), binding: { name: 'node' } };
+  if (device.type !== 'cpu' || FIRST === 'node')
+    return { session: await open('node'), binding: { name: 'node' } };
   try {
     return { session: await open('c'), binding: { name: 'c' } };
   } catch (error) {

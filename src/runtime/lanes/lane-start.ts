@@ -89,15 +89,10 @@ function takeThread(options: LaneOptions): LaneThread {
   return thread;
 }
 
-/** Threads that may take the C API by themselves: koffi keeps about 0.15 MB of each that has ended. */
-const MOST_CHOOSING = 200;
-let choosing = 0;
-
 function spawnThread({ engine, binding, exitTimeoutMs }: LaneOptions): LaneThread {
-  const allowed = binding === 'auto' && ++choosing > MOST_CHOOSING ? 'node' : binding;
   const state = new Int32Array(new SharedArrayBuffer(STATE_WORDS * Int32Array.BYTES_PER_ELEMENT));
   const worker = new Worker(packageFile('dist/lib/lane-thread.js'), {
-    workerData: { state, engine, binding: allowed, turn },
+    workerData: { state, engine, binding, turn },
     // The file is plain JavaScript, so it needs no loaders or flags of the caller (a test runner, tsx).
     execArgv: [],
     // Tensors are outside the heap. A larger heap would only delay garbage collection.
