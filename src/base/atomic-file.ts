@@ -185,7 +185,9 @@ export async function removeLeftovers(folder: string, ageMs: number, own?: numbe
   for (const path of found.map((name) => join(folder, name))) {
     const found = await lstat(path).catch(() => undefined);
     const isOwn = found?.isFile() === true && found.uid === (process.getuid?.() ?? found.uid);
-    if (isOwn && Date.now() - found.mtimeMs >= ageMs) await rm(path, { force: true }).catch(() => undefined);
+    // A file of this millisecond is younger than nothing: its time has fractions.
+    if (isOwn && Date.now() - found.mtimeMs > ageMs - 1)
+      await rm(path, { force: true }).catch(() => undefined);
   }
 }
 

@@ -97,8 +97,7 @@ describe('writeCheckpoint and readCheckpoint', () => {
       'notes.partial',
       `.tapir-${process.pid}-0123abcd.partial`,
     ];
-    // No process has this number: Linux counts below it.
-    const left = ['tensors-7.safetensors', `.tapir-${2 ** 22}-0123abcd.partial`];
+    const left = ['tensors-7.safetensors', `.tapir-${process.pid + 1}-0123abcd.partial`];
     for (const name of [...others, ...left]) writeFileSync(join(folder, name), 'x');
     await writeCheckpoint(folder, checkpointOf(2));
     expect(await readStep(folder)).toBe(2);
