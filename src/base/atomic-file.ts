@@ -185,8 +185,8 @@ export async function removeLeftovers(folder: string, ageMs: number, own?: numbe
   for (const path of found.map((name) => join(folder, name))) {
     const found = await lstat(path).catch(() => undefined);
     const isOwn = found?.isFile() === true && found.uid === (process.getuid?.() ?? found.uid);
-    // A file of this millisecond is younger than nothing: its time has fractions.
-    if (isOwn && Date.now() - found.mtimeMs > ageMs - 1)
+    // The time of a file has fractions, the clock has none.
+    if (isOwn && Date.now() - Math.floor(found.mtimeMs) >= ageMs)
       await rm(path, { force: true }).catch(() => undefined);
   }
 }

@@ -16,9 +16,9 @@ import { withReturnNodes } from './return-flags.js';
 export interface SettleRequest extends Partial<SourceOptions> {
   readonly model: OnnxModel;
   readonly transform: Transform;
-  /** Undefined where there are none that can be read twice. */
+  /** Undefined where photos cannot be read twice. */
   readonly photos: EmbedSource | undefined;
-  /** Why there are none, as what to do. */
+  /** What to give in place of `auto` then, for the error. */
   readonly otherwise: string;
   readonly minCosine: number | undefined;
   readonly batch?: number;

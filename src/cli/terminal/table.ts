@@ -41,9 +41,9 @@ function layOut(
   columns: number,
 ): { readonly lines: readonly string[]; readonly isFitting: boolean } {
   const shownNames = names.filter((i) => !out.includes(i));
-  const columnsOf = (row: readonly string[]): number[] => [...row.keys()].filter((i) => !out.includes(i));
+  const columnsOf = (row: readonly unknown[]): number[] => [...row.keys()].filter((i) => !out.includes(i));
   const widths = widthsOf(rows);
-  const total = columnsOf(widths.map(String)).reduce((sum, i) => sum + widths[i]! + GAP, -GAP);
+  const total = columnsOf(widths).reduce((sum, i) => sum + widths[i]! + GAP, -GAP);
   const most = shareOut(
     shownNames.map((i) => widths[i] ?? 0),
     Math.max(0, total - columns),

@@ -1,6 +1,6 @@
 /** Runs a model in several ways on the first photos: how near each is to float32, and how fast. */
 import { availableParallelism } from 'node:os';
-import { isTapirError, TapirError, type ErrorCode } from '../../base/errors.js';
+import { TapirError } from '../../base/errors.js';
 import type { EmbedSetup } from '../../datasets/embed/embed-options.js';
 import { openLoader, runImages } from '../../datasets/embed/embed-batches.js';
 import { compareFeatures, FEW_COMPARED } from '../../datasets/embed/precision-check.js';
@@ -11,7 +11,7 @@ import { createFeatureExtractor } from '../../extract/create-feature-extractor.j
 import type { Extractor } from '../../extract/extractor.js';
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import type { PrunedModel } from '../../model/prune/pruned-model.js';
-import { enginePrecision } from '../../runtime/capabilities/capabilities.js';
+import { enginePrecision, lackOf } from '../../runtime/capabilities/capabilities.js';
 import type { Device } from '../../runtime/lanes/device.js';
 import { inPrecision } from '../lower-precision.js';
 import { timeInTurns } from './time-in-turns.js';
@@ -35,7 +35,7 @@ export interface PhotoBatch {
   readonly images: readonly number[];
 }
 
-/** Reads the first photos. Throws `SOURCE_INVALID` if there are none. */
+/** Reads the first photos. Throws `SOURCE_INVALID` if the source holds no photo that can be read. */
 export async function readBatches(
   photos: EmbedSource,
   extractor: Extractor,
@@ -100,7 +100,7 @@ export async function measureWays(
         // oxlint-disable-next-line no-await-in-loop -- opening them side by side is no faster
         opened.set(way, isReference ? exact : await openWay(model, way, device));
       } catch (error) {
-        const reason = isTapirError(error) ? LACKS.get(error.code) : undefined;
+        const reason = lackOf(error);
         if (reason === undefined) throw error;
         lacking.set(way, reason);
       }
@@ -122,16 +122,10 @@ export async function measureWays(
       reason: lacking.get(way) ?? null,
     }));
   } finally {
-    await Promise.all([...opened.values()].map((extractor) => extractor.close()));
+    const own = [...opened.values()].filter((extractor) => extractor !== exact);
+    await Promise.all(own.map((extractor) => extractor.close()));
   }
 }
-
-/** What an engine or a CPU lacks. Other errors concern the model, whatever runs it. */
-const LACKS: ReadonlyMap<ErrorCode, string> = new Map([
-  ['DEPENDENCY_MISSING', 'not installed'],
-  ['ENGINE_UNSUPPORTED', 'cannot run the model'],
-  ['PRECISION_UNSUPPORTED', 'not possible here'],
-]);
 
 async function compareWay(
   extractor: Extractor,

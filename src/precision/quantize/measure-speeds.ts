@@ -1,5 +1,4 @@
 /** How fast a model is before and after, in each engine that is installed. */
-import { isTapirError } from '../../base/errors.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { Extractor } from '../../extract/extractor.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
@@ -8,6 +7,7 @@ import {
   CAPABILITIES,
   ENGINE_PRECISIONS,
   ENGINES,
+  lackOf,
   type EngineName,
   type EnginePrecision,
 } from '../../runtime/capabilities/capabilities.js';
@@ -71,9 +71,7 @@ async function open(
           options,
         );
   } catch (error) {
-    if (MISSING.some((code) => isTapirError(error, code))) return undefined;
-    throw error;
+    if (lackOf(error) === undefined) throw error;
+    return undefined;
   }
 }
-
-const MISSING = ['DEPENDENCY_MISSING', 'ENGINE_UNSUPPORTED', 'PRECISION_UNSUPPORTED'] as const;

@@ -21,7 +21,7 @@ export interface StaticUnits {
   readonly reasons: ReadonlyMap<Node, string>;
 }
 
-/** Rounds the weights of the layers that photos do not rule out. Throws `PRECISION_UNSUPPORTED` if there are none. */
+/** Rounds the weights of the layers that photos do not rule out. Throws `PRECISION_UNSUPPORTED` if they rule out all. */
 export async function makeUnits(subject: StaticSubject, calibration: Calibration): Promise<StaticUnits> {
   const reasons = new Map(subject.reasons);
   const layers: RoundedLayer[] = [];

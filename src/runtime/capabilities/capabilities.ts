@@ -2,7 +2,7 @@
  * What the engines can do, known before one is loaded. Nothing else is decided by an engine's name. A further engine is an entry here,
  * a module in engines/ and its line in engines/load-engine.ts; and where npm does not install it, a file here that finds its libraries.
  */
-import { TapirError } from '../../base/errors.js';
+import { isTapirError, TapirError, type ErrorCode } from '../../base/errors.js';
 import { findOpenVino } from './openvino-libraries.js';
 
 /** The libraries that run graphs. */
@@ -157,4 +157,15 @@ export function checkPrecision(
 
 function either(option: string, words: readonly string[]): string {
   return `${option} ${words.map((word) => `"${word}"`).join(' or ')}`;
+}
+
+const LACKS: ReadonlyMap<ErrorCode, string> = new Map([
+  ['DEPENDENCY_MISSING', 'not installed'],
+  ['ENGINE_UNSUPPORTED', 'cannot run the model'],
+  ['PRECISION_UNSUPPORTED', 'not possible here'],
+]);
+
+/** What an engine or a CPU lacks, if that is why a model does not open. Other errors concern the model or the request, whatever runs it. */
+export function lackOf(error: unknown): string | undefined {
+  return isTapirError(error) ? LACKS.get(error.code) : undefined;
 }

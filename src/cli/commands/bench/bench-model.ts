@@ -1,7 +1,7 @@
 /** `tapir bench model`: the batch size, the engine and the precision at which a model is fastest. */
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
-import { isTapirError, type ErrorCode } from '../../../base/errors.js';
+import { reasonOf } from '../../../base/errors.js';
 import {
   MEASURE_MODEL_FIELDS,
   measureModel,
@@ -15,6 +15,7 @@ import {
   describePrecision,
   ENGINES,
   enginePrecision,
+  lackOf,
   PRECISIONS,
   type BindingName,
   type EngineName,
@@ -140,13 +141,6 @@ type Way =
     })
   | { readonly engine: EngineName; readonly precision: Precision; readonly impossible: string };
 
-/** What an engine or a CPU lacks. Other errors concern the model or the request, whatever runs it. */
-const LACKS: ReadonlySet<ErrorCode> = new Set([
-  'DEPENDENCY_MISSING',
-  'ENGINE_UNSUPPORTED',
-  'PRECISION_UNSUPPORTED',
-]);
-
 /** How near a way is to float32. */
 interface MeasuredCosine {
   readonly images: number;
@@ -197,8 +191,8 @@ async function* compareWays(
       try {
         yield { asked: how, ...(await measure(one, how)), cosine: (await cosineOf(one, how)) ?? null };
       } catch (error) {
-        if (!isTapirError(error) || !LACKS.has(error.code)) throw error;
-        yield { engine: one, precision: how, impossible: error.message };
+        if (lackOf(error) === undefined) throw error;
+        yield { engine: one, precision: how, impossible: reasonOf(error) };
       }
 }
 

@@ -158,8 +158,8 @@ export interface OrtApi extends Calls {
 }
 
 /**
- * Room for the stack of a call: koffi calls on a stack of its own, whose default for calls on the pool is 128 KiB, and one panel of a
- * product of matrices takes 64 KiB of it. The memory is taken as it is touched.
+ * Room for the stack of a call. koffi brings the stack: 128 KiB by default for calls on the pool. One panel of a product of matrices
+ * takes 64 KiB of it. The memory is taken as it is touched.
  */
 const STACK_BYTES = 4 * 1024 ** 2;
 
