@@ -59,11 +59,11 @@ async function main(): Promise<number> {
   };
   try {
     const words = process.argv.slice(2);
-    const asked = words.find((word) => !word.startsWith('-'));
+    const named = words.filter((word) => !word.startsWith('-'));
     // A thread loads onnxruntime while this one loads the command line; both take equally long.
-    if (asked === 'embed' && !/--isolation[= ]process/.test(words.join(' '))) warmLane();
+    if (named[0] === 'embed' && !/--isolation[= ]process/.test(words.join(' '))) warmLane();
     const { createProgram } = await import('./program.js');
-    const program = await createProgram(terminal, asked);
+    const program = await createProgram(terminal, named);
     await program.parseAsync(process.argv);
     // A command that sets its own exit code has ended normally, even after a signal: a service does.
     return code ?? stopped ?? EXIT.done;

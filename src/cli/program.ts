@@ -151,28 +151,26 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, Listed>>>> = {
 /**
  * Builds the command line.
  *
- * @param asked - The requested command. Without one, or with an unknown one, all commands are loaded: the help, and the advice for a
- * misspelt command, name all of them.
+ * @param words - The words of the command line that are no flags. The first one names the command, which alone is loaded: of the others,
+ * the help and the advice for a misspelt command need only the name and the summary.
  */
-export async function createProgram(terminal: Terminal, asked: string | undefined): Promise<Command> {
+export async function createProgram(terminal: Terminal, words: readonly string[]): Promise<Command> {
   const program = new TapirCommand('tapir')
     .description('Tap the intermediate representation of any ONNX vision model.')
     .version(packageVersion())
     .configureOutput({ writeOut: (text) => terminal.out(text), writeErr: (text) => terminal.err(text) })
     .commandsGroup('Get models, set up:')
+    .helpCommand(true)
     .configureHelp({ subcommandTerm: (command) => command.name() })
     .showHelpAfterError('(tapir --help shows the commands, tapir COMMAND --help the flags)')
     .exitOverride();
 
-  const listed = Object.entries(COMMANDS).flatMap(([group, commands]) =>
-    Object.entries(commands).map(([name, { summary, load }]) => ({ group, name, summary, load })),
-  );
-  const wanted = listed.filter(({ name }) => name === asked);
-  const adding = wanted.length > 0 ? wanted : listed;
-  const added = await Promise.all(adding.map(({ load }) => load()));
-  for (const [i, { group, summary }] of adding.entries()) {
-    added[i]!(program, terminal);
-    program.commands.at(-1)!.summary(summary).helpGroup(`${group}:`);
-  }
+  const asked = words[0] === 'help' ? words[1] : words[0];
+  for (const [group, commands] of Object.entries(COMMANDS))
+    for (const [name, { summary, load }] of Object.entries(commands)) {
+      if (name === asked) (await load())(program, terminal);
+      else program.command(name);
+      program.commands.at(-1)!.summary(summary).helpGroup(`${group}:`);
+    }
   return program;
 }

@@ -71,8 +71,8 @@ it('is about some commands', () => {
 
 describe.each(tables)('$file, tapir $command', ({ command, head, rows }) => {
   it('has the defaults, ranges and words of the flags', async () => {
-    const program = await createProgram({} as Terminal, command);
-    const { options } = program.commands[0]!;
+    const program = await createProgram({} as Terminal, [command]);
+    const { options } = program.commands.find((one) => one.name() === command)!;
     for (const { [head]: flag = '', default: preset, range } of rows) {
       const long = /^`(--[\w-]+)/.exec(flag)?.[1];
       const option = options.find((one) => one.long === long);

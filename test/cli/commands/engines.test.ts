@@ -62,7 +62,7 @@ describe('tapir engines', () => {
       out: say,
       confirm: (question: string) => Promise.resolve(say(question) > 0 && answer),
     } as unknown as Terminal;
-    const program = await createProgram(terminal, 'engines');
+    const program = await createProgram(terminal, ['engines']);
     const run = program.parseAsync([...INSTALL, '--wheel', wheel], { from: 'user' });
     if (answer) await run;
     else expect(await failureOf(run, TapirError)).toMatchObject({ code: 'DEPENDENCY_MISSING' });
