@@ -1,4 +1,4 @@
-/** The two usual mistakes with arguments. All wrong arguments of all functions: test/apps/wrong-arguments.test.ts. */
+/** The two usual mistakes with arguments. All wrong arguments of all functions: test/wrong-arguments.test.ts. */
 import {
   createFeatureExtractor,
   DataParallel,

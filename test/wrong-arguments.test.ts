@@ -7,10 +7,10 @@ import { findDuplicates, searchDataset, trainProbe } from 'onnx-tapir/features';
 import { writeReport } from 'onnx-tapir/pages';
 import { createService } from 'onnx-tapir/serve';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { scratchFolder } from '../support/fixtures.js';
-import { datasetOf, readGolden } from '../support/probe-data.js';
-import { exportedNames, openPublicCalls, type PublicCall } from '../support/public-calls.js';
-import { isNothing, wrongValues } from '../support/wrong-values.js';
+import { scratchFolder } from './support/fixtures.js';
+import { datasetOf, readGolden } from './support/probe-data.js';
+import { exportedNames, openPublicCalls, type PublicCall } from './support/public-calls.js';
+import { isNothing, wrongValues } from './support/wrong-values.js';
 
 const LIMIT_MS = 20_000;
 const { calls, close } = await openPublicCalls();
