@@ -108,7 +108,7 @@ class SizeSearch<Result> {
       all.length > 4 ? `${all.slice(0, 3).join('; ')} and ${all.length - 3} more` : all.join('; ');
     return new TapirError(
       'RUN_FAILED',
-      `the model does not run on made-up inputs (${tried}): ${reason}; give sizes that it takes as the option inputSizes (in verifyModel: sizes), or with --size or --input-shape`,
+      `the model does not run on made-up inputs (${tried}): ${reason}; give sizes that it takes as the option inputSizes, or with --size or --input-shape`,
       { details: { device, reason }, cause: this.#error },
     );
   }
