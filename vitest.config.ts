@@ -5,10 +5,13 @@ import { defineConfig } from 'vitest/config';
 
 const TEST = join(import.meta.dirname, 'test');
 
-/** Files that need the built package or another process. */
-const NEEDS_BUILD = /'onnx-tapir|build\/modules|dist\/lib|node:child_process/;
+/** Files that need the built package or another process, or modules that no other test has loaded. */
+const NEEDS_BUILD = /'onnx-tapir|build\/modules|dist\/lib|node:child_process|vi\.mock\(/;
 
-/** More of them: modules of src that start a thread of the built package; pages in a browser; hostile input and drawn cases, which take seconds. */
+/**
+ * More of them: modules of src that start a thread of the built package; pages in a browser; what a process does once; hostile input and
+ * drawn cases, which take seconds.
+ */
 const ALSO_DEEP = new Set([
   'hostile-files.test.ts',
   'datasets/formats/feature-files.test.ts',
@@ -16,10 +19,12 @@ const ALSO_DEEP = new Set([
   'hub/wheels/install-cuda.test.ts',
   'hub/wheels/install-engine.test.ts',
   'hub/wheels/unpack-wheel.test.ts',
+  'images/decode/decode.test.ts',
   'images/formats/headers.test.ts',
   'images/jpeg/jpeg.test.ts',
   'images/resample/resample.test.ts',
   'parameters/mutants.test.ts',
+  'runtime/devices/cuda-libraries.test.ts',
   'runtime/devices/probe.test.ts',
   'runtime/prepare-model.test.ts',
   'train/folder/page.test.ts',
@@ -54,7 +59,7 @@ export default defineConfig({
     globalSetup: 'test/support/announce.ts',
     // The built package is loaded as it is. (test/types.test-d.ts is compiled by `npm run types`.)
     server: { deps: { external: [/\/dist\/lib\//] } },
-    // Threads of the runtime and several sessions at once: a process per file keeps them apart.
+    // Threads of the runtime and several sessions at once: a process per file keeps those of `deep` apart.
     pool: 'forks',
     maxWorkers: 2,
     // Prepared models go here, not into the cache of whoever runs the tests.
@@ -62,7 +67,11 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     projects: [
-      { extends: true, test: { name: 'unit', include: listed(tests.filter((path) => !isDeep(path))) } },
+      // Pure functions share a process: to load them anew for each file takes as long as the tests.
+      {
+        extends: true,
+        test: { name: 'unit', isolate: false, include: listed(tests.filter((path) => !isDeep(path))) },
+      },
       { extends: true, test: { name: 'deep', include: listed(tests.filter(isDeep)) } },
     ],
   },

@@ -9,8 +9,8 @@ import { runNode, type Ended } from '../support/run.js';
 const scratch = scratchFolder();
 const model = join(scratch, 'model.onnx');
 writeFileSync(model, tinyResNet());
-const STEPS = 60;
-const KILLS = 10;
+const STEPS = 40;
+const KILLS = 6;
 
 /** Trains into a folder. With a step, is killed within milliseconds after it: in its checkpoint, or in the next step. */
 function train(folder: string, last?: number): Promise<Ended> {
@@ -49,7 +49,7 @@ describe('resume', () => {
   });
 });
 
-/** Bytes of this process after 200 and after 1,000 steps. */
+/** Bytes of this process after 100 and after 500 steps. */
 const MEASURE = `
   import { createTrainer } from 'onnx-tapir/train';
   const trainer = await createTrainer(${JSON.stringify(model)}, {
@@ -68,7 +68,7 @@ const MEASURE = `
     while (trainer.steps < steps) await trainer.step(batch);
     return measure();
   };
-  console.log(JSON.stringify([await until(200), await until(1000)]));
+  console.log(JSON.stringify([await until(100), await until(500)]));
   await trainer.close();
 `;
 
@@ -82,7 +82,7 @@ describe('memory', () => {
     const ended = await runNode(['--expose-gc', '--input-type=module', '--eval', MEASURE]);
     expect(ended.code, ended.stderr).toBe(0);
     const [early, late] = JSON.parse(ended.stdout) as [Held, Held];
-    // The gradients of one step are 0.2 MB: kept ones would be 160 MB.
+    // The gradients of one step are 0.2 MB: kept ones would be 80 MB.
     expect(late.heap - early.heap).toBeLessThan(1e6);
     expect(late.rss - early.rss).toBeLessThan(40e6);
   });

@@ -23,7 +23,7 @@ import { createRandom } from '../../../src/base/random.js';
 import { fixturePath, projectPath, scratchFolder } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
 
-const KILLS = Number(process.env['TAPIR_KILLS'] ?? 4);
+const KILLS = Number(process.env['TAPIR_KILLS'] ?? 2);
 const SEED = Number(process.env['TAPIR_SEED'] ?? 1);
 /** Longest time for one start of the command, on a machine that is busy with other work. */
 const MOST_MS_PER_START = 30_000;
