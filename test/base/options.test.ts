@@ -26,7 +26,7 @@ import { REPORT_FIELDS } from '../../src/pages/report/report-options.js';
 import { SEARCH_FIELDS } from '../../src/features/search/search-dataset.js';
 import { EMBED_DEFAULTS } from '../../src/datasets/embed/embed-options.js';
 import { EMBED_FOLDER_FIELDS } from '../../src/datasets/embed/embed-folder-options.js';
-import { EMBED_STREAM_DEFAULTS } from '../../src/datasets/streams/row-pipe.js';
+import { EMBED_STREAM_FIELDS } from '../../src/datasets/streams/row-pipe.js';
 import { FEATURE_EXTRACTOR_FIELDS } from '../../src/extract/create-feature-extractor.js';
 import { PARALLEL_FIELDS } from '../../src/extract/replicas/parallel-options.js';
 import { RUN_FIELDS } from '../../src/extract/replicas/run-options.js';
@@ -114,7 +114,7 @@ it('of images and datasets', async () => {
   const transform = createTransform({ ...nothing(preset!), ...small });
   for await (const row of embedImages(extractor, [photo], { ...nothing(EMBED_DEFAULTS), transform }))
     expect(row).toMatchObject({ path: photo, features: { v: {} } });
-  const stream = embedStream(extractor, { ...nothing(EMBED_STREAM_DEFAULTS), transform });
+  const stream = embedStream(extractor, { ...nothing(EMBED_STREAM_FIELDS), transform });
   stream.end({ image: photo, id: 1 });
   expect(await stream.toArray()).toMatchObject([{ id: 1 }]);
   const out = join(scratch, 'dataset');

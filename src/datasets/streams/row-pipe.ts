@@ -1,6 +1,6 @@
 /** Images in, rows out: the core of embedStream and embedTransformStream. */
 import { invalidOption, type Options } from '../../base/checks.js';
-import { defaultsOf, integer, type Field, type Fields } from '../../base/options.js';
+import { integer, type Field, type Fields } from '../../base/options.js';
 import { type Extractor } from '../../extract/extractor.js';
 import { openDecodeLanes } from '../embed/embed-batches.js';
 import {
@@ -42,13 +42,11 @@ export const MAX_WAIT: Field<number> = integer(
   'with --out -: run a partial batch when standard input pauses for this long',
 );
 
-const EMBED_STREAM_FIELDS: Fields<EmbedStreamOptions> = {
+export const EMBED_STREAM_FIELDS: Fields<EmbedStreamOptions> = {
   ...FIELDS,
   highWaterMark: integer(1, 65_536, 16),
   maxWaitMs: MAX_WAIT,
 };
-
-export const EMBED_STREAM_DEFAULTS: EmbedStreamOptions = defaultsOf(EMBED_STREAM_FIELDS);
 
 /** An input: a record with an image and the extra fields of its row; or just the image, if rows need no extra fields. */
 export type StreamInput<Extra extends object = Record<string, unknown>> =
