@@ -18,6 +18,7 @@ const PAGES = {
   report: ['pages/report/page/main.ts', 'pages/report/page/page.css'],
   explore: ['pages/explore/page/main.ts', 'pages/explore/page/page.css'],
   compare: ['html/browser/plain-page.ts', 'precision/compare/page.css'],
+  check: ['html/browser/plain-page.ts', 'precision/compare/page.css'],
   train: ['html/browser/plain-page.ts', 'train/folder/page.css'],
 };
 

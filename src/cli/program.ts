@@ -53,6 +53,10 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, Listed>>>> = {
       summary: 'measure how far the vectors of two models agree',
       load: async () => (await import('./commands/compare.js')).addCompareCommand,
     },
+    check: {
+      summary: 'check names, pixels, cuts, engines and vectors here',
+      load: async () => (await import('./commands/check.js')).addCheckCommand,
+    },
     cam: {
       summary: 'draw where in a photo a score comes from',
       load: async () => (await import('./commands/cam.js')).addCamCommand,

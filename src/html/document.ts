@@ -5,7 +5,7 @@ import { packageFile } from '../base/package.js';
 import { markup, Markup, toScriptJson } from './html.js';
 
 /** The pages that the package writes; also the names of their script and style. */
-export type PageKind = 'report' | 'compare' | 'train' | 'explore';
+export type PageKind = 'report' | 'compare' | 'train' | 'explore' | 'check';
 
 /** The parts of a page. */
 export interface PageParts {

@@ -4,7 +4,7 @@ import { tooManyOpenFiles } from '../../base/open-files.js';
 
 export const EXIT = {
   done: 0,
-  /** Done, and the manifest is written; some inputs failed. */
+  /** Done, and the output is written; some inputs failed, or `check` found wrong numbers. */
   someFailed: 1,
   usage: 2,
   /** A problem with the model or the device. */

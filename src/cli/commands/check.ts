@@ -1,0 +1,125 @@
+/** `tapir check`: whether a model gives the right numbers here; for people, for CI, as a page. */
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import { writeAtomically } from '../../base/atomic-file.js';
+import { packageVersion } from '../../base/package.js';
+import { shown } from '../../base/printable.js';
+import { checkReplaceable } from '../../html/check-replaceable.js';
+import { renderColumns, renderSection } from '../../html/components.js';
+import { readPageFiles, renderPage } from '../../html/document.js';
+import { markup } from '../../html/html.js';
+import { formatBytes } from '../../html/numbers.js';
+import { formatCosine } from '../../precision/compare/describe-comparison.js';
+import { RETURN_HELP } from '../flags/extractor-flags.js';
+import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { collect } from '../flags/flag-values.js';
+import { addFlags, readFlags } from '../flags/option-flags.js';
+import { readReturnFlags } from '../flags/return-flags.js';
+import {
+  CHECK_FIELDS,
+  checkModel,
+  type CheckModelOptions,
+  type ModelCheck,
+  type Verdict,
+} from '../measure/check-model.js';
+import { EXIT } from '../terminal/exit-code.js';
+import { formatTable } from '../terminal/table.js';
+import type { Terminal } from '../terminal/terminal.js';
+
+interface CheckFlags extends Omit<CheckModelOptions, 'returnNodes' | 'signal'> {
+  readonly yes: boolean;
+  readonly return?: readonly string[];
+  readonly out?: string;
+  readonly json: boolean;
+}
+
+const MARKS: Readonly<Record<Verdict, string>> = {
+  yes: '✓',
+  close: '≈',
+  no: '✗',
+  refused: '✗',
+  unproven: '·',
+};
+
+/** Adds the command. */
+export function addCheckCommand(program: Command, terminal: Terminal): void {
+  const command = program
+    .command('check')
+    .description(
+      'check what a model gives here: names, pixels, cuts, splits, engines; exit code 1 if it is wrong',
+    )
+    .argument('<model>', 'ONNX file')
+    .argument('<photos>', 'folder, list, archive or pattern of images; the first 16 are measured')
+    .option(YES_FLAG, YES_HELP, false)
+    .option('--return <name[=key]>', `${RETURN_HELP} (default: the graph outputs)`, collect)
+    .option('--out <file>', 'also write an HTML page')
+    .option('--json', 'print JSON', false)
+    .action((model: string, photos: string, flags: CheckFlags) => runCheck(terminal, model, photos, flags));
+  addFlags(command, CHECK_FIELDS, {
+    against: '--against <reference>',
+    minCosine: '--min-cosine <c>',
+    transform: '--transform <name>',
+    device: '--device <device>',
+  });
+}
+
+async function runCheck(terminal: Terminal, path: string, photos: string, flags: CheckFlags): Promise<void> {
+  const { out, json } = flags;
+  if (out !== undefined) await checkReplaceable(resolve(out), 'check');
+  const found = await checkModel(await findModelFile(path, terminal, flags.yes), photos, {
+    ...readFlags(CHECK_FIELDS, flags),
+    returnNodes: flags.return && readReturnFlags(flags.return),
+    signal: terminal.signal,
+  });
+  if (out !== undefined) await writeAtomically(resolve(out), await renderCheck(found));
+  terminal.out(json ? `${JSON.stringify(found, null, 2)}\n` : describe(found));
+  const { opens, reference } = found.findings;
+  const isWrong = Object.values(found.findings).some(({ verdict }) => verdict === 'no');
+  if (opens.verdict === 'refused') terminal.exitCode(EXIT.model);
+  else if (isWrong || reference.verdict === 'refused') terminal.exitCode(EXIT.someFailed);
+}
+
+const COLUMNS = ['engine', 'precision', 'images/s', 'least cosine'];
+
+function engineRows({ engines }: ModelCheck): string[][] {
+  return engines.map(({ engine, precision, imagesPerSecond, cosine, reason }) => [
+    engine,
+    precision,
+    imagesPerSecond?.toFixed(1) ?? '–',
+    cosine === null ? (reason ?? '–') : formatCosine(cosine),
+  ]);
+}
+
+function describe(found: ModelCheck): string {
+  const { file, bytes, producer } = found.model;
+  const lines = Object.entries(found.findings).map(
+    ([name, { verdict, says }]) =>
+      `${MARKS[verdict]} ${name.padEnd(9)}  ${verdict.padEnd(8)}  ${shown(says)}\n`,
+  );
+  const rows = engineRows(found);
+  const table = rows.length === 0 ? '' : `\n${formatTable([COLUMNS, ...rows], [2])}`;
+  return `${shown(file)}, ${formatBytes(bytes)}${producer === '' ? '' : `, ${shown(producer)}`}\n\n${lines.join('')}${table}`;
+}
+
+async function renderCheck(found: ModelCheck): Promise<Uint8Array> {
+  const { file, bytes, producer, sha256 } = found.model;
+  const findings = Object.entries(found.findings).map(([name, { verdict, says }]) => [
+    name,
+    `${MARKS[verdict]} ${verdict}`,
+    says,
+  ]);
+  const page = renderPage({
+    kind: 'check',
+    title: shown(file),
+    subtitle: markup`${formatBytes(bytes)}, ${shown(producer)}, SHA-256 ${sha256}`,
+    controls: null,
+    skip: { target: 'findings-section', text: 'Skip to the findings' },
+    main: markup`${renderSection('findings', 'Findings', renderColumns('What holds of the model here', ['', '', ''], findings))}
+${renderSection('engines', 'Engines', renderColumns('The model alone, on the first photos, against ONNX Runtime in float32', COLUMNS, engineRows(found)))}`,
+    notes: [],
+    data: {},
+    version: packageVersion(),
+    files: await readPageFiles('check'),
+  });
+  return Buffer.from(page);
+}

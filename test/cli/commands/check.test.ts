@@ -1,0 +1,120 @@
+/** `tapir check`: what it finds, its exit codes, and what a reference may be. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createFeatureExtractor, embedImages, loadImage } from 'onnx-tapir';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { buildResNet } from '../../../models/resnet.js';
+import type { ModelCheck } from '../../../src/cli/measure/check-model.js';
+import { readPhotoVectors } from '../../../src/datasets/files/photo-vectors.js';
+import { encodeNpyHeader } from '../../../src/datasets/formats/npy.js';
+import { makeZip } from '../../support/archives.js';
+import { fixturePath, projectPath, scratchFolder } from '../../support/fixtures.js';
+import { runTapir, type Ended } from '../../support/run.js';
+
+const scratch = scratchFolder();
+const model = join(scratch, 'model.onnx');
+writeFileSync(model, buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 }).bytes);
+const photos = projectPath('examples/photos');
+const check = (...flags: string[]): Promise<Ended> =>
+  runTapir(['check', model, photos, '--return', 'avgpool=embedding', ...flags]);
+
+type Arrays = Readonly<Record<string, { readonly dims: readonly number[]; readonly data: Float32Array }>>;
+
+/** Writes arrays as numpy.savez does. */
+function saveNpz(name: string, arrays: Arrays): string {
+  const files = Object.entries(arrays).map(([key, { dims, data }]) => ({
+    name: `${key}.npy`,
+    bytes: Buffer.concat([encodeNpyHeader('float32', dims), new Uint8Array(data.buffer)]),
+  }));
+  writeFileSync(join(scratch, name), makeZip(files));
+  return join(scratch, name);
+}
+
+/** The vector and the pixels of a photo, as the library gives them. */
+let right: Arrays;
+let name: string;
+beforeAll(async () => {
+  const extractor = await createFeatureExtractor(model, { avgpool: 'embedding' });
+  for await (const { path, features } of embedImages(extractor, photos)) {
+    const { data, dims } = features!.embedding;
+    name = path!;
+    right = { [name]: { dims, data: data as Float32Array } };
+    break;
+  }
+  await extractor.close();
+  const { data, dims } = (await loadImage(join(photos, name), 'ImageNet1K_V1')).toTensor();
+  right = { ...right, [`${name}:pixels`]: { dims: dims.slice(1), data: data as Float32Array } };
+});
+
+describe('tapir check', () => {
+  it('finds that all is right, in text and as a page', async () => {
+    const page = join(scratch, 'check.html');
+    const ended = await check('--against', saveNpz('right.npz', right), '--out', page);
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    expect(ended.stdout).toMatch(
+      /^model\.onnx, .*onnx-tapir\n\n✓ opens +yes +input \[batch, 3, 224, 224\] → /,
+    );
+    for (const what of ['names', 'cut', 'pixels', 'split', 'reference'])
+      expect(ended.stdout, what).toMatch(new RegExp(`^✓ ${what} +yes `, 'm'));
+    expect(ended.stdout).toMatch(/^onnxruntime +float32 +[\d.]+ +1$/m);
+    expect(readFileSync(page, 'utf8')).toMatch(/tapir check<[\s\S]*the same bits/);
+  });
+
+  it('takes a dataset of tapir embed as the reference', async () => {
+    const out = join(scratch, 'vectors');
+    const from = ['--model', model, '--return', 'avgpool=embedding', '--out', out];
+    expect(await runTapir(['embed', photos, ...from])).toMatchObject({ code: 0 });
+    const { code, stdout } = await check('--against', out, '--json');
+    const { findings, engines } = JSON.parse(stdout) as ModelCheck;
+    expect(findings.reference.says).toMatch(/^embedding: cosine ≥ [\d.]+ over 24 photos/);
+    expect(findings.reference.verdict).toBe('yes');
+    expect(findings.pixels.verdict).toBe('unproven');
+    expect(engines[0]).toMatchObject({
+      engine: 'onnxruntime',
+      precision: 'float32',
+      cosine: 1,
+      reason: null,
+    });
+    expect(code).toBe(0);
+  });
+
+  it.concurrent.each([
+    [
+      'a vector has moved',
+      'reference',
+      () => ({ [name]: moved(name) }),
+      /cosine ≥ .*at least 0\.9999 is asked/,
+    ],
+    ['pixels differ', 'pixels', () => ({ ...right, [`${name}:pixels`]: moved(`${name}:pixels`) }), /off by/],
+    ['a photo is missing', 'reference', () => ({ ...right, 'gone.jpg': right[name]! }), /gone\.jpg/],
+    ['lengths differ', 'reference', () => ({ [name]: { dims: [2], data: new Float32Array(2) } }), /lengths/],
+    ['nothing is compared', 'reference', () => ({}), /no photo/],
+  ] as const)('ends with 1 if %s', async (title, what, arrays, says) => {
+    const { code, stdout } = await check('--against', saveNpz(`${title}.npz`, arrays()), '--json');
+    const { findings } = JSON.parse(stdout) as ModelCheck;
+    expect(findings[what]).toMatchObject({ verdict: 'no', says: expect.stringMatching(says) as string });
+    expect(code).toBe(1);
+  });
+
+  it('says why a model does not open, and refuses what is no reference', async () => {
+    expect(await check('--against', model)).toMatchObject({ code: 2 });
+    expect(await check('--against', join(scratch, 'none.npz'))).toMatchObject({ code: 2 });
+    const bad = await runTapir(['check', fixturePath('graphs/generated/none.onnx'), photos]);
+    expect(bad).toMatchObject({ code: 3 });
+  });
+});
+
+function moved(key: string): Arrays[string] {
+  const { dims, data } = right[key]!;
+  return { dims, data: data.map((value, i) => (i % 2 === 0 ? value : value + 0.1)) };
+}
+
+describe('readPhotoVectors', () => {
+  it('reads what numpy.savez wrote', async () => {
+    const read = await readPhotoVectors(fixturePath('vectors/reference.npz'));
+    expect([...read]).toEqual([
+      ['a/cat.jpg', { dims: [4], data: new Float32Array([0, 0.125, 0.25, 0.375]) }],
+      ['dog.png:pooled', { dims: [1, 2], data: new Float32Array([1.5, -2]) }],
+    ]);
+  });
+});
