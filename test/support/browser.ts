@@ -1,7 +1,7 @@
 /** The system's browser, for tests of pages. */
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { chromium, type Browser } from 'playwright-core';
+import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
@@ -31,4 +31,35 @@ export const browserNote: string = hasBrowser ? '' : ` (NOT RUN: ${advice})`;
 /** Starts the browser, headless. Its own sandbox is off: containers, where tests run as root, have no room for it. */
 export function startBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath: file!, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+}
+
+/** A page, and what is wrong with it so far. */
+export interface OpenedPage {
+  readonly page: Page;
+  /** What it logged or threw, its dialogs, and what it asked of another place. */
+  readonly problems: readonly string[];
+}
+
+/** Opens a page, as a window of 1,280 × 900 unless the options say otherwise. */
+export async function openPage(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<OpenedPage> {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, ...options });
+  const problems: string[] = [];
+  page.on('console', (message) => problems.push(message.text()));
+  page.on('pageerror', (error) => problems.push(error.message));
+  page.on('dialog', (dialog) => {
+    problems.push(dialog.message());
+    void dialog.dismiss();
+  });
+  const { origin, protocol } = new URL(url);
+  const isOwn = (to: string): boolean => to === url || (protocol !== 'file:' && to.startsWith(`${origin}/`));
+  page.on('request', (request) => {
+    const to = request.url();
+    if (!isOwn(to) && !to.startsWith('data:')) problems.push(to);
+  });
+  await page.goto(url);
+  return { page, problems };
 }

@@ -7,7 +7,7 @@ import { createModel } from 'onnx-tapir/zoo';
 import { writeExplorer } from 'onnx-tapir/pages';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';
+import { browserNote, hasBrowser, openPage, startBrowser, type OpenedPage } from '../../support/browser.js';
 import { tinyAttention, tinyUNet } from '../../support/explore.js';
 import { servePage } from '../../support/served-page.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
@@ -78,22 +78,12 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
   });
   afterAll(() => browser.close());
 
-  /** Opens a page; what it logs, or asks of another place, is a problem. */
-  async function open(url: string, origin = 'file:'): Promise<{ page: Page; problems: string[] }> {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
-    if (origin !== 'file:') await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin });
-    const page = await context.newPage();
-    const problems: string[] = [];
-    page.on('console', (message) => problems.push(message.text()));
-    page.on('pageerror', (error) => problems.push(error.message));
-    page.on('request', (request) => {
-      const to = request.url();
-      if (!to.startsWith(origin) && !to.startsWith('data:')) problems.push(to);
-    });
-    await page.goto(url);
-    await page.waitForSelector('[data-ready]');
-    await page.waitForSelector('[data-measured]');
-    return { page, problems };
+  /** Opens a page, and waits until it has measured. */
+  async function open(url: string): Promise<OpenedPage> {
+    const opened = await openPage(browser, url, { permissions: ['clipboard-read', 'clipboard-write'] });
+    await opened.page.waitForSelector('[data-ready]');
+    await opened.page.waitForSelector('[data-measured]');
+    return opened;
   }
 
   const fileUrl = async (
@@ -301,8 +291,7 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
 
   it('served: takes a photo, computes, saves a cut, and copies code that runs', async () => {
     const served = await servePage('explore', [tiny], scratch);
-    const { origin } = new URL(served.url);
-    const { page, problems } = await open(served.url, origin);
+    const { page, problems } = await open(served.url);
     await page.setInputFiles('#photo', photo);
     await page.waitForSelector('.thumb');
     await page.fill('#find', 'layer3');

@@ -3,10 +3,10 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } fro
 import { join } from 'node:path';
 import { createFeatureExtractor, embedFolder, openDataset } from 'onnx-tapir';
 import { searchDataset, type SearchQuery } from 'onnx-tapir/features';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PageHits } from '../../../src/pages/report/page/data.js';
-import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';
+import { browserNote, hasBrowser, openPage, startBrowser } from '../../support/browser.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { copyPhotos } from '../../support/photos.js';
 import { runTapir } from '../../support/run.js';
@@ -120,26 +120,8 @@ describe.skipIf(!hasBrowser)(`the page${browserNote}`, () => {
   });
   afterAll(() => browser.close());
 
-  /** Opens an address and collects what a page must not do. */
-  async function open(url: string, faults: string[], colorScheme: 'light' | 'dark' = 'light'): Promise<Page> {
-    const page = await browser.newPage({ colorScheme, viewport: { width: 1280, height: 900 } });
-    page.on('console', (said) => faults.push(said.text()));
-    page.on('pageerror', (error) => faults.push(error.message));
-    page.on('dialog', (dialog) => {
-      faults.push(dialog.message());
-      void dialog.dismiss();
-    });
-    page.on('request', (request) => {
-      if (!request.url().startsWith(new URL(url).origin) && !request.url().startsWith('data:'))
-        faults.push(request.url());
-    });
-    await page.goto(url);
-    return page;
-  }
-
   it.each(['light', 'dark'] as const)('searches by words and by a dropped photo, in %s', async (scheme) => {
-    const faults: string[] = [];
-    const page = await open(served.url, faults, scheme);
+    const { page, problems } = await openPage(browser, served.url, { colorScheme: scheme });
     const names = (): Promise<string[]> =>
       page.locator('#hits .tile').evaluateAll((tiles) => tiles.map((tile) => tile.getAttribute('title')!));
     await page.locator('#words').fill('two cats');
@@ -173,18 +155,17 @@ describe.skipIf(!hasBrowser)(`the page${browserNote}`, () => {
       buffer: Buffer.from('no photo'),
     });
     await page.locator('#search-said', { hasText: /not.* image/i }).waitFor();
-    expect(faults).toEqual([]);
+    expect(problems).toEqual([]);
     await page.close();
   });
 
   it('without a model says how to search; a written page has no search', async () => {
     const plain = await servePage('report', [dataset, '--serve', ...flags], scratch);
-    const faults: string[] = [];
-    const page = await open(plain.url, faults);
+    const { page, problems } = await openPage(browser, plain.url);
     expect(await page.locator('#search-section').textContent()).toContain('--model FILE');
     expect(await page.locator('#search').count()).toBe(0);
     expect(await page.locator('.panel-name').count()).toBe(1);
-    expect(faults).toEqual([]);
+    expect(problems).toEqual([]);
     await page.close();
     await plain.stop();
     const out = join(scratch, 'page.html');

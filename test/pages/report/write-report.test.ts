@@ -10,7 +10,7 @@ import { openDataset } from '../../../src/datasets/files/dataset.js';
 import { decodeFloats, decodeShorts } from '../../../src/html/browser/decode-numbers.js';
 import type { PageData } from '../../../src/pages/report/page/data.js';
 import { fitPoints, MAP_MARGIN } from '../../../src/pages/report/page/geometry.js';
-import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';
+import { browserNote, hasBrowser, openPage, startBrowser, type OpenedPage } from '../../support/browser.js';
 import { fixturePath, projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { runTapir, type Ended } from '../../support/run.js';
 
@@ -194,32 +194,18 @@ async function exactNeighbours(path: string): Promise<string[]> {
 
 describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
   let browser: Browser;
-  let faults: string[];
   beforeAll(async () => {
     browser = await startBrowser();
     mkdirSync(projectPath('out'), { recursive: true });
   });
   afterAll(() => browser.close());
 
-  /** Opens the page; what it complains of or asks for is in `faults`. */
-  async function open(colorScheme: 'light' | 'dark' = 'light', width = 1280): Promise<Page> {
-    faults = [];
-    const opened = await browser.newPage({
+  const open = (colorScheme: 'light' | 'dark' = 'light', width = 1280): Promise<OpenedPage> =>
+    openPage(browser, pathToFileURL(page).href, {
       colorScheme,
       viewport: { width, height: 900 },
       reducedMotion: 'reduce',
     });
-    opened.on('console', (message) => faults.push(`${message.type()}: ${message.text()}`));
-    opened.on('pageerror', (error) => faults.push(error.message));
-    opened.on('dialog', (dialog) => faults.push(dialog.message()));
-    opened.on('request', (request) => {
-      if (!request.url().startsWith('data:')) faults.push(request.url());
-    });
-    const address = pathToFileURL(page).href;
-    await opened.goto(address);
-    faults = faults.filter((fault) => fault !== address);
-    return opened;
-  }
 
   /** Colours drawn on the map, and how many pixels are. */
   const drawn = (opened: Page): Promise<{ pixels: number; colours: number }> => opened.evaluate(COUNT_DRAWN);
@@ -233,7 +219,7 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
     ['dark', 1280],
     ['light', 390],
   ] as const)('is drawn in %s at a width of %i, without a fault or a request', async (scheme, width) => {
-    const opened = await open(scheme, width);
+    const { page: opened, problems } = await open(scheme, width);
     // Dots have a few hundred colours at their edges; pictures have thousands.
     await expect.poll(async () => (await drawn(opened)).colours).toBeGreaterThan(2000);
     expect(await opened.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
@@ -248,12 +234,12 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
     expect(await background(opened)).not.toBe(before);
     await opened.locator('#theme').click();
     await opened.screenshot({ path: projectPath(`out/report-${scheme}-${width}.png`), fullPage: true });
-    expect(faults).toEqual([]);
+    expect(problems).toEqual([]);
     await opened.close();
   });
 
   it('opens on UMAP and pictures, with the legend in sight and the first image chosen', async () => {
-    const opened = await open();
+    const { page: opened, problems } = await open();
     const pressed = await opened.locator('.toolbar [aria-pressed="true"]').allTextContents();
     expect(pressed).toEqual(['UMAP', 'Pictures']);
     const legend = (await opened.locator('#legend').boundingBox())!;
@@ -265,23 +251,24 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
     );
     expect(await neighbours(opened)).toEqual(await exactNeighbours(dataOf(page).images.names[0]!));
     expect(await opened.locator('.chapter', { hasText: 'Model' }).textContent()).toMatch(/size[\d.]+ [kM]B/);
-    expect(faults).toEqual([]);
+    expect(problems).toEqual([]);
     await opened.close();
   });
 
   it.each(['light', 'dark'] as const)(
     'draws dots and edges that stand out from the page, in %s',
     async (scheme) => {
-      const opened = await open(scheme);
+      const { page: opened, problems } = await open(scheme);
       const ratios: Record<string, number> = await opened.evaluate(CONTRASTS);
       expect(Object.keys(ratios).length).toBe(10);
       for (const [name, ratio] of Object.entries(ratios)) expect(ratio, name).toBeGreaterThanOrEqual(3);
+      expect(problems).toEqual([]);
       await opened.close();
     },
   );
 
   it('shows the nearest images of the point that is clicked', async () => {
-    const opened = await open();
+    const { page: opened, problems } = await open();
     await opened.locator('[data-projection="pca"]').click();
     await opened.locator('[data-marks="dots"]').click();
     const { images, outputs } = dataOf(page);
@@ -307,12 +294,12 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
     // Its copies are the nearest, and said to be the same.
     await opened.locator('#map').click({ position: { x: 2, y: 2 } });
     expect(await opened.locator('#panel .tile').count()).toBe(0);
-    expect(faults).toEqual([]);
+    expect(problems).toEqual([]);
     await opened.close();
   });
 
   it('is moved through by keys', async () => {
-    const opened = await open();
+    const { page: opened, problems } = await open();
     const map = opened.locator('#map');
     await map.focus();
     await opened.keyboard.press('ArrowRight');
@@ -336,12 +323,12 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
     expect(await map.getAttribute('class')).toContain('zoomed');
     await opened.keyboard.press('0');
     expect(await map.getAttribute('class')).not.toContain('zoomed');
-    expect(faults).toEqual([]);
+    expect(problems).toEqual([]);
     await opened.close();
   });
 
   it('lists near-duplicates, failures and hostile names as they are', async () => {
-    const opened = await open();
+    const { page: opened, problems } = await open();
     const group = opened.locator('.group', { has: opened.locator('.badge') });
     expect(await group.count()).toBe(1);
     const titles = await group
@@ -361,12 +348,12 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
     expect(paths.toSorted()).toEqual(['dunes/cut.jpg', 'zero.jpg']);
     await opened.locator('#failure-search').fill('EMPTY');
     expect(await listed.locator('.path').allTextContents()).toEqual(['zero.jpg']);
-    expect(faults).toEqual([]);
+    expect(problems).toEqual([]);
     await opened.close();
   });
 
   it('shows one output at a time, by PCA and by UMAP', async () => {
-    const opened = await open();
+    const { page: opened, problems } = await open();
     await opened.locator('[data-projection="pca"]').click();
     expect(await opened.locator('#map-note').textContent()).toMatch(/^PCA .* 26 vectors of 128 numbers\.$/);
     const before = await drawn(opened);
@@ -376,7 +363,7 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
     await opened.locator('#output').selectOption({ label: 'map/3' });
     expect(await opened.locator('#map-note').textContent()).toMatch(/each the mean over space/);
     expect(await opened.locator('.output-name:visible').allTextContents()).toEqual(['map/3']);
-    expect(faults).toEqual([]);
+    expect(problems).toEqual([]);
     await opened.close();
   });
 });

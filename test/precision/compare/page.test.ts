@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { compareModels } from 'onnx-tapir/precision';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';
+import { browserNote, hasBrowser, openPage, startBrowser } from '../../support/browser.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 
 const scratch = scratchFolder();
@@ -28,14 +28,7 @@ describe.runIf(hasBrowser)(`the page of a comparison${browserNote}`, () => {
       out,
     });
     expect(readdirSync(scratch)).toContain('page.html');
-    const page = await browser.newPage();
-    const problems: string[] = [];
-    page.on('console', (message) => problems.push(message.text()));
-    page.on('pageerror', (error) => problems.push(error.message));
-    page.on('request', (request) => {
-      if (!/^(?:file|data):/.test(request.url())) problems.push(request.url());
-    });
-    await page.goto(pathToFileURL(out).href);
+    const { page, problems } = await openPage(browser, pathToFileURL(out).href);
     expect(await page.textContent('#outputs h2')).toBe('<b>v</b>');
     expect(await page.textContent('main > p')).toMatch(/^The vectors .* at least\.$/);
     expect(await page.textContent('#outputs')).toContain('recall@10');

@@ -6,7 +6,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { renderTraining } from '../../../src/train/folder/render-training.js';
 import type { EpochRecord } from '../../../src/train/folder/training-records.js';
-import { browserNote, hasBrowser, startBrowser } from '../../support/browser.js';
+import { browserNote, hasBrowser, openPage, startBrowser } from '../../support/browser.js';
 import { scratchFolder } from '../../support/fixtures.js';
 
 const scratch = scratchFolder();
@@ -36,7 +36,7 @@ async function writePage(shown: readonly EpochRecord[]): Promise<string> {
     failures: [{ path: 'cat/cut.jpg', code: 'IMAGE_TRUNCATED', message: 'it is cut off' }],
   });
   writeFileSync(path, page);
-  return path;
+  return pathToFileURL(path).href;
 }
 
 describe.runIf(hasBrowser)(`the page of a training${browserNote}`, () => {
@@ -47,14 +47,7 @@ describe.runIf(hasBrowser)(`the page of a training${browserNote}`, () => {
   afterAll(() => browser.close());
 
   it('shows curves, numbers and names, switches its colours, and loads nothing', async () => {
-    const page = await browser.newPage();
-    const problems: string[] = [];
-    page.on('console', (message) => problems.push(message.text()));
-    page.on('pageerror', (error) => problems.push(error.message));
-    page.on('request', (request) => {
-      if (!/^(?:file|data):/.test(request.url())) problems.push(request.url());
-    });
-    await page.goto(pathToFileURL(await writePage(epochs)).href);
+    const { page, problems } = await openPage(browser, await writePage(epochs));
     expect(await page.$$eval('.curve polyline', (lines) => lines.length)).toBe(4);
     const label = await page.getAttribute('.curve svg', 'aria-label');
     expect(label).toBe('Loss over 12 epochs: training from 2.1 to 0.1804; held-out from 2.25 to 0.3304');
@@ -71,8 +64,10 @@ describe.runIf(hasBrowser)(`the page of a training${browserNote}`, () => {
   });
 
   it('prints on white whatever the screen shows, and scrolls wide tables in their place', async () => {
-    const page = await browser.newPage({ colorScheme: 'dark', viewport: { width: 390, height: 800 } });
-    await page.goto(pathToFileURL(await writePage(epochs)).href);
+    const { page } = await openPage(browser, await writePage(epochs), {
+      colorScheme: 'dark',
+      viewport: { width: 390, height: 800 },
+    });
     const widths = await page.$eval('.wide', ({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth]);
     expect(widths[0]).toBeGreaterThan(widths[1]!);
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390);
@@ -88,10 +83,10 @@ describe.runIf(hasBrowser)(`the page of a training${browserNote}`, () => {
   });
 
   it('draws one epoch, too', async () => {
-    const page = await browser.newPage();
-    await page.goto(pathToFileURL(await writePage(epochs.slice(0, 1))).href);
+    const { page, problems } = await openPage(browser, await writePage(epochs.slice(0, 1)));
     expect(await page.$$eval('.curve circle', (dots) => dots.length)).toBe(4);
     expect(await page.content()).not.toContain('NaN');
+    expect(problems).toEqual([]);
   });
 });
 

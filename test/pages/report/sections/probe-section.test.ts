@@ -8,7 +8,7 @@ import { writeReport } from 'onnx-tapir/pages';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { renderProbe } from '../../../../src/pages/report/sections/probe-section.js';
-import { browserNote, hasBrowser, startBrowser } from '../../../support/browser.js';
+import { browserNote, hasBrowser, openPage, startBrowser } from '../../../support/browser.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';
 import { copyPhotos } from '../../../support/photos.js';
 import { runTapir } from '../../../support/run.js';
@@ -57,11 +57,7 @@ describe.skipIf(!hasBrowser)(`a probe on the page${browserNote}`, () => {
     await saveProbe(byFolder, join(scratch, 'probe.json'), { overwrite: true });
     const flags = ['--images', photos, '--probe', join(scratch, 'probe.json'), '--out', page, '--no-umap'];
     expect(await runTapir(['report', dataset, ...flags])).toMatchObject({ code: 0 });
-    const opened = await browser.newPage({ colorScheme, viewport: { width: 1280, height: 900 } });
-    const faults: string[] = [];
-    opened.on('console', (message) => faults.push(message.text()));
-    opened.on('pageerror', (error) => faults.push(error.message));
-    await opened.goto(pathToFileURL(page).href);
+    const { page: opened, problems } = await openPage(browser, pathToFileURL(page).href, { colorScheme });
     const cells = await opened
       .locator('.confusion tbody tr')
       .evaluateAll((rows) =>
@@ -74,21 +70,13 @@ describe.skipIf(!hasBrowser)(`a probe on the page${browserNote}`, () => {
     for (const name of byFolder.classes)
       expect(await opened.locator('#legend').textContent()).toContain(name);
     await opened.locator('#probe-section').screenshot({ path: projectPath(`out/probe-${colorScheme}.png`) });
-    expect(faults).toEqual([]);
+    expect(problems).toEqual([]);
     await opened.close();
   });
 
   it('shows labels that would be markup as text, and suspects with pictures', async () => {
     await writeReport(dataset, { images: photos, probe: hostile, out: page, umap: false });
-    const opened = await browser.newPage();
-    const faults: string[] = [];
-    opened.on('console', (said) => faults.push(said.text()));
-    opened.on('pageerror', (error) => faults.push(error.message));
-    opened.on('dialog', (dialog) => {
-      faults.push(dialog.message());
-      void dialog.dismiss();
-    });
-    await opened.goto(pathToFileURL(page).href);
+    const { page: opened, problems } = await openPage(browser, pathToFileURL(page).href);
     expect(await opened.locator('.columns tbody th').allTextContents()).toEqual(hostile.classes);
     expect(await opened.locator('img[src="x"]').count()).toBe(0);
     const { suspects, suspectCount } = hostile.results!;
@@ -98,7 +86,7 @@ describe.skipIf(!hasBrowser)(`a probe on the page${browserNote}`, () => {
     expect(await opened.locator('.suspect .path').allTextContents()).toEqual(
       suspects.map(({ path }) => path),
     );
-    expect(faults).toEqual([]);
+    expect(problems).toEqual([]);
     await opened.close();
   });
 });
