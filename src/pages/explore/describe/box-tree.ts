@@ -19,20 +19,20 @@ export function buildTree(nodes: readonly TreeNode[], containers: readonly (read
   });
   const parents = parentsOf(root);
   for (const box of [root, ...boxes.values()]) {
-    unwrapSingles(box);
+    unwrapSingles(box, nodes);
     box.children = inOrder(box, nodes, parents);
     box.children = groupRuns(box.children, nodes);
   }
   return root;
 }
 
-/** A box around a single node says nothing that the node does not say. */
-function unwrapSingles(box: Box): void {
-  box.children = box.children.map((child) =>
-    typeof child !== 'number' && child.children.length === 1 && typeof child.children[0] === 'number'
-      ? child.children[0]
-      : child,
-  );
+/** A box around a single node of the same name says nothing that the node does not say. */
+function unwrapSingles(box: Box, nodes: readonly TreeNode[]): void {
+  box.children = box.children.map((child) => {
+    if (typeof child === 'number' || child.children.length !== 1) return child;
+    const [only] = child.children;
+    return typeof only === 'number' && nodes[only]!.name === child.name ? only : child;
+  });
 }
 
 type Parents = ReadonlyMap<number | Box, Box>;

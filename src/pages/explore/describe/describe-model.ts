@@ -30,7 +30,7 @@ export function describeModel(model: OnnxModel, path: string): PageModel {
   const inside = graph.nodes.filter((node) => contentsOf(graph, [node]).size > 0);
   const places = new Map<Value | Node, number>([...weights, ...inside].map((holder, i) => [holder, i]));
   const nodes = describeNodes(graph, names, places);
-  const tree = buildTree(nodes.map(treeNode), containersOf(graph, names));
+  const boxes = listBoxes(graph, buildTree(nodes.map(treeNode), containersOf(graph, names)));
   return {
     title: basename(path),
     path,
@@ -45,8 +45,8 @@ export function describeModel(model: OnnxModel, path: string): PageModel {
       ]),
       ...inside.map((node): [number, number] => [0, weighTensors(graph, [], [node]).weightBytes]),
     ],
-    boxes: listBoxes(graph, tree),
-    refusals: listRefusals(graph),
+    boxes,
+    ...listOtherNames(graph, new Set([...nodes, ...boxes].map(({ name }) => name))),
     facts: exporterFacts(graph, nodes),
   };
 }
@@ -132,13 +132,28 @@ function valueOfBox(graph: Graph, { kind, name }: Box): Pick<PageBox, 'value' | 
   return { value: null, refusal: reading && 'why' in reading ? reading.why : null };
 }
 
-/** Modules whose value is not in the file. */
-function listRefusals(graph: Graph): PageRefusal[] {
+/** Modules whose value is not in the file, and those whose value is that of a node of another name. */
+function listOtherNames(
+  graph: Graph,
+  shownNames: ReadonlySet<string>,
+): Pick<PageModel, 'refusals' | 'aliases'> {
   const tree = moduleTree(graph);
-  return [...tree.modules.keys(), ...tree.takenBy.keys()].flatMap((name) => {
-    const reading = readModulePath(graph, name, false);
-    if (reading?.kind !== 'folded' && reading?.kind !== 'unsure') return [];
-    const instead = reading.kind === 'folded' ? (reading.instead ?? null) : null;
-    return [{ name: shown(name), why: shown(reading.why), instead }];
-  });
+  const refusals: PageRefusal[] = [];
+  const aliases: [string, number][] = [];
+  for (const path of [...tree.modules.keys(), ...tree.takenBy.keys()]) {
+    const reading = readModulePath(graph, path, false);
+    const name = shown(path);
+    if (reading?.kind === 'folded' || reading?.kind === 'unsure') {
+      const instead = reading.kind === 'folded' ? (reading.instead ?? null) : null;
+      refusals.push({ name, why: shown(reading.why), instead });
+    } else if (!shownNames.has(name)) {
+      // What torchvision renumbers is asked for by its true name.
+      const isUnclear = reading?.kind === 'clash';
+      const own = isUnclear ? readModulePath(graph, path, true) : reading;
+      const value = own?.kind === 'value' ? own.value : undefined;
+      const node = value?.producer;
+      if (node && node.outputs[0] === value) aliases.push([isUnclear ? `module:${name}` : name, node.index]);
+    }
+  }
+  return { refusals, aliases };
 }

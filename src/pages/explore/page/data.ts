@@ -70,6 +70,8 @@ export interface PageModel {
   /** The first one is the model. */
   readonly boxes: readonly PageBox[];
   readonly refusals: readonly PageRefusal[];
+  /** Further names of modules, each with the node whose value it denotes. */
+  readonly aliases: readonly (readonly [name: string, node: number])[];
   /** What the exporter did, in sentences. */
   readonly facts: readonly string[];
 }

@@ -13,7 +13,7 @@ export interface Hit {
 }
 
 /** Lists all names that can be found. */
-export function listNames({ nodes, boxes, refusals }: PageModel): Hit[] {
+export function listNames({ nodes, boxes, refusals, aliases }: PageModel): Hit[] {
   const known = new Set<string>();
   const hits: Hit[] = [];
   const add = (hit: Hit): void => {
@@ -26,6 +26,7 @@ export function listNames({ nodes, boxes, refusals }: PageModel): Hit[] {
   });
   nodes.forEach(({ name, op }, i) => add({ name, id: i, about: op }));
   for (const { name, why } of refusals) add({ name, id: undefined, about: why });
+  for (const [name, node] of aliases) add({ name, id: node, about: nodes[node]!.op });
   nodes.forEach(({ outputs }, i) => {
     for (const { tensor } of outputs) add({ name: tensor, id: i, about: 'tensor' });
   });

@@ -1,10 +1,11 @@
 /** What the page knows of a model without running it. */
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { describeModel } from '../../../../src/pages/explore/describe/describe-model.js';
 import type { PageModel } from '../../../../src/pages/explore/page/data.js';
 import { openModel } from '../../../../src/model/open/open-model.js';
 import { tinyUNet } from '../../../support/explore.js';
-import { tinyResNet } from '../../../support/fixtures.js';
+import { fixturePath, tinyResNet } from '../../../support/fixtures.js';
 import { chain, modelBytes, type GraphSpec } from '../../../support/graphs.js';
 
 const read = async (bytes: Uint8Array): Promise<PageModel> =>
@@ -55,6 +56,33 @@ describe('describeModel', () => {
     const model = await read(modelBytes({ inputs: ['x'], outputs: ['y'], nodes }));
     expect(outline(model, 0, 0)).toEqual(['one', 'two']);
   });
+
+  it.each(
+    ['vit', 'swin', 'convnext', 'efficientnet'].flatMap((net) => [
+      [net, 'ts'],
+      [net, 'dynamo'],
+    ]),
+  )(
+    'has a box for every module of a %s from the exporter %s that holds others, and no other box',
+    async (net, exporter) => {
+      const file = (ending: string): string => fixturePath(`modules/${net}.${ending}`);
+      const modules = JSON.parse(readFileSync(file('json'), 'utf8')) as Record<string, boolean>;
+      const { boxes, nodes, aliases, refusals } = await read(readFileSync(file(`${exporter}.onnx`)));
+      const names = boxes.slice(1).map(({ name }) => name);
+      expect(names).toEqual(expect.arrayContaining(Object.keys(modules).filter((name) => modules[name])));
+      expect(names.filter((name) => !(name in modules))).toEqual([]);
+      // The search finds all that computes something: what is left does nothing, or is a function's argument.
+      const found = new Set([
+        ...names,
+        ...[...nodes, ...refusals].map(({ name }) => name),
+        ...aliases.map(([name]) => name.replace('module:', '')),
+      ]);
+      const left = Object.keys(modules).filter((name) => !found.has(name));
+      expect(
+        left.filter((name) => !/dropout|stochastic_depth|mlp\.[24]$|qkv|proj$|classifier\.0/.test(name)),
+      ).toEqual([]);
+    },
+  );
 
   it('puts a long row of nodes without modules into runs of runs', async () => {
     const { boxes, nodes, facts } = await read(modelBytes(chain(5000)));
