@@ -59,7 +59,7 @@ export function addCompareCommand(program: Command, terminal: Terminal): void {
     neighbours: '--neighbours <n>',
     batch: '--batch <n>',
     device: '--device <device>',
-    out: '--out <file>',
+    out: '-o, --out <file>',
   });
 }
 

@@ -43,7 +43,7 @@ export function addExploreCommand(program: Command, terminal: Terminal): void {
     .description('look at a model: its modules, shapes and costs, what a cut keeps, what it sees in photos')
     .argument('<model>', MODEL_HELP)
     .argument('[photo...]', 'photos to look at')
-    .option('--out <file>', 'write the page as one HTML file instead of serving it')
+    .option('-o, --out <file>', 'write the page as one HTML file instead of serving it')
     .option('--port <n>', 'port on this machine; 0 takes a free one', parseCount, 0)
     .option('--no-open', 'do not open the browser')
     .option('--labels <file>', LABELS_HELP)

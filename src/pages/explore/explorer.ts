@@ -16,10 +16,12 @@ import type { Device } from '../../runtime/lanes/device.js';
 import { takeRow } from '../../tensor/rows.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { makeTensor } from '../../tensor/tensor.js';
+import { describeNode } from './describe-node.js';
 import { describeModel } from './describe/describe-model.js';
 import { measureModel } from './describe/measure.js';
 import type {
   PageCut,
+  PageDetail,
   PageFeatures,
   PageHeat,
   PageMeasure,
@@ -136,6 +138,11 @@ export class Explorer {
     return measure;
   }
 
+  /** What the file holds for a node, by its index. */
+  detail(node: number): Promise<PageDetail> {
+    return describeNode(this.#model, node);
+  }
+
   /** What names need. */
   async cut(names: readonly string[]): Promise<PageCut> {
     const { kept, notes } = (await this.prune(names)).plan;
@@ -241,6 +248,13 @@ export class Explorer {
     const extractor = await this.#extractors.take(request, async () =>
       createFeatureExtractor(this.#model, [request], { device: this.#device }),
     );
+    const others = extractor.inputs.filter(({ name }) => name !== this.#photos?.inputName);
+    if (others.length > 0)
+      throw invalidOption(
+        'node',
+        'one that needs the photo only',
+        `${request}, which needs ${others.map(({ name }) => `“${name}”`).join(', ')}`,
+      );
     const { [request]: tensor } = await extractor.run(feed);
     return { extractor, tensor: firstRow(tensor!, feed.dims[0]!) };
   }

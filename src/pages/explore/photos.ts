@@ -1,4 +1,5 @@
 /** Photos as a model takes them. */
+import { basename } from 'node:path';
 import { shown } from '../../base/printable.js';
 import { fitTransform, type ImageInput } from '../../datasets/embed/image-input.js';
 import { encodeWebp } from '../../images/encode-webp.js';
@@ -9,6 +10,7 @@ import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
 import { createTransform, type Transform } from '../../images/transform/transform.js';
 import { encodeFloat16 } from '../../tensor/float16.js';
 import { fillFeed } from '../../tensor/image-feed.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
 import type { PagePhoto, PhotoCode } from './page/data.js';
 
@@ -33,17 +35,21 @@ interface Preparation {
 }
 
 /** A picture to look at may be of a guess, which vectors may not: where nothing belongs to the model, ImageNet's values at its own size. */
-function preparationOf(request: TransformRequest, model: OnnxModel): Preparation {
+function preparationOf(
+  request: TransformRequest,
+  model: OnnxModel,
+  image: TensorInfo | undefined,
+): Preparation {
   const found = chooseTransform(request, modelPathOf(model));
   if (found && request !== 'auto')
     return { transform: found, note: 'Photos are prepared as --transform says.' };
   if (found?.source)
     return {
       transform: found,
-      note: `Photos are prepared as ${shown(found.source.file ?? found.source.kind)} says.`,
+      note: `Photos are prepared as ${shown(basename(found.source.file ?? found.source.kind))} says.`,
     };
   const transform = createTransform('ImageNet1K_V1');
-  const [, first, second, third] = model.inputs[0]?.dims ?? [];
+  const [, first, second, third] = image?.dims ?? [];
   const [height, width] = third === 3 && first !== 3 ? [first, second] : [second, third];
   if (typeof height !== 'number' || typeof width !== 'number' || (height === 224 && width === 224))
     return { transform, note: `Photos are prepared by ImageNet1K_V1. ${ASSUMED_NOTE}` };
@@ -73,6 +79,11 @@ export class Photos {
   /** How photos are prepared, in a sentence. */
   readonly note: string;
 
+  /** The input that takes photos. */
+  get inputName(): string {
+    return this.#input.feed.name;
+  }
+
   /** How code prepares a photo as this does. */
   get code(): PhotoCode {
     const { feed, multiple } = this.#input;
@@ -82,9 +93,14 @@ export class Photos {
 
   /** Throws `OPTION_INVALID` if the model takes no photo that the transform makes; the message says what would fit. */
   constructor(model: OnnxModel, request: TransformRequest) {
-    const { transform, note } = preparationOf(request, model);
+    // A photo feeds the only input that takes images; what needs another one is refused when it is asked for.
+    const images = model.inputs.filter(
+      ({ dims, dtype }) => dims?.length === 4 && !/^u?int(16|32|64)/.test(dtype ?? ''),
+    );
+    const inputs = images.length === 1 ? images : model.inputs;
+    const { transform, note } = preparationOf(request, model, inputs[0]);
     this.note = note;
-    this.#input = fitTransform({ inputs: model.inputs, imageNormalization: null }, transform);
+    this.#input = fitTransform({ inputs, imageNormalization: null }, transform);
     this.#transform = transform.with({ layout: this.#input.feed.isLast ? 'nhwc' : 'nchw' });
   }
 

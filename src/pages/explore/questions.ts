@@ -13,6 +13,7 @@ export async function answerQuestion(explorer: Explorer, question: string): Prom
   const answers: Readonly<Record<string, () => Promise<unknown>>> = {
     measure: () => explorer.measure(searchParams.has('times')),
     cut: () => explorer.cut(searchParams.getAll('node')),
+    detail: () => explorer.detail(Number(node)),
     features: () => explorer.features(node, photo),
     attention: () => explorer.attention(node, photo),
     classes: () => explorer.classes(photo),

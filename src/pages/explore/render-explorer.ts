@@ -55,8 +55,8 @@ const MAIN = markup`<noscript><p class="note">This page needs its script, which 
   <div id="path" class="path raised" role="tree" tabindex="0" aria-label="Modules and nodes, in the order in which data passes them" aria-describedby="keys"></div>
   <p class="keys note" id="keys"><kbd>↑</kbd><kbd>↓</kbd> move <kbd>→</kbd><kbd>←</kbd> open, close <kbd>Space</kbd> pick <kbd>Enter</kbd> look <kbd>/</kbd> find</p>
 </section>
-<section aria-label="The chosen node"><div id="node" class="card raised"></div></section>
+<section class="node-side" aria-label="The chosen node"><div id="node" class="card raised"></div></section>
 <section class="cut-side" aria-label="The cut"><div id="cut" class="card raised"></div></section>
-<section aria-label="Photos"><div id="see" class="card raised"></div></section>
+<section class="see-side" aria-label="Photos"><div id="see" class="card raised"></div></section>
 </div>
 <p id="live" class="visually-hidden" aria-live="polite"></p>`;

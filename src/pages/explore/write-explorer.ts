@@ -154,8 +154,9 @@ export async function writeExplorer(
     const answer = await answerQuestion(explorer, question);
     recorded[question] = answer;
     const { problem } = answer as { readonly problem?: string };
-    if (problem !== undefined) problems.push(`${question}: ${problem}`);
+    if (problem !== undefined) problems.push(`${nameOf(explorer, question)}: ${problem}`);
   }
+  await recordDetails(explorer, recorded, signal);
   const html = await renderExplorer({
     model: explorer.page,
     key: null,
@@ -169,6 +170,29 @@ export async function writeExplorer(
   const bytes = Buffer.from(html);
   await writeAtomically(path, bytes);
   return { path, bytes: bytes.length, problems };
+}
+
+/** What a question is about, for people: `layer4 of dog.jpg`. */
+function nameOf({ photos }: Explorer, question: string): string {
+  const { pathname, searchParams } = new URL(question, 'page:/');
+  const photo = photos.find(({ id }) => id === searchParams.get('photo'));
+  const what = searchParams.get('node') ?? pathname.slice(1);
+  return photo ? `${what} of ${photo.name}` : what;
+}
+
+/** What the file holds for each node of data. */
+async function recordDetails(
+  explorer: Explorer,
+  recorded: Record<string, unknown>,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  for (const [index, { role }] of explorer.page.nodes.entries()) {
+    if (role !== 'data') continue;
+    signal?.throwIfAborted();
+    // oxlint-disable-next-line no-await-in-loop -- one node at a time bounds the memory
+    const detail = await explorer.detail(index);
+    if (detail.attributes.length + detail.weights.length > 0) recorded[`detail?node=${index}`] = detail;
+  }
 }
 
 /** The measure; undefined where it fails, which its own question records. */

@@ -109,9 +109,8 @@ export interface PageMaps {
   readonly reduced: number;
 }
 
-/** Figures of a tensor. */
-export interface PageStatistics {
-  readonly count: number;
+/** Figures about values. */
+export interface PageFigures {
   readonly mean: number;
   readonly std: number;
   readonly least: number;
@@ -120,9 +119,33 @@ export interface PageStatistics {
   readonly zeros: number;
   /** Elements that are NaN or infinite; the other figures leave them out. */
   readonly notFinite: number;
+}
+
+/** Figures of a tensor. */
+export interface PageStatistics extends PageFigures {
+  readonly count: number;
   /** Channels, and those whose values are all the same. */
   readonly channels: number | null;
   readonly dead: number | null;
+}
+
+/** A tensor that the file holds for a node. */
+export interface PageWeight {
+  readonly name: string;
+  readonly dtype: string;
+  readonly dims: readonly number[];
+  /** Why there are no figures; null where there are. */
+  readonly problem: string | null;
+  readonly figures: PageFigures | null;
+  /** How many values fall into equal steps from the least to the largest. */
+  readonly counts: readonly number[];
+}
+
+/** What the file holds for a node. */
+export interface PageDetail {
+  /** Names and values. */
+  readonly attributes: readonly (readonly [name: string, text: string])[];
+  readonly weights: readonly PageWeight[];
 }
 
 /** What a node gives for a photo. */

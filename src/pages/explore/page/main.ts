@@ -8,7 +8,7 @@ import { ModelGraph, ROOT, type Id, type Metric } from './graph.js';
 import { keepFor } from './cut.js';
 import { showNode, showRefusal } from './node-panel.js';
 import { PathView } from './path-view.js';
-import { openAtFirst } from './rows.js';
+import { mostCostly, openAtFirst } from './rows.js';
 import { listNames, type Hit } from './search.js';
 import { startSearch } from './search-box.js';
 import { SeePanel } from './see-panel.js';
@@ -50,7 +50,7 @@ function start(): void {
     );
     showPicks();
   };
-  const actions = { onPick: pick, onGo: (id: Id) => view.choose(id), isPicked };
+  const actions = { onPick: pick, onGo: (id: Id) => view.choose(id), isPicked, source };
   const goTo = (name: string): void => {
     const hit = names.find((one) => one.name === name);
     if (hit) find(hit);
@@ -94,6 +94,7 @@ function start(): void {
     .then(() => {
       const hasWork = !graph.measure || graph.costOf(ROOT, 'macs') > 0;
       if (!hasWork) showCost(view, 'bytes');
+      if (view.chosen === undefined) view.chooseOpen(mostCostly(graph));
       showPicks();
       see.show(view.chosen);
     })
@@ -108,17 +109,22 @@ function startFacts(facts: readonly string[]): void {
 }
 
 function startControls(view: PathView, source: Source, graph: ModelGraph, onMeasured: () => void): void {
+  const times = document.querySelector<HTMLButtonElement>('[data-cost=milliseconds]')!;
   onPress('cost', (value) => {
     const metric = value as Metric;
     showCost(view, metric);
-    if (metric !== 'milliseconds' || graph.measure?.milliseconds) return;
+    if (metric !== 'milliseconds' || graph.measure?.milliseconds || times.ariaBusy === 'true') return;
     byId('live').textContent = 'Timing every node.';
-    byId('at').textContent = ' · timing every node …';
+    times.setAttribute('aria-busy', 'true');
+    times.textContent = 'Timing …';
     void measure(source, graph, true)
       .then(onMeasured)
-      .catch((error: unknown) => tellUnmeasured(true, String(error)));
+      .catch((error: unknown) => tellUnmeasured(true, String(error)))
+      .finally(() => {
+        times.removeAttribute('aria-busy');
+        times.textContent = 'Time';
+      });
   });
-  const times = document.querySelector<HTMLButtonElement>('[data-cost=milliseconds]')!;
   if (!source.has('measure', { times: '1' })) {
     times.disabled = true;
     times.title = 'A served page measures it; a file has it if it was written with --time.';

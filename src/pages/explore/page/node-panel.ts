@@ -1,14 +1,17 @@
 /** The card of the chosen module or node: its name, shape, cost, marks and neighbours. */
 import { make, makeChip, makeHead } from '../../../html/browser/elements.js';
-import { formatBytes, formatCount } from '../../../html/numbers.js';
+import { formatBytes, formatCount, formatValue } from '../../../html/numbers.js';
+import type { PageDetail, PageWeight } from './data.js';
 import { formatCost, formatShare, MARKS, METRIC_NAMES } from './format.js';
 import { ROOT, type Id, type ModelGraph } from './graph.js';
+import type { Source } from './source.js';
 
 /** What the card can do. */
 export interface NodeActions {
   readonly onPick: (id: Id) => void;
   readonly onGo: (id: Id) => void;
   readonly isPicked: (id: Id) => boolean;
+  readonly source: Source;
 }
 
 const MOST_NEIGHBOURS = 5;
@@ -45,6 +48,54 @@ export function showNode(
     ...(refusal === null ? [] : [make('p', 'note bad', `This name is refused: ${refusal}.`)]),
     makeTable(graph, id, request),
     ...makeNeighbours(graph, id, actions),
+    ...(id < 0 ? [] : [makeDetail(actions.source, id)]),
+  );
+}
+
+/** What the file holds for a node; it fills itself. */
+function makeDetail(source: Source, node: number): HTMLElement {
+  const place = make('div', 'detail');
+  const fill = async (): Promise<void> => {
+    const outcome = await source.ask<PageDetail>('detail', { node: String(node) });
+    if ('problem' in outcome)
+      return source.isServed ? place.append(make('p', 'note bad', outcome.problem)) : undefined;
+    const { attributes, weights } = outcome.value;
+    const rows = attributes.map(([name, text]) =>
+      make('div', '', make('dt', '', make('bdi', '', name)), make('dd', '', make('bdi', '', text))),
+    );
+    place.replaceChildren(
+      ...(rows.length > 0 ? [make('h3', '', 'Attributes'), make('dl', 'table', rows)] : []),
+      ...(weights.length > 0 ? [make('h3', '', 'In the file'), ...weights.map(makeWeight)] : []),
+    );
+  };
+  void fill().catch((error: unknown) => place.append(make('p', 'note bad', String(error))));
+  return place;
+}
+
+function makeWeight({ name, dtype, dims, problem, figures, counts }: PageWeight): HTMLElement {
+  const most = Math.max(...counts);
+  const bars = counts.map((count) => make('i', '', { '--share': `${(100 * count) / most}%` }));
+  const share = figures && figures.zeros / dims.reduce((product, size) => product * size, 1);
+  const says = figures
+    ? `mean ${formatValue(figures.mean)} · deviation ${formatValue(figures.std)} · zeros ${formatShare(share || 0)}`
+    : (problem ?? '');
+  return make(
+    'figure',
+    'weight',
+    make('figcaption', '', make('bdi', '', name), make('span', '', `[${dims.join(', ')}] ${dtype}`)),
+    figures && counts.length > 1 ? make('div', 'bars', { 'aria-hidden': true }, bars) : undefined,
+    figures
+      ? make(
+          'div',
+          'ends tiny muted',
+          make('span', '', formatValue(figures.least)),
+          make('span', '', formatValue(figures.largest)),
+        )
+      : undefined,
+    make('p', 'tiny muted', says),
+    figures && figures.notFinite > 0
+      ? make('p', 'tiny bad', `${formatCount(figures.notFinite)} values are NaN or infinite.`)
+      : undefined,
   );
 }
 

@@ -112,6 +112,13 @@ export class PathView {
     this.#events.onChoose(id);
   }
 
+  /** Chooses a box, and opens it. */
+  chooseOpen(box: Id | undefined): void {
+    if (box === undefined) return;
+    this.#toggle(box, true);
+    this.choose(box);
+  }
+
   focus(): void {
     this.#host.focus();
   }

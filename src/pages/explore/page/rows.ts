@@ -160,3 +160,16 @@ export function openAtFirst(graph: ModelGraph, mostRows: number): Set<Id> {
     level = next;
   }
 }
+
+/** The box that costs most; where one holds most of the model, the one in it that costs most. */
+export function mostCostly(graph: ModelGraph): Id | undefined {
+  const metric = graph.costOf(ROOT, 'macs') > 0 ? 'macs' : 'parameters';
+  const costOf = (id: Id): number => graph.costOf(id, metric);
+  let found: Id = ROOT;
+  while (found === ROOT || costOf(found) > costOf(ROOT) / 2) {
+    const boxes = graph.childrenOf(found, false).filter((id) => id < 0);
+    if (boxes.length === 0) break;
+    found = boxes.reduce((best, id) => (costOf(id) > costOf(best) ? id : best));
+  }
+  return found === ROOT ? undefined : found;
+}

@@ -96,6 +96,11 @@ export class SeePanel {
     });
   }
 
+  /** An operator that computes attention as a whole, and gives none of its weights. */
+  #fused(): string | undefined {
+    return this.#graph.model.nodes.find(({ op }) => /(?:^|\.)\w*Attention$/.test(op))?.op;
+  }
+
   /** The softmax that was chosen, else the one in the chosen module, else the last one. */
   #chosenSoftmax(all: readonly number[]): number | undefined {
     if (this.#softmax !== undefined && all.includes(this.#softmax)) return this.#softmax;
@@ -112,6 +117,15 @@ export class SeePanel {
         : 'This page was written without a photo.';
       return [make('p', 'hint muted', hint), make('p', 'note', this.#data.photoNote)];
     }
+    const fused = this.#mode === 'attention' && this.#softmaxes().length === 0 ? this.#fused() : undefined;
+    if (fused !== undefined)
+      return [
+        make(
+          'p',
+          'note',
+          `There are no maps of attention: the file computes it in one operator, ${fused}, which gives its result and not its weights. An export without this fusion has them (Hugging Face: attn_implementation="eager").`,
+        ),
+      ];
     if (this.#id === undefined) return [make('p', 'hint muted', 'Choose a module or a node.')];
     if (this.#graph.requestOf(this.#id) === undefined)
       return [make('p', 'note', 'This node has no value; choose a node in it.')];
@@ -201,7 +215,7 @@ export class SeePanel {
     if (!this.#photo) return undefined;
     const softmaxes = this.#softmaxes();
     const { attention: _, ...others } = MODES;
-    const modes = softmaxes.length === 0 ? others : MODES;
+    const modes = softmaxes.length === 0 && this.#fused() === undefined ? others : MODES;
     const setMode = (mode: Mode): void => this.#choose(() => (this.#mode = mode));
     const tools: HTMLElement[] = [makeChoice('How to show it', 'mode', modes, this.#mode, setMode)];
     if (this.#mode === 'attention' && softmaxes.length > 1) tools.push(this.#makeLayers(softmaxes));

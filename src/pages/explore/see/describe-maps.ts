@@ -4,8 +4,9 @@ import type { Tensor } from '../../../tensor/tensor.js';
 import { listLargest } from '../../../tensor/vectors/largest.js';
 import { softmax } from '../../../tensor/vectors/softmax.js';
 import { encodeNumbers } from '../../../html/html.js';
-import type { PageAttention, PageClass, PageFeatures, PageStatistics } from '../page/data.js';
+import type { PageAttention, PageClass, PageFeatures } from '../page/data.js';
 import { drawMaps } from './draw-maps.js';
+import { measureValues } from './measure-values.js';
 import { gridOf, readPlaces, valuesOfTensor, type Places } from './places.js';
 import { principalColours } from './principal-colours.js';
 
@@ -24,7 +25,12 @@ export async function describeMaps(tensor: Tensor, layout: FeatureInfo['layout']
   return {
     dtype,
     dims,
-    statistics: measureTensor(values, places),
+    statistics: {
+      ...measureValues(values),
+      count: values.length,
+      channels: places?.channels ?? null,
+      dead: places ? countDead(places) : null,
+    },
     maps,
     colours: colours
       ? { height: places!.height, width: places!.width, pixels: Buffer.from(colours).toString('base64') }
@@ -84,34 +90,6 @@ export function topClasses(
     score: scores[index]!,
     probability: probabilities[index]!,
   }));
-}
-
-/** Computes the figures. `places` gives the channels; undefined for a tensor without places. */
-function measureTensor(values: Float32Array, places: Places | undefined): PageStatistics {
-  let [finite, sum, zeros] = [0, 0, 0];
-  let [least, largest] = [Infinity, -Infinity];
-  for (const value of values) {
-    if (!Number.isFinite(value)) continue;
-    finite++;
-    sum += value;
-    if (value === 0) zeros++;
-    if (value < least) least = value;
-    if (value > largest) largest = value;
-  }
-  const mean = finite === 0 ? 0 : sum / finite;
-  let squares = 0;
-  for (const value of values) if (Number.isFinite(value)) squares += (value - mean) ** 2;
-  return {
-    count: values.length,
-    mean,
-    std: finite === 0 ? 0 : Math.sqrt(squares / finite),
-    least: finite === 0 ? 0 : least,
-    largest: finite === 0 ? 0 : largest,
-    zeros,
-    notFinite: values.length - finite,
-    channels: places?.channels ?? null,
-    dead: places ? countDead(places) : null,
-  };
 }
 
 /** Channels whose values are all the same. */

@@ -135,24 +135,3 @@ export class StatisticsCollector {
     };
   }
 }
-
-/** How many values fall into equal steps from the smallest to the largest. */
-export interface Histogram {
-  readonly min: number;
-  readonly max: number;
-  readonly counts: readonly number[];
-}
-
-/** Counts values in `bins` equal steps; the last step includes the largest value. `undefined` without values. */
-export function countInBins(values: Float64Array, bins: number): Histogram | undefined {
-  if (values.length === 0) return undefined;
-  let [min, max] = [Infinity, -Infinity];
-  for (const value of values) {
-    if (value < min) min = value;
-    if (value > max) max = value;
-  }
-  if (min === max) return { min, max, counts: [values.length] };
-  const counts = Array.from({ length: bins }, () => 0);
-  for (const value of values) counts[Math.min(bins - 1, Math.floor(((value - min) / (max - min)) * bins))]!++;
-  return { min, max, counts };
-}

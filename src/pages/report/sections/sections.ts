@@ -7,10 +7,8 @@ import { renderNumbers, renderTable } from '../../../html/components.js';
 import type { Fact } from '../../../html/facts.js';
 import { markup, type Markup } from '../../../html/html.js';
 import { formatCount, formatValue } from '../../../html/numbers.js';
-import { countInBins } from '../collect/statistics.js';
+import { renderHistogram } from '../../../html/histogram.js';
 
-/** Bars of a histogram: the square root of the values, within what a reader can tell apart. */
-const [LEAST_BINS, MOST_BINS] = [8, 36];
 /** Channels that are listed by number. */
 const MAX_CHANNELS_LISTED = 24;
 
@@ -77,33 +75,6 @@ function renderDead(
       return markup`<li><strong>${formatCount(found.length)}</strong> of ${formatCount(channels)} channels are ${what}: <span class="muted">${listed}${more > 0 ? ` and ${formatCount(more)} more` : ''}</span></li>`;
     });
   return markup`<div class="dead"><h4>Dead channels</h4><ul>${lines}</ul></div>`;
-}
-
-const WIDTH = 360;
-const HEIGHT = 120;
-
-/** A bar chart, with a label that says the same in words. */
-function renderHistogram(values: Float64Array, title: string, axis: string, unit: string): Markup {
-  const bins = Math.min(MOST_BINS, Math.max(LEAST_BINS, Math.ceil(Math.sqrt(values.length))));
-  const histogram = countInBins(values, bins);
-  if (!histogram)
-    return markup`<figure class="histogram"><figcaption>${title}</figcaption><p class="note">No number is finite.</p></figure>`;
-  const { min, max, counts } = histogram;
-  const most = Math.max(...counts);
-  const step = WIDTH / counts.length;
-  const bars = counts.map((count, bin) => {
-    const height = count === 0 ? 0 : Math.max(1.5, (count / most) * HEIGHT);
-    const from = formatValue(min + ((max - min) * bin) / counts.length);
-    const to = formatValue(min + ((max - min) * (bin + 1)) / counts.length);
-    const x = (bin * step + 0.75).toFixed(2);
-    return markup`<rect x="${x}" y="${(HEIGHT - height).toFixed(2)}" width="${(step - 1.5).toFixed(2)}" height="${height.toFixed(2)}"><title>${from} to ${to}: ${formatCount(count)} ${unit}</title></rect>`;
-  });
-  const label = `${title}: ${formatCount(values.length)} ${unit} from ${formatValue(min)} to ${formatValue(max)}`;
-  return markup`<figure class="histogram">
-    <figcaption>${title}<span>${axis}</span></figcaption>
-    <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${label}" preserveAspectRatio="none">${bars}</svg>
-    <div class="axis tiny"><span>${formatValue(min)}</span><span>${formatValue(max)}</span></div>
-  </figure>`;
 }
 
 /** The failures by code, with a search field. */

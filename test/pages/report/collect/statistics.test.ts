@@ -8,7 +8,7 @@ import { layOutRow, poolRow } from '../../../../src/tensor/vectors/row-layout.js
 import { createRandom } from '../../../../src/base/random.js';
 import { Reservoir } from '../../../../src/base/reservoir.js';
 import { RowSet } from '../../../../src/datasets/records/row-set.js';
-import { countInBins, StatisticsCollector } from '../../../../src/pages/report/collect/statistics.js';
+import { StatisticsCollector } from '../../../../src/pages/report/collect/statistics.js';
 
 const breathe = (): Promise<void> => Promise.resolve();
 const random = createRandom(11);
@@ -95,14 +95,6 @@ describe('poolRow', () => {
       'tokens',
       null,
     ]);
-  });
-});
-
-describe('countInBins', () => {
-  it('counts each value once', () => {
-    expect(countInBins(Float64Array.of(0, 0.1, 0.5, 0.99, 1), 2)).toEqual({ min: 0, max: 1, counts: [2, 3] });
-    expect(countInBins(Float64Array.of(2, 2), 5)).toEqual({ min: 2, max: 2, counts: [2] });
-    expect(countInBins(new Float64Array(), 5)).toBeUndefined();
   });
 });
 

@@ -1,0 +1,63 @@
+/** Values as a histogram. */
+import { markup, type Markup } from './html.js';
+import { formatCount, formatValue } from './numbers.js';
+
+/** Bars of a histogram: the square root of the values, within what a reader can tell apart. */
+const [LEAST_BINS, MOST_BINS] = [8, 36];
+const WIDTH = 360;
+const HEIGHT = 120;
+
+/** How many bars a number of values gets. */
+export function binsFor(count: number): number {
+  return Math.min(MOST_BINS, Math.max(LEAST_BINS, Math.ceil(Math.sqrt(count))));
+}
+
+/** How many values fall into equal steps from the smallest to the largest. */
+export interface Histogram {
+  readonly min: number;
+  readonly max: number;
+  readonly counts: readonly number[];
+}
+
+/** Counts values in `bins` equal steps; the last step includes the largest value. `undefined` without values. */
+export function countInBins(values: ArrayLike<number>, bins: number): Histogram | undefined {
+  if (values.length === 0) return undefined;
+  let [min, max] = [Infinity, -Infinity];
+  for (let i = 0; i < values.length; i++) {
+    min = Math.min(min, values[i]!);
+    max = Math.max(max, values[i]!);
+  }
+  if (min === max) return { min, max, counts: [values.length] };
+  const counts = Array.from({ length: bins }, () => 0);
+  for (let i = 0; i < values.length; i++)
+    counts[Math.min(bins - 1, Math.floor(((values[i]! - min) / (max - min)) * bins))]!++;
+  return { min, max, counts };
+}
+
+/** A bar chart, with a label that says the same in words. */
+export function renderHistogram(
+  values: ArrayLike<number>,
+  title: string,
+  axis: string,
+  unit: string,
+): Markup {
+  const histogram = countInBins(values, binsFor(values.length));
+  if (!histogram)
+    return markup`<figure class="histogram"><figcaption>${title}</figcaption><p class="note">No number is finite.</p></figure>`;
+  const { min, max, counts } = histogram;
+  const most = Math.max(...counts);
+  const step = WIDTH / counts.length;
+  const bars = counts.map((count, bin) => {
+    const height = count === 0 ? 0 : Math.max(1.5, (count / most) * HEIGHT);
+    const from = formatValue(min + ((max - min) * bin) / counts.length);
+    const to = formatValue(min + ((max - min) * (bin + 1)) / counts.length);
+    const x = (bin * step + 0.75).toFixed(2);
+    return markup`<rect x="${x}" y="${(HEIGHT - height).toFixed(2)}" width="${(step - 1.5).toFixed(2)}" height="${height.toFixed(2)}"><title>${from} to ${to}: ${formatCount(count)} ${unit}</title></rect>`;
+  });
+  const label = `${title}: ${formatCount(values.length)} ${unit} from ${formatValue(min)} to ${formatValue(max)}`;
+  return markup`<figure class="histogram">
+    <figcaption>${title}<span>${axis}</span></figcaption>
+    <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${label}" preserveAspectRatio="none">${bars}</svg>
+    <div class="axis tiny"><span>${formatValue(min)}</span><span>${formatValue(max)}</span></div>
+  </figure>`;
+}
