@@ -3,6 +3,7 @@ import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { NewNode, NewTensor } from '../../onnx/wire/write-model.js';
 import type { Node, Value } from '../graph.js';
 import type { FreshNames } from '../rewrite/fresh-names.js';
+import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from '../rewrite/node-builder.js';
 import type { NodePatch, Rewrite } from '../rewrite/rewrite.js';
 import type { Layer, Read } from './layers.js';
@@ -32,6 +33,13 @@ export interface RoundedLayer {
   readonly layer: Layer;
   readonly weights: RoundedConstant<Int8Array>;
   readonly bias: RoundedConstant<Int32Array> | undefined;
+}
+
+/** What is rounded together: the weights and activations of a layer, or all that a sum or a pool reads. */
+export interface Unit {
+  /** All of one node. */
+  readonly reads: readonly Read[];
+  readonly rounded: RoundedLayer | undefined;
 }
 
 /** What is computed in 8 bits. */
@@ -72,6 +80,7 @@ export class QdqParts {
   readonly names: FreshNames;
   readonly builder: NodeBuilder;
   readonly #rewrite: Rewrite;
+  readonly #opset: number;
   readonly #patches: Map<Node, NodePatch>;
   readonly #before: Map<Node, NewNode[]>;
   readonly #made = new Map<string, string>();
@@ -79,8 +88,9 @@ export class QdqParts {
 
   constructor(rewrite: Rewrite) {
     this.#rewrite = rewrite;
+    this.#opset = Math.max(QDQ_OPSET, opsetOf(rewrite.cut.graph));
     this.names = rewrite.names.fork();
-    this.builder = new NodeBuilder(this.names, 'int8', QDQ_OPSET);
+    this.builder = new NodeBuilder(this.names, 'int8', this.#opset);
     this.#patches = new Map(rewrite.patches);
     this.#before = new Map([...rewrite.before].map(([node, added]) => [node, [...added]]));
   }
@@ -125,7 +135,6 @@ export class QdqParts {
     value: Value,
     { values, dims, axis, scales }: RoundedConstant<Int8Array | Int32Array>,
     reader: Node,
-    isPlaced = true,
   ): string {
     const isWeight = values instanceof Int8Array;
     const key = isWeight ? value.name : `${value.name}/${reader.index}`;
@@ -142,7 +151,7 @@ export class QdqParts {
       { axis },
       this.names.take(`${value.name}/rounded`),
     );
-    if (isPlaced) this.place(reader);
+    this.place(reader);
     this.#made.set(key, made);
     return made;
   }
@@ -153,7 +162,7 @@ export class QdqParts {
       before: this.#before,
       patches: this.#patches,
       tensors: [...this.#rewrite.tensors, ...this.#tensors, ...this.builder.tensors],
-      opset: Math.max(QDQ_OPSET, this.#rewrite.cut.graph.model.opsets.get('') ?? 0),
+      opset: this.#opset,
       names: this.names,
     };
   }

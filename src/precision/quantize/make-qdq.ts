@@ -1,10 +1,9 @@
 /** The QDQ form of a choice. */
 import { planReads } from '../../graph/quantize/plan-reads.js';
 import { roundBias } from '../../graph/quantize/roundings.js';
-import type { Unit } from '../../graph/quantize/with-qdq-switches.js';
-import { withQdq, type RoundedLayer, type Rounding } from '../../graph/quantize/with-qdq.js';
+import { withQdq, type RoundedLayer, type Rounding, type Unit } from '../../graph/quantize/with-qdq.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
-import { readConstant } from './static-units.js';
+import { readConstant } from './layer-constants.js';
 import type { StaticSubject } from './static-subject.js';
 
 /** A unit that is computed in 8 bits. */
@@ -13,12 +12,18 @@ export interface ChosenUnit extends Unit {
   readonly correction: Float32Array | undefined;
 }
 
+/** A choice as a model, and its layers. */
+export interface Qdq {
+  readonly rewrite: Rewrite;
+  readonly layers: readonly RoundedLayer[];
+}
+
 /** Makes it. Biases get the scales of their layer's products. */
 export async function makeQdq(
   { state, rewrite, moving }: StaticSubject,
   chosen: readonly ChosenUnit[],
   roundings: ReadonlyMap<string, Rounding>,
-): Promise<{ readonly rewrite: Rewrite; readonly layers: readonly RoundedLayer[] }> {
+): Promise<Qdq> {
   const layers: RoundedLayer[] = [];
   for (const { rounded, correction } of chosen) {
     if (!rounded) continue;

@@ -1,15 +1,14 @@
 /** What the search switches: layers with rounded weights, sums and pools, with what each saves. */
 import type { Node } from '../../graph/graph.js';
 import { nodeMacs } from '../../graph/cost/macs.js';
-import type { Layer, LayerConstant, Read } from '../../graph/quantize/layers.js';
-import { roundWeights, type FloatConstant } from '../../graph/quantize/roundings.js';
-import type { Unit } from '../../graph/quantize/with-qdq-switches.js';
-import type { RoundedLayer } from '../../graph/quantize/with-qdq.js';
-import { readInitializerBytes } from '../../model/open/read-initializer.js';
+import type { Layer, Read } from '../../graph/quantize/layers.js';
+import { roundWeights } from '../../graph/quantize/roundings.js';
+import type { RoundedLayer, Unit } from '../../graph/quantize/with-qdq.js';
 import type { ModelState } from '../../model/open/model-state.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { roundingBy } from './search/activation-range.js';
 import type { Calibration } from './search/calibrate.js';
+import { readConstant } from './layer-constants.js';
 import { unsupported, type StaticSubject } from './static-subject.js';
 
 /** What the search switches, in execution order. */
@@ -54,21 +53,6 @@ async function readRounded(
   const { scale } = roundingBy('least squares', ranges.get(tensor)!);
   const rounded = roundWeights(await readConstant(state, weights), axis, added, scale);
   return rounded ?? 'its weights have values that are not finite';
-}
-
-/** Reads a constant as its layer reads it. */
-export async function readConstant(
-  state: ModelState,
-  { tensor, isTransposed }: LayerConstant,
-): Promise<FloatConstant> {
-  const { buffer } = await readInitializerBytes(state, tensor);
-  const data = new Float32Array(buffer);
-  if (!isTransposed) return { data, dims: tensor.dims };
-  const [rows, columns] = tensor.dims as [number, number];
-  return {
-    data: data.map((_, at) => data[(at % rows) * columns + Math.floor(at / rows)]!),
-    dims: [columns, rows],
-  };
 }
 
 function listUnits(

@@ -4,7 +4,6 @@ import { joinRows, type Calibration } from './calibrate.js';
 import { chooseUnits, LossModel } from './choose-units.js';
 import { compareRows, isHeldBack, keptNeighbours, type Sample, type Vectors } from './photo-rows.js';
 import type { RangeRule } from './activation-range.js';
-import type { SwitchBench } from './switch-bench.js';
 
 /** What is asked of a choice. */
 export interface Bars {
@@ -26,8 +25,6 @@ export interface Judgement {
 /** What the search found. */
 export interface SearchResult {
   readonly rule: RangeRule;
-  /** What is taken from the biases of layers, by unit. */
-  readonly corrections: ReadonlyMap<number, Float32Array>;
   /** All choices that were measured, in their order. */
   readonly curve: readonly Judgement[];
   /** The cheapest that passes; undefined if no choice does. */
@@ -43,33 +40,41 @@ const MOST_ELEMENTS = 4096;
 const MOST_STEPS = 10;
 const MOST_RETURNS = 6;
 
+/** Runs samples with any choice of units in 8 bits. */
+export interface Bench {
+  /** The levels of the tensors. */
+  levels: ReadonlyMap<string, Rounding>;
+  /** What is taken from the biases of layers in 8 bits, by unit. */
+  corrections: ReadonlyMap<number, Float32Array>;
+  /** The vectors of each sample. */
+  run(chosen: ReadonlySet<number>, samples: readonly Sample[]): Promise<Vectors[]>;
+  /** What rounding each layer that has a bias adds to its results, for each channel, on average over samples: by unit. */
+  meanErrors(samples: readonly Sample[]): Promise<ReadonlyMap<number, Float32Array>>;
+}
+
 /** What a search looks at. */
 export interface SearchSubject {
-  readonly bench: SwitchBench;
+  readonly bench: Bench;
   readonly samples: readonly Sample[];
   readonly exact: Calibration['exact'];
   /** What each unit saves. */
   readonly savings: readonly number[];
-  /** The results of layers with a bias, by unit. */
-  readonly results: ReadonlyMap<number, string>;
   /** The levels of the tensors by each rule. */
-  readonly levels: ReadonlyMap<RangeRule, readonly Rounding[]>;
+  readonly levels: ReadonlyMap<RangeRule, ReadonlyMap<string, Rounding>>;
 }
 
-/** Searches the cheapest choice that passes. */
+/** Searches the cheapest choice that passes. The bench has the levels and the corrections of the result then. */
 export async function searchUnits(subject: SearchSubject, bars: Bars): Promise<SearchResult> {
   const { bench, savings } = subject;
   const judge = new Judge(subject, bars);
   const everything = new Set(savings.keys());
   const rule = await chooseRule(subject, everything);
-  bench.setLevels(subject.levels.get(rule)!);
+  bench.levels = subject.levels.get(rule)!;
   const all = await judge.measure(everything);
-  if (judge.passes(all)) return { rule, corrections: new Map(), curve: judge.curve, best: all, isCut: false };
-  const corrections = await correctBiases(subject, everything, bars.deadline);
-  if (corrections.size > 0) {
+  if (judge.passes(all)) return { rule, curve: judge.curve, best: all, isCut: false };
+  if (await correctBiases(subject, everything)) {
     const corrected = await judge.measure(everything);
-    if (judge.passes(corrected))
-      return { rule, corrections, curve: judge.curve, best: corrected, isCut: false };
+    if (judge.passes(corrected)) return { rule, curve: judge.curve, best: corrected, isCut: false };
   }
   const probe = await probeUnits(subject, bars.deadline);
   const model = new LossModel(probe);
@@ -105,7 +110,7 @@ export async function searchUnits(subject: SearchSubject, bars: Bars): Promise<S
       if (judge.passes(judged)) best = judged;
     }
   }
-  return { rule, corrections, curve: judge.curve, best, isCut: isLate() };
+  return { rule, curve: judge.curve, best, isCut: isLate() };
 }
 
 function saved(savings: readonly number[], { chosen }: Judgement): number {
@@ -133,9 +138,7 @@ class Judge {
 
   async measure(chosen: ReadonlySet<number>): Promise<Judgement> {
     const { bench, samples } = this.#subject;
-    const runs: Vectors[] = [];
-    // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
-    for (const sample of samples) runs.push(await bench.run([sample], chosen));
+    const runs = await bench.run(chosen, samples);
     const rounded = joinRows(runs);
     const judged: Judgement = {
       chosen,
@@ -166,9 +169,9 @@ async function chooseRule(
   const own = takeRowsOf(samples, exact);
   let [best, most]: [RangeRule, number] = ['extremes', -Infinity];
   for (const [rule, roundings] of levels) {
-    bench.setLevels(roundings);
-    // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
-    const compared = compareRows(await bench.run(own.samples, everything), own.exact);
+    bench.levels = roundings;
+    // oxlint-disable-next-line no-await-in-loop -- one session at a time
+    const compared = compareRows(joinRows(await bench.run(everything, own.samples)), own.exact);
     const worst = Math.min(...compared.map(({ mean, least }) => mean + least));
     if (worst > most) [best, most] = [rule, worst];
   }
@@ -178,34 +181,22 @@ async function chooseRule(
 /**
  * Takes from each bias the mean error that rounding its layer makes in its result (Nagel and others, 2019), if the vectors gain by that.
  *
- * @returns The corrections; empty if biases stay.
+ * @returns Whether biases are corrected.
  */
 async function correctBiases(
-  { bench, samples, exact, results }: SearchSubject,
+  { bench, samples, exact }: SearchSubject,
   everything: ReadonlySet<number>,
-  deadline: number,
-): Promise<ReadonlyMap<number, Float32Array>> {
+): Promise<boolean> {
   const own = takeRowsOf(samples, exact);
-  const truth = await bench.channelMeans(own.samples, new Set(), [...results.values()]);
-  const corrections = new Map<number, Float32Array>();
-  for (const [k, [unit, tensor]] of [...results].entries()) {
-    if (Date.now() > deadline) return new Map();
-    // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
-    const [means] = await bench.channelMeans(own.samples, new Set([unit]), [tensor]);
-    corrections.set(
-      unit,
-      Float32Array.from(means!, (mean, channel) => mean - truth[k]![channel]!),
-    );
-  }
   const lossOf = async (): Promise<number> => {
-    const compared = compareRows(await bench.run(own.samples, everything), own.exact);
+    const compared = compareRows(joinRows(await bench.run(everything, own.samples)), own.exact);
     return Math.max(...compared.map(({ mean, least }) => 2 - mean - least));
   };
   const before = await lossOf();
-  bench.setCorrections(corrections);
-  if ((await lossOf()) < before) return corrections;
-  bench.setCorrections(new Map());
-  return new Map();
+  bench.corrections = await bench.meanErrors(own.samples);
+  if (bench.corrections.size > 0 && (await lossOf()) < before) return true;
+  bench.corrections = new Map();
+  return false;
 }
 
 /** The first samples that ranges come from, with {@link PROBED_ROWS} rows or a little more. */
@@ -236,8 +227,8 @@ async function probeUnits(
   const errors: Float32Array[][] = [];
   for (const unit of savings.keys()) {
     if (Date.now() > deadline) break;
-    // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
-    const rows = thin(await bench.run(own.samples, new Set([unit])));
+    // oxlint-disable-next-line no-await-in-loop -- one session at a time
+    const rows = thin(joinRows(await bench.run(new Set([unit]), own.samples)));
     errors.push(rows.map((row, k) => row.map((x, i) => x - truth[k]![i]!)));
   }
   return { exact: truth, errors, savings };

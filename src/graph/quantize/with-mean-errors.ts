@@ -1,0 +1,43 @@
+/** A rewrite → one that also gives what rounding a layer adds to its results on average, for each layer and channel. */
+import type { BackNode, Rewrite } from '../rewrite/rewrite.js';
+import { QdqParts, type RoundedLayer, type Rounding } from './with-qdq.js';
+
+/** A rewrite with further tensors. */
+export interface MeasuredRewrite {
+  readonly rewrite: Rewrite;
+  /** The names of the tensors `[channels]`, in the order of the layers. */
+  readonly errors: readonly string[];
+}
+
+/** Lets layers run once more, each with rounded weights on rounded activations. All of them read what float32 gives. */
+export function withMeanErrors(
+  rewrite: Rewrite,
+  layers: readonly RoundedLayer[],
+  roundings: ReadonlyMap<string, Rounding>,
+): MeasuredRewrite {
+  const parts = new QdqParts(rewrite);
+  const { builder, names } = parts;
+  const back: BackNode[] = [];
+  const errors = layers.map(({ layer, weights }) => {
+    const { node, tensor } = layer;
+    const data = parts.round(tensor, roundings.get(tensor)!, node);
+    const constant = parts.constant(layer.weights.value, weights, node);
+    const { name, opType } = node;
+    const [rounded, own] = [names.take('tapir/int8/rounded'), names.take(`tapir/int8/${name}`)];
+    const inputs = [data, constant, ...node.inputs.slice(2).map((value) => value?.name ?? '')];
+    back.push({ repeats: node, name: own, opType, inputs, outputs: [rounded] });
+    const error = builder.add('Sub', [rounded, writtenName(rewrite, node)]);
+    // Axis 1 has the channels of convolutions and of Gemm.
+    const axes = [...weights.dims.keys()].filter((axis) => axis !== 1);
+    const mean = builder.reduce('ReduceMean', error, axes, false);
+    back.push(...builder.nodes.splice(0));
+    return mean;
+  });
+  const made = parts.result();
+  return { rewrite: { ...made, back: [...made.back, ...back] }, errors };
+}
+
+/** The name of a node's result in the rewritten graph. */
+function writtenName({ patches }: Rewrite, node: RoundedLayer['layer']['node']): string {
+  return patches.get(node)?.outputs.get(0) ?? node.outputs[0]!.name;
+}

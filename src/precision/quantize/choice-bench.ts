@@ -1,0 +1,81 @@
+/** Runs samples with any choice of units in 8 bits: each choice is the model that would be written. */
+import { withMeanErrors } from '../../graph/quantize/with-mean-errors.js';
+import type { Rounding, Unit } from '../../graph/quantize/with-qdq.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import type { SessionHolder } from '../../model/oracle/session-holder.js';
+import { wholePart } from '../../tensor/tensor-part.js';
+import type { NamedTensor } from '../../tensor/tensor.js';
+import { makeQdq, type Qdq } from './make-qdq.js';
+import type { Bench } from './search/search-units.js';
+import type { StaticSubject } from './static-subject.js';
+import { withOutputs } from './search/calibrate.js';
+import { rowsOf, type Sample, type Vectors } from './search/photo-rows.js';
+
+/** Opens a session for each choice. */
+export class ChoiceBench implements Bench {
+  levels: ReadonlyMap<string, Rounding> = new Map();
+  corrections: ReadonlyMap<number, Float32Array> = new Map();
+  readonly #subject: StaticSubject;
+  readonly #units: readonly Unit[];
+  readonly #sessions: SessionHolder;
+  readonly #signal: AbortSignal | undefined;
+
+  constructor(
+    subject: StaticSubject,
+    units: readonly Unit[],
+    sessions: SessionHolder,
+    signal: AbortSignal | undefined,
+  ) {
+    this.#subject = subject;
+    this.#units = units;
+    this.#sessions = sessions;
+    this.#signal = signal;
+  }
+
+  /** The model of a choice. */
+  make(chosen: ReadonlySet<number>): Promise<Qdq> {
+    const units = [...chosen].toSorted((a, b) => a - b);
+    const given = units.map((unit) => {
+      const { reads, rounded } = this.#units[unit]!;
+      return { reads, rounded, correction: this.corrections.get(unit) };
+    });
+    return makeQdq(this.#subject, given, this.levels);
+  }
+
+  async run(chosen: ReadonlySet<number>, samples: readonly Sample[]): Promise<Vectors[]> {
+    const { rewrite } = await this.make(chosen);
+    const fetches = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
+    return (await this.#runAll(rewrite, samples, fetches)).map(rowsOf);
+  }
+
+  async meanErrors(samples: readonly Sample[]): Promise<ReadonlyMap<number, Float32Array>> {
+    const layers = [...this.#units.entries()].flatMap(([unit, { rounded }]) =>
+      rounded?.layer.bias ? [{ unit, rounded }] : [],
+    );
+    if (layers.length === 0) return new Map();
+    const { rewrite } = this.#subject;
+    const rounded = layers.map((one) => one.rounded);
+    const measured = withMeanErrors(rewrite, rounded, this.levels);
+    const runs = await this.#runAll(withOutputs(measured.rewrite, measured.errors), samples, measured.errors);
+    return new Map(
+      layers.map(({ unit }, k) => {
+        const ofRuns = runs.map((outputs) => outputs[k]!.data as Float32Array);
+        const sum = (channel: number): number => ofRuns.reduce((all, means) => all + means[channel]!, 0);
+        return [unit, ofRuns[0]!.map((_, channel) => sum(channel) / ofRuns.length)];
+      }),
+    );
+  }
+
+  async #runAll(
+    rewrite: Rewrite,
+    samples: readonly Sample[],
+    fetches: readonly string[],
+  ): Promise<(readonly NamedTensor[])[]> {
+    const replica = await this.#sessions.open({ rewrite, graphOptimizationLevel: 'all' });
+    const runs: (readonly NamedTensor[])[] = [];
+    for (const sample of samples)
+      // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
+      runs.push(await replica.run(sample.map(wholePart), fetches, { signal: this.#signal }));
+    return runs;
+  }
+}
