@@ -1,16 +1,20 @@
 /**
- * The two bindings to ONNX Runtime, side by side: `npx tsx bench/bindings.ts [--rounds N] [--json FILE]`. Read the ratios: all rounds
- * are interleaved. Memory is of processes of their own.
+ * The two bindings to ONNX Runtime, side by side: `npm run build && npx tsx bench/bindings.ts [--rounds N] [--json FILE]`. Read the
+ * ratios: all rounds are interleaved, in an order that rotates. Memory is measured in separate processes.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { createFeatureExtractor, pruneModel, type FeatureExtractor, type Tensor } from 'onnx-tapir';
+import { pruneModel, type Tensor } from 'onnx-tapir';
 import { createModel } from 'onnx-tapir/zoo';
-import { spreadOf, format } from './measure.js';
+import { createFeatureExtractor } from '../build/modules/extract/create-feature-extractor.js';
+import { extractorInternals } from '../build/modules/extract/extractor.js';
+import { buffersOf } from '../build/modules/tensor/tensor.js';
+import { spreadOf, format, type Spread } from './measure.js';
 
 const { values } = parseArgs({
   options: { rounds: { type: 'string', default: '15' }, json: { type: 'string' } },
@@ -19,30 +23,43 @@ const rounds = Number(values.rounds);
 const folder = mkdtempSync(join(tmpdir(), 'tapir-bindings-'));
 const model = join(folder, 'resnet50.onnx');
 const root = fileURLToPath(new URL('..', import.meta.url));
-const BINDINGS = ['node', 'c'] as const;
-
 const images = (count: number): Tensor<'float32'> => ({
   dtype: 'float32',
   dims: [count, 3, 224, 224],
   data: Float32Array.from({ length: count * 3 * 224 * 224 }, (_, i) => Math.sin(i)),
 });
 
+/** What takes turns: each binding, and the C binding with outputs that are given back, as embedding does. */
+const WAYS = { node: 'node', c: 'c', 'c, outputs given back': 'c' } as const;
+type Way = keyof typeof WAYS;
+type PerWay<Value> = Record<Way, Value>;
+
+/** Threads of a session look for work for a while after a run: those of the run before must be asleep. */
+const PAUSE_MS = 200;
+const WARM_UP = 2;
+
 interface Times {
   readonly ms: number[];
   readonly cpuMs: number[];
 }
 
-/** Runs that take turns, and the times of each binding. */
-async function race(extractors: readonly FeatureExtractor[], batch: Tensor): Promise<Times[]> {
-  const times = extractors.map((): Times => ({ ms: [], cpuMs: [] }));
-  for (let round = 0; round < rounds + 2; round++)
-    for (const [i, extractor] of extractors.entries()) {
+const perWay = <Value>(make: (way: Way) => Value): PerWay<Value> =>
+  Object.fromEntries((Object.keys(WAYS) as Way[]).map((way) => [way, make(way)])) as PerWay<Value>;
+
+/** Runs that take turns, and the times of each way. */
+async function race(run: PerWay<() => Promise<void>>): Promise<PerWay<Times>> {
+  const times = perWay((): Times => ({ ms: [], cpuMs: [] }));
+  const ways = Object.keys(WAYS) as Way[];
+  for (let round = 0; round < rounds + WARM_UP; round++)
+    for (const i of ways.keys()) {
+      const way = ways[(i + round) % ways.length]!;
+      await setTimeout(PAUSE_MS);
       const [began, cpu] = [performance.now(), process.cpuUsage()];
-      await extractor.run(batch);
+      await run[way]();
       const { user, system } = process.cpuUsage(cpu);
-      if (round < 2) continue;
-      times[i]!.ms.push(performance.now() - began);
-      times[i]!.cpuMs.push((user + system) / 1000);
+      if (round < WARM_UP) continue;
+      times[way].ms.push(performance.now() - began);
+      times[way].cpuMs.push((user + system) / 1000);
     }
   return times;
 }
@@ -50,15 +67,30 @@ async function race(extractors: readonly FeatureExtractor[], batch: Tensor): Pro
 const median = (list: readonly number[]): number => spreadOf(list).median;
 
 async function compareRuns(what: string, request: readonly string[]): Promise<object> {
-  const extractors = await Promise.all(
-    BINDINGS.map((binding) => createFeatureExtractor(model, request, { binding })),
+  const extractors = {
+    node: await createFeatureExtractor(model, request, { binding: 'node' }),
+    c: await createFeatureExtractor(model, request, { binding: 'c' }),
+  };
+  const feed = { name: extractors.c.inputs[0]!.name, ...images(8) };
+  const times = await race(
+    perWay((way) => {
+      const set = extractorInternals.of(extractors[WAYS[way]]);
+      let room: ArrayBuffer[] = [];
+      return async () => {
+        const outputs = await set.runWhole(feed, undefined, room);
+        if (way === 'c, outputs given back') room = buffersOf(Object.values(outputs));
+      };
+    }),
   );
-  const [node, c] = (await race(extractors, images(8))) as [Times, Times];
-  await Promise.all(extractors.map((one) => one.close()));
-  const ratio = spreadOf(node.ms.map((ms, i) => ms / c.ms[i]!));
-  const cpuRatio = spreadOf(node.cpuMs.map((ms, i) => ms / c.cpuMs[i]!));
-  console.log(`${what}: node / c, time ${format(ratio)}, CPU time ${format(cpuRatio)}`);
-  return { what, ratio, cpuRatio, ms: { node: median(node.ms), c: median(c.ms) } };
+  await Promise.all(Object.values(extractors).map((one) => one.close()));
+  const ratios = perWay((way): Record<'ratio' | 'cpuRatio', Spread> => ({
+    ratio: spreadOf(times.node.ms.map((ms, i) => ms / times[way].ms[i]!)),
+    cpuRatio: spreadOf(times.node.cpuMs.map((ms, i) => ms / times[way].cpuMs[i]!)),
+  }));
+  for (const [way, { ratio, cpuRatio }] of Object.entries(ratios))
+    if (way !== 'node')
+      console.log(`${what}: node / ${way}, time ${format(ratio)}, CPU time ${format(cpuRatio)}`);
+  return { what, ratios, ms: perWay((way) => median(times[way].ms)) };
 }
 
 /** Two sessions of one model: memory, speed, and time to open. `lanes` opens them as two devices. */
@@ -104,6 +136,7 @@ try {
   results.push(await compareRuns('layer1 and avgpool, batch 8', ['layer1', 'avgpool']));
   results.push(await compareRuns('layer1, batch 8', ['layer1']));
   results.push(await compareRuns('avgpool, batch 8', ['avgpool']));
+  const BINDINGS = ['node', 'c'] as const;
   const starts = BINDINGS.map((): number[] => []);
   for (let round = 0; round < rounds; round++)
     for (const [i, binding] of BINDINGS.entries()) starts[i]!.push(firstVector(binding));

@@ -4,7 +4,7 @@
  */
 import { TapirError } from '../base/errors.js';
 import { isShared, type Feed } from '../tensor/image-feed.js';
-import type { NamedTensor } from '../tensor/tensor.js';
+import { takeBuffer, type NamedTensor } from '../tensor/tensor.js';
 import { checkPresent, cutFeed, type FeedPart } from '../tensor/tensor-part.js';
 import { deviceName, type ResolvedDevice } from './lanes/device.js';
 import { CAPABILITIES, checkPrecision } from './capabilities/capabilities.js';
@@ -22,6 +22,8 @@ export interface ReplicaRunOptions {
   readonly signal?: AbortSignal | undefined;
   /** Move the feeds' buffers to the session instead of copying them. */
   readonly transfer?: boolean | undefined;
+  /** Buffers of earlier outputs, to be moved to the session, which may write to them. */
+  readonly room?: readonly ArrayBuffer[] | undefined;
 }
 
 /** Where and how a replica runs. */
@@ -83,6 +85,7 @@ interface Job {
   readonly parts: readonly FeedPart[];
   readonly fetches: readonly string[];
   readonly transfer: boolean;
+  readonly room: readonly ArrayBuffer[];
   /** Ends the run in the lane; undefined before the lane has it. */
   cancel: (() => void) | undefined;
   isSettled: boolean;
@@ -153,7 +156,7 @@ export class Replica implements Runner {
   run(
     parts: readonly FeedPart[],
     fetches: readonly string[],
-    { signal, transfer = false }: ReplicaRunOptions = {},
+    { signal, transfer = false, room = [] }: ReplicaRunOptions = {},
   ): Promise<readonly NamedTensor[]> {
     if (this.#closing)
       return Promise.reject(
@@ -172,6 +175,7 @@ export class Replica implements Runner {
         parts,
         fetches,
         transfer,
+        room,
         cancel: undefined,
         isSettled: false,
         resolve: (outputs) => void (settle() && resolve(outputs)),
@@ -237,7 +241,7 @@ export class Replica implements Runner {
     try {
       const feeds: Feed[] = [];
       for (const part of job.parts)
-        feeds.push(await cutFeed(part, job.transfer, (bytes) => this.#takeSpare(bytes)));
+        feeds.push(await cutFeed(part, job.transfer, (bytes) => takeBuffer(this.#spare, bytes)));
       if (job.isSettled) return;
       // Another run may have moved the same buffer just now; a message with a moved buffer would never arrive.
       for (const feed of feeds) if (!isShared(feed)) checkPresent(feed.name, feed);
@@ -246,7 +250,7 @@ export class Replica implements Runner {
         this.#queue.unshift(job);
         return;
       }
-      const { outputs, spent, runMs, feedMs } = await lane.run(feeds, job.fetches, (cancel) => {
+      const { outputs, spent, runMs, feedMs } = await lane.run(feeds, job.fetches, job.room, (cancel) => {
         job.cancel = cancel;
       });
       this.#keepSpare(spent);
@@ -264,11 +268,6 @@ export class Replica implements Runner {
       slot.load--;
       this.#pump();
     }
-  }
-
-  #takeSpare(bytes: number): ArrayBuffer | undefined {
-    const at = this.#spare.findIndex((buffer) => buffer.byteLength === bytes);
-    return at < 0 ? undefined : this.#spare.splice(at, 1)[0];
   }
 
   /** Keeps as many buffers as sessions can use at once, and drops the oldest. */

@@ -206,6 +206,12 @@ export function fillsBuffer(data: TensorData): boolean {
   return buffer instanceof ArrayBuffer && byteOffset === 0 && byteLength === buffer.byteLength;
 }
 
+/** Takes a buffer of this size out of a list; undefined if it has none. */
+export function takeBuffer(buffers: ArrayBuffer[], bytes: number): ArrayBuffer | undefined {
+  const at = buffers.findIndex(({ byteLength }) => byteLength === bytes);
+  return at < 0 ? undefined : buffers.splice(at, 1)[0];
+}
+
 /** The buffers of tensors, without repetition: the transfer list when the tensors move to another thread. */
 export function buffersOf(tensors: readonly Tensor[]): ArrayBuffer[] {
   const buffers = tensors.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));

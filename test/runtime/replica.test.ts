@@ -76,6 +76,20 @@ describe('a replica', () => {
     await replica.close();
   });
 
+  it('moves memory for outputs to a lane, and what was moved before never again', async () => {
+    const rooms: number[][] = [];
+    const { replica } = await open((run, events) => {
+      rooms.push(run.room.map(({ byteLength }) => byteLength));
+      echo(run, events);
+    });
+    const room = [new ArrayBuffer(4), new ArrayBuffer(8)];
+    await replica.run(whole(1), ['y'], { room });
+    structuredClone(room[0], { transfer: [room[0]!] });
+    await replica.run(whole(2), ['y'], { room });
+    expect(rooms).toEqual([[4, 8], [8]]);
+    await replica.close();
+  });
+
   it('shares its queue among sessions', async () => {
     const lanes: number[] = [];
     const { replica } = await open(

@@ -67,7 +67,8 @@ export async function rowsOf(bytes: Uint8Array, plan: RowsPlan = {}): Promise<Ui
     const features: Record<string, { dtype: 'float32'; dims: number[]; data: Float32Array }> =
       ok.length > 0 ? { vector: { dtype: 'float32', dims: [ok.length, 2], data } } : {};
     const extras = records.map(({ extra }) => extra);
-    for (const part of encoder.encode({ items, features, extras })) pieces.push(Buffer.from(part));
+    for (const part of encoder.encode({ items, features, extras, release: () => undefined }))
+      pieces.push(Buffer.from(part));
     row += records.length;
     records = [];
   };

@@ -7,6 +7,7 @@ import type { SourceItem } from '../../datasets/sources/items/source-item.js';
 import { embedBatches, openDecodeLanes, openLoader, runBatch } from '../../datasets/embed/embed-batches.js';
 import type { EmbedSetup } from '../../datasets/embed/embed-options.js';
 import type { LoadedBatch, LoadedItem } from '../../datasets/embed/loader.js';
+import { buffersOf } from '../../tensor/tensor.js';
 
 /** A timed phase. */
 export interface Phase {
@@ -84,9 +85,11 @@ export class EmbeddingBench {
     return measure(async () => {
       let images = 0;
       const work = async (): Promise<void> => {
+        let room: ArrayBuffer[] = [];
         while (performance.now() < end) {
           this.#setup.signal?.throwIfAborted();
-          await runBatch(this.#extractor, batch, this.#setup);
+          const { features } = await runBatch(this.#extractor, batch, this.#setup, undefined, room);
+          room = buffersOf(Object.values(features));
           images += read;
         }
       };
@@ -103,8 +106,15 @@ export class EmbeddingBench {
     const before = set.spent;
     const phase = await measure(async () => {
       let images = 0;
-      for await (const { items } of embedBatches(this.#extractor, this.#cycle(), this.#setup, lanes))
+      for await (const { items, release } of embedBatches(
+        this.#extractor,
+        this.#cycle(),
+        this.#setup,
+        lanes,
+      )) {
         images += countRead(items);
+        release();
+      }
       return images;
     });
     const runMs = set.spent.map((spent, i) => spent.runMs - before[i]!.runMs);

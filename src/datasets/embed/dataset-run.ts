@@ -107,6 +107,7 @@ export class DatasetRun {
       const shard = writer.number;
       await writer.append(batch);
       for (const item of batch.items) inputs.addNew(item, shard);
+      batch.release();
       onBatch(batch, pending.skipped);
     }
     await writer.finish();
@@ -121,6 +122,7 @@ export class DatasetRun {
       const news = new Set<TriedInput>(batch.items.filter((item) => !item.error || inputs.isNews(item)));
       await writer.append(batch, (item) => news.has(item));
       for (const item of news) inputs.replace(item, shard);
+      batch.release();
       onBatch(batch, pending.skipped);
     }
     await writer.finish();

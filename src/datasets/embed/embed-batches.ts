@@ -4,7 +4,7 @@ import { coresToDecode, extractorInternals, runsAtOnce, type Extractor } from '.
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import type { SharedImages } from '../../tensor/image-feed.js';
 import { takeRows } from '../../tensor/rows.js';
-import type { Tensor } from '../../tensor/tensor.js';
+import { buffersOf, type Tensor } from '../../tensor/tensor.js';
 import type { EmbedSetup } from './embed-options.js';
 import { BatchLoader, type LoadedBatch, type LoadedItem } from './loader.js';
 import type { SourceItem } from '../sources/items/source-item.js';
@@ -14,6 +14,15 @@ export interface EmbeddedBatch {
   readonly items: readonly LoadedItem[];
   /** Outputs by key. The first axis is the items without an error, in order. Empty if all items failed. */
   readonly features: Readonly<Record<string, Tensor>>;
+}
+
+/** A batch from {@link embedBatches}. */
+export interface RunBatch extends EmbeddedBatch {
+  /**
+   * Lets later runs write where these features are. Call it once nothing reads them any more: their memory is moved away, which
+   * leaves them empty. Without the call, they stay as they are.
+   */
+  readonly release: () => void;
 }
 
 /** Compares the features of a batch. The batch is yielded when the promise settles; until then, its pixels do not change. */
@@ -49,11 +58,13 @@ export async function* embedBatches(
   setup: EmbedSetup,
   lanes: DecodeLanes,
   { maxWaitMs, check }: BatchOptions = {},
-): AsyncGenerator<EmbeddedBatch> {
+): AsyncGenerator<RunBatch> {
   const { signal } = setup;
   const mostRuns = runsAtOnce(extractor);
   const loader = openLoader(source, lanes, extractor, setup, maxWaitMs);
   const running: Promise<EmbeddedBatch>[] = [];
+  /** The buffers of each batch that was released. */
+  const released: ArrayBuffer[][] = [];
   const stop = stopOf(signal);
   try {
     const load = (): Promise<LoadedBatch | LoadFailure | undefined> =>
@@ -68,14 +79,18 @@ export async function* embedBatches(
         ...(done ? [done] : []),
         ...loaded,
       ]);
-      if (event === 'done') yield await running.shift()!;
-      else if (event === undefined) isLast = true;
+      if (event === 'done') {
+        const batch = await running.shift()!;
+        yield { ...batch, release: () => void released.push(buffersOf(Object.values(batch.features))) };
+      } else if (event === undefined) isLast = true;
       else if (event instanceof LoadFailure) {
         // Batches that were loaded before are not lost.
         isLast = true;
         failure = event;
       } else {
-        const run = runBatch(extractor, event, setup, check).finally(() => loader.release(event.pixels));
+        const run = runBatch(extractor, event, setup, check, released.pop()).finally(() =>
+          loader.release(event.pixels),
+        );
         // Awaited in order. Until then, a failure must not count as unhandled.
         run.catch(() => undefined);
         running.push(run);
@@ -161,17 +176,22 @@ function stopOf(signal: AbortSignal | undefined): {
   };
 }
 
-/** Runs a loaded batch. */
+/**
+ * Runs a loaded batch.
+ *
+ * @param room - Buffers for its features.
+ */
 export async function runBatch(
   extractor: Extractor,
   { items, pixels }: LoadedBatch,
   setup: EmbedSetup,
   check?: BatchCheck,
+  room?: readonly ArrayBuffer[],
 ): Promise<EmbeddedBatch> {
   const images = items.flatMap(({ error }, place) => (error ? [] : [place]));
   if (images.length === 0) return { items, features: {} };
   const compare = check?.begin(images);
-  const features = await runImages(extractor, pixels, images, setup);
+  const features = await runImages(extractor, pixels, images, setup, room);
   await compare?.(pixels, features);
   return { items, features };
 }
@@ -181,12 +201,14 @@ export async function runBatch(
  *
  * @param pixels - Images one after the other. They must not change until the run has settled.
  * @param images - Indices of the images to run, at least one. The rows of the outputs are in this order.
+ * @param room - Buffers of earlier outputs. They are moved away, and outputs may come in them.
  */
 export async function runImages(
   extractor: Extractor,
   pixels: Uint8Array,
   images: readonly number[],
   setup: EmbedSetup,
+  room?: readonly ArrayBuffer[],
 ): Promise<Record<string, Tensor>> {
   const { signal, input } = setup;
   const { axes, multiple } = input;
@@ -194,7 +216,7 @@ export async function runImages(
   const feed: SharedImages = { ...input.feed, dims: [rows, ...axes], pixels, images };
   const results = await extractorInternals
     .of(extractor)
-    .runWhole(feed, signal)
+    .runWhole(feed, signal, room)
     .catch((error: unknown) => {
       throw withSizes(error, extractor, feed.dims);
     });

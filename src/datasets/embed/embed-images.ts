@@ -3,7 +3,7 @@ import type { Options } from '../../base/checks.js';
 import { type Extractor } from '../../extract/extractor.js';
 import { takeRow } from '../../tensor/rows.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
-import { embedBatches, openDecodeLanes, type EmbeddedBatch } from './embed-batches.js';
+import { embedBatches, openDecodeLanes, type RunBatch } from './embed-batches.js';
 import { EMBED_FIELDS, readWithExtractor, setUpEmbedding, type EmbedOptions } from './embed-options.js';
 import type { ImageError } from './loader.js';
 import { openSource, type EmbedSource } from '../sources/open-source.js';
@@ -59,8 +59,12 @@ export async function* embedImages<Key extends string>(
   for await (const batch of embedBatches(extractor, items, setup, lanes)) yield* rowsOf<Key>(batch);
 }
 
-/** Splits a batch into rows. */
-export function* rowsOf<Key extends string>({ items, features }: EmbeddedBatch): Generator<Embedded<Key>> {
+/** Copies a batch into rows. When the last one is taken, the batch is released. */
+export function* rowsOf<Key extends string>({
+  items,
+  features,
+  release,
+}: RunBatch): Generator<Embedded<Key>> {
   let row = 0;
   for (const { index, path, error } of items) {
     if (error) yield { index, path, error };
@@ -71,6 +75,7 @@ export function* rowsOf<Key extends string>({ items, features }: EmbeddedBatch):
       yield { index, path, features: Object.fromEntries(entries) as Record<Key, Tensor> };
     }
   }
+  release();
 }
 
 /** Copies a row, without the batch axis. A view would keep the whole batch in memory. */

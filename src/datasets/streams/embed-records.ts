@@ -3,11 +3,11 @@ import type { Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import type { SourceItem } from '../sources/items/source-item.js';
 import type { SourceRecord } from '../sources/records/source-record.js';
-import { embedBatches, type EmbeddedBatch } from '../embed/embed-batches.js';
+import { embedBatches, type RunBatch } from '../embed/embed-batches.js';
 import type { EmbedSetup } from '../embed/embed-options.js';
 
 /** A batch, and the other data of each item. */
-export interface EmbeddedRecords<Extra> extends EmbeddedBatch {
+export interface EmbeddedRecords<Extra> extends RunBatch {
   /** In the order of the items. */
   readonly extras: readonly Extra[];
 }

@@ -19,6 +19,7 @@ import type { RunOptions } from './run-options.js';
 /** Options of one run. */
 interface SetRunOptions extends RunOptions {
   readonly split: Split;
+  readonly room?: readonly ArrayBuffer[] | undefined;
 }
 
 /** How a set of one replica runs: each batch whole. */
@@ -69,9 +70,17 @@ export class ReplicaSet {
     return this.#closing !== undefined;
   }
 
-  /** Runs a checked feed as one batch, all of it on the least loaded device. */
-  runWhole(feed: Feed, signal: AbortSignal | undefined): Promise<Record<string, Tensor>> {
-    return this.run([feed], { split: 'none', signal, transfer: false });
+  /**
+   * Runs a checked feed as one batch, all of it on the least loaded device.
+   *
+   * @param room - Buffers of earlier outputs. They are moved away, and outputs may come in them.
+   */
+  runWhole(
+    feed: Feed,
+    signal: AbortSignal | undefined,
+    room?: readonly ArrayBuffer[],
+  ): Promise<Record<string, Tensor>> {
+    return this.run([feed], { split: 'none', signal, transfer: false, room });
   }
 
   /** Runs checked feeds; see {@link DataParallel.run}. */
@@ -85,7 +94,7 @@ export class ReplicaSet {
 
   async #run(
     feeds: readonly Feed[],
-    { split, signal, transfer }: SetRunOptions,
+    { split, signal, transfer, room }: SetRunOptions,
   ): Promise<Record<string, Tensor>> {
     const { dim, microBatch } = this.options;
     const batch = readBatch(this.model.inputs, feeds, dim);
@@ -97,7 +106,7 @@ export class ReplicaSet {
       this.#checkBatched(batch);
     }
     // The parts of a batch share its buffer, so a part cannot be moved.
-    const runOptions = { signal, transfer: transfer && count === 1 };
+    const runOptions = { signal, transfer: transfer && count === 1, room };
     // A run that began before the set was closed may finish.
     const { isClosed } = this;
     const run: RunOn = async (replica, range) => {

@@ -15,6 +15,7 @@ import {
   type NamedTensor,
   type TensorData,
 } from '../../tensor/tensor.js';
+import type { SpareBuffer } from '../../tensor/tensor-part.js';
 import { offerInstalledProvider } from '../devices/installed-cuda.js';
 import { loadLibrary } from '../devices/shared-library.js';
 import { bindingFolder } from '../runtime-package.js';
@@ -144,6 +145,7 @@ class CSession implements BoundSession {
     feeds: readonly NamedTensor[],
     fetches: readonly string[],
     signal?: AbortSignal,
+    room?: SpareBuffer,
   ): Promise<NamedTensor[]> {
     const { inputs, outputs } = this.facts;
     const absent = inputs.find(({ name }) => !feeds.some((feed) => feed.name === name));
@@ -155,7 +157,7 @@ class CSession implements BoundSession {
     const plan = this.#isPlannable ? this.#plans.get(key) : undefined;
     if (plan) {
       try {
-        return await this.#runOnce(known, fetches, signal, plan);
+        return await this.#runOnce(known, fetches, signal, { outputs: plan, room });
       } catch (error) {
         if (signal?.aborted) throw error;
         // Sizes that depend on values do not fit; any other failure repeats itself.
@@ -181,12 +183,12 @@ class CSession implements BoundSession {
     feeds: readonly NamedTensor[],
     fetches: readonly string[],
     signal: AbortSignal | undefined,
-    plan?: Plan,
+    plan?: { readonly outputs: Plan; readonly room: SpareBuffer | undefined },
   ): Promise<NamedTensor[]> {
     const api = this.#api;
     const handles = new Handles();
-    const planned = plan?.map(({ dtype, dims }, i) =>
-      nameTensor(fetches[i]!, makeTensor(dtype, dims, makeRoom(dtype, elementCount(dims)))),
+    const planned = plan?.outputs.map(({ dtype, dims }, i) =>
+      nameTensor(fetches[i]!, makeTensor(dtype, dims, makeRoom(dtype, elementCount(dims), plan.room))),
     );
     const given = BigUint64Array.from(feeds, (feed) => this.#valueOver(feed, handles));
     const taken = new BigUint64Array(fetches.length);
@@ -268,9 +270,10 @@ class CSession implements BoundSession {
 }
 
 /** Elements that are written before anything reads them: zeros first would cost as much as a copy. */
-function makeRoom(dtype: DType, length: number): TensorData {
-  const { buffer } = Buffer.allocUnsafeSlow(length * elementBytes(dtype));
-  return createData(dtype, length, buffer as ArrayBuffer);
+function makeRoom(dtype: DType, length: number, room: SpareBuffer | undefined): TensorData {
+  const bytes = length * elementBytes(dtype);
+  const buffer = room?.(bytes) ?? (Buffer.allocUnsafeSlow(bytes).buffer as ArrayBuffer);
+  return createData(dtype, length, buffer);
 }
 
 /** An address for tensors without elements. */

@@ -80,7 +80,7 @@ function joinSessions(sessions: readonly Session[]): Pick<Session, 'facts' | 'ru
       inputs: sessions.flatMap(({ facts }) => facts.inputs),
       outputs: sessions.flatMap(({ facts }) => facts.outputs),
     },
-    run: (feeds, fetches, signal) => owners.get(fetches[0]!)!.run(feeds, fetches, signal),
+    run: (feeds, fetches, ...rest) => owners.get(fetches[0]!)!.run(feeds, fetches, ...rest),
   };
 }
 
@@ -119,9 +119,9 @@ async function openOn(
   }
   return {
     facts: { ...session.facts, device, binding, ...(fallback === undefined ? {} : { fallback }) },
-    async run(feeds, fetches, signal) {
+    async run(...run) {
       try {
-        return await session.run(feeds, fetches, signal);
+        return await session.run(...run);
       } catch (error) {
         throw runFailed(device, error);
       }

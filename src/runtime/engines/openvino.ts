@@ -14,6 +14,7 @@ import {
   type DType,
   type NamedTensor,
 } from '../../tensor/tensor.js';
+import type { SpareBuffer } from '../../tensor/tensor-part.js';
 import { deviceName, type ResolvedDevice } from '../lanes/device.js';
 import { findOpenVino } from '../capabilities/openvino-libraries.js';
 import type { Session } from '../lanes/engine.js';
@@ -208,6 +209,7 @@ class OpenVinoSession implements Session {
     feeds: readonly NamedTensor[],
     fetches: readonly string[],
     signal?: AbortSignal,
+    room?: SpareBuffer,
   ): Promise<NamedTensor[]> {
     const api = this.#api;
     const request = this.#free.pop()!;
@@ -229,7 +231,7 @@ class OpenVinoSession implements Session {
       }
       signal?.addEventListener('abort', cancel, { once: true });
       await api.infer(request);
-      return fetches.map((name) => this.#fetch(request, name));
+      return fetches.map((name) => this.#fetch(request, name, room));
     } catch (error) {
       throw runFailure(this.#device, error);
     } finally {
@@ -241,12 +243,15 @@ class OpenVinoSession implements Session {
   }
 
   /** Copies an output: the library writes the next run to the same place. */
-  #fetch(request: Address, name: string): NamedTensor {
+  #fetch(request: Address, name: string, room: SpareBuffer | undefined): NamedTensor {
     return this.#api.withOutput(request, this.#outputs.indexOf(name), ({ elementType, dims, bytes }) => {
       const dtype = DTYPES.get(elementType);
       if (dtype === undefined)
         throw new Error(`output "${name}" has an element type without a JavaScript array`);
-      return nameTensor(name, makeTensor(dtype, dims, createData(dtype, elementCount(dims), bytes.slice(0))));
+      const copy = room?.(bytes.byteLength);
+      if (copy) new Uint8Array(copy).set(new Uint8Array(bytes));
+      const data = createData(dtype, elementCount(dims), copy ?? bytes.slice(0));
+      return nameTensor(name, makeTensor(dtype, dims, data));
     });
   }
 

@@ -1,5 +1,6 @@
 /** What a lane needs of an engine, the library that runs a graph. Each engine is a module in engines/ that exports these functions. */
 import type { NamedTensor } from '../../tensor/tensor.js';
+import type { SpareBuffer } from '../../tensor/tensor-part.js';
 import type { LaneDescription, SessionFacts } from './protocol.js';
 
 /** A library that runs graphs. */
@@ -22,6 +23,7 @@ export interface Session {
    * Runs the model. As many runs as the facts have streams may overlap.
    *
    * @param signal - Ends the run early, if the engine can.
+   * @param room - Memory for outputs, which an engine may leave alone.
    * @returns The fetched outputs, in the order of `fetches`, each in a separate buffer.
    * @throws {@link TapirError} `RUN_FAILED`.
    */
@@ -29,6 +31,7 @@ export interface Session {
     feeds: readonly NamedTensor[],
     fetches: readonly string[],
     signal?: AbortSignal,
+    room?: SpareBuffer,
   ): Promise<NamedTensor[]>;
   /** Work after opening that may overlap with runs, such as keeping the compiled model for later. */
   finish?(): Promise<void>;

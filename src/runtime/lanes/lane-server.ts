@@ -4,7 +4,7 @@
  */
 import { packError } from '../../base/errors.js';
 import { fillFeed, isShared, madeFeeds } from '../../tensor/image-feed.js';
-import { buffersOf, type NamedTensor } from '../../tensor/tensor.js';
+import { buffersOf, takeBuffer, type NamedTensor } from '../../tensor/tensor.js';
 import type { Engine, Session } from './engine.js';
 import type { LaneReply, LaneRequest } from './protocol.js';
 
@@ -136,6 +136,7 @@ class LaneServer {
 
   async #run(request: RunRequest): Promise<void> {
     const { id, fetches } = request;
+    const room = [...request.room];
     const { signal } = this.#cancels.get(id)!;
     const { feeds, made, feedMs } = this.#ahead.get(id) ?? this.#makeFeeds(request);
     this.#ahead.delete(id);
@@ -144,7 +145,9 @@ class LaneServer {
     try {
       // A run may be cancelled before its turn.
       signal.throwIfAborted();
-      outputs = await this.#port.enter(() => this.#session!.run(feeds, fetches, signal));
+      outputs = await this.#port.enter(() =>
+        this.#session!.run(feeds, fetches, signal, (bytes) => takeBuffer(room, bytes)),
+      );
     } finally {
       this.#cancels.delete(id);
       this.#spare.push(...made);

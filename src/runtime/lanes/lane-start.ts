@@ -185,10 +185,11 @@ export function startProcess(
   };
 }
 
-/** Copies shared images: memory cannot be shared with a process. */
+/** Copies shared images, and keeps buffers for outputs back: memory cannot be shared with a process. */
 function withoutSharing(request: LaneRequest): LaneRequest {
   if (request.type !== 'run') return request;
-  return { ...request, feeds: request.feeds.map((feed) => (isShared(feed) ? ownImages(feed) : feed)) };
+  const feeds = request.feeds.map((feed) => (isShared(feed) ? ownImages(feed) : feed));
+  return { ...request, feeds, room: [] };
 }
 
 /** Copies outputs out of the message's buffer, so that each has its own. */

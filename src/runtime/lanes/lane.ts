@@ -70,11 +70,13 @@ export class Lane {
   /**
    * Runs the session. The buffers of the feeds are moved to the lane, except shared ones.
    *
+   * @param room - Buffers that outputs may be written to. They are moved to the lane, but for those that were moved before.
    * @param onPosted - Receives a function that ends the run early if the engine can. The promise settles when the run has ended.
    */
   run(
     feeds: readonly Feed[],
     fetches: readonly string[],
+    room: readonly ArrayBuffer[] = [],
     onPosted?: (cancel: () => void) => void,
   ): Promise<LaneResult> {
     if (this.#death !== undefined) return Promise.reject(this.#died(this.#death));
@@ -95,7 +97,9 @@ export class Lane {
       });
       this.#channel.hold(true);
       try {
-        this.#channel.post({ type: 'run', id, feeds, fetches }, buffersOf(madeFeeds(feeds)));
+        const given = room.filter(({ byteLength }) => byteLength > 0);
+        const moved = [...buffersOf(madeFeeds(feeds)), ...given];
+        this.#channel.post({ type: 'run', id, feeds, fetches, room: given }, moved);
         onPosted?.(() => this.#cancel(id));
       } catch (error) {
         // Some buffers cannot be moved, for example the memory of a WebAssembly instance.

@@ -83,6 +83,8 @@ export type LaneRequest =
       readonly id: number;
       readonly feeds: readonly Feed[];
       readonly fetches: readonly string[];
+      /** Buffers that outputs of their sizes are written to; the others are dropped. */
+      readonly room: readonly ArrayBuffer[];
     }
   /** Ends a run early, or all, if the engine can. Its reply comes in any case. */
   | { readonly type: 'cancel'; readonly id?: number }

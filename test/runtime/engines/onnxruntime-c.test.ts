@@ -178,6 +178,21 @@ describe('the C API', () => {
     await session.release();
   });
 
+  it('writes outputs to memory that is given for them, once their sizes are known', async () => {
+    const session = await withBinding('c').openSession({ ...(await describeLane()), model: negModel() });
+    const buffer = new ArrayBuffer(4);
+    const found = async (value: number): Promise<unknown> => {
+      const feed = { name: 'x', dtype: 'float32', dims: [1, 1, 1, 1], data: Float32Array.of(value) } as const;
+      const room = (bytes: number): ArrayBuffer | undefined => (bytes === 4 ? buffer : undefined);
+      const [{ data }] = (await session.run([feed], ['y'], undefined, room)) as [NamedTensor];
+      return [...(data as Float32Array), (data as Float32Array).buffer === buffer];
+    };
+    expect(await found(1)).toEqual([-1, false]);
+    expect(await found(2)).toEqual([-2, true]);
+    expect(await found(3)).toEqual([-3, true]);
+    await session.release();
+  });
+
   it('gives back an input that is an output as well', async () => {
     const model = modelBytes({
       inputs: [{ name: 'x', dims: ['n'] }],

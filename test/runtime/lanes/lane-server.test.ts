@@ -11,11 +11,16 @@ import { untilQuiet } from '../../support/quiet.js';
 
 const facts: SessionFacts = { inputs: [], outputs: [], device: cpu, runtime: '1' };
 const feed = (): NamedTensor => ({ name: 'x', dtype: 'float32', dims: [2], data: Float32Array.of(1, 2) });
-const run = (id: number, feeds: readonly (NamedTensor | SharedImages)[] = [feed()]): LaneRequest => ({
+const run = (
+  id: number,
+  feeds: readonly (NamedTensor | SharedImages)[] = [feed()],
+  room: readonly ArrayBuffer[] = [],
+): LaneRequest => ({
   type: 'run',
   id,
   feeds,
   fetches: ['x'],
+  room,
 });
 const open = async (): Promise<LaneRequest> => ({ type: 'open', description: await describeLane() });
 
@@ -61,6 +66,29 @@ function serve({
 }
 
 describe('a lane server', () => {
+  it('offers each buffer to one output of its size', async () => {
+    const taken: (number | undefined)[] = [];
+    const { handle, replies } = serve({
+      session: {
+        async run(_feeds, _fetches, _signal, room) {
+          for (const bytes of [8, 8, 8, 5]) taken.push(room!(bytes)?.byteLength);
+          return [];
+        },
+      },
+    });
+    handle(await open());
+    handle(
+      run(
+        1,
+        [],
+        [8, 16, 8].map((bytes) => new ArrayBuffer(bytes)),
+      ),
+    );
+    await untilQuiet();
+    expect(replies.at(-1)).toMatchObject({ type: 'done', id: 1 });
+    expect(taken).toEqual([8, 8, undefined, undefined]);
+  });
+
   it('loads the engine at once, then opens, runs and closes in order', async () => {
     const { handle, replies, steps } = serve();
     await untilQuiet();
