@@ -45,7 +45,7 @@ const HOUSE: Readonly<Record<string, Room>> = {
     on: ['tensor'],
     floors: [['capabilities'], ['lanes'], ['.'], ['devices'], ['engines/native'], ['engines']],
   },
-  model: { on: ['graph', 'runtime'], floors: [['open'], ['.', 'prune'], ['oracle']] },
+  model: { on: ['graph', 'runtime'], floors: [['open'], ['.', 'prune'], ['lanes'], ['oracle']] },
   extract: { on: ['model'], floors: [['replicas'], ['.']] },
   gradients: { on: ['model'], floors: [['backward'], ['rules'], ['.']] },
   parameters: {

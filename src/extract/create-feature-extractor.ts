@@ -1,6 +1,8 @@
 /** Model + names → an extractor on one device or several. */
 import { givenFields, invalidOption, pickFields, withDefaults, type Options } from '../base/checks.js';
 import { checkFields, defaultsOf, unchecked, type Fields } from '../base/options.js';
+import { describeLanes } from '../model/lanes/describe-lanes.js';
+import type { SessionSetup } from '../model/lanes/session-model.js';
 import type { PrunedModel } from '../model/prune/pruned-model.js';
 import type { KeysOf, ReturnNodes } from '../model/open/return-nodes.js';
 import { REWRITE_FIELDS, type RewriteOptions } from '../model/prune/rewrite-options.js';
@@ -12,10 +14,9 @@ import { openReplica, type Runner } from '../runtime/replica.js';
 import type { SessionOptions } from '../runtime/lanes/session-options.js';
 import type { DType } from '../tensor/tensor.js';
 import { newDataParallel, type DataParallel } from './data-parallel.js';
-import { describeLanes } from './replicas/describe-lanes.js';
 import type { Extractor } from './extractor.js';
 import { newFeatureExtractor, type FeatureExtractor } from './feature-extractor.js';
-import { createFeatureModel, type SessionSetup } from './replicas/feature-model.js';
+import { createFeatureModel } from './replicas/feature-model.js';
 import { inheritFrom, readSession } from './inherit-options.js';
 import { openReplicas } from './replicas/open-replicas.js';
 import { pruneSource, type ExtractorSource } from './prune-source.js';

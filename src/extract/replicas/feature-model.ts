@@ -1,42 +1,19 @@
-/** A pruned model as it runs: its inputs and outputs, and how its sessions are opened. */
+/** A pruned model as it runs: its inputs and outputs. */
 import { TapirError } from '../../base/errors.js';
 import type { ImageNormalization } from '../../graph/rewrite/image-input.js';
-import type { ResolvedDevice } from '../../runtime/lanes/device.js';
-import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
-import type { LaneDescription, SessionFacts } from '../../runtime/lanes/protocol.js';
-import type { SessionOptions } from '../../runtime/lanes/session-options.js';
+import type { SessionFacts } from '../../runtime/lanes/protocol.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { copyTensor } from '../../tensor/tensor-part.js';
 import { describeFeature, type FeatureInfo } from '../../model/prune/feature-info.js';
 import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
 import type { Runnable } from '../../runtime/run-batch.js';
-import { describeMapped } from '../../model/prune/session-model.js';
-
-/** How sessions of a model are opened on any device. */
-export interface SessionSetup {
-  readonly session: SessionOptions;
-  readonly lane: LaneOptions;
-}
-
-/** Describes a lane. If its model does not open, it is called again with the failure. */
-export type DescribeLane = (failure?: unknown) => Promise<LaneDescription>;
+import type { SessionSetup } from '../../model/lanes/session-model.js';
 
 /** A pruned model with its inputs and outputs, and how its sessions are opened. Immutable. */
 export interface FeatureModel extends Runnable, SessionSetup {
   readonly pruned: PrunedModel;
   readonly outputs: readonly FeatureInfo[];
   readonly imageNormalization: ImageNormalization | null;
-}
-
-/** What a lane needs to open a pruned model on a device. */
-export async function describeLane(
-  pruned: PrunedModel,
-  device: ResolvedDevice,
-  { session, lane }: SessionSetup,
-): Promise<LaneDescription> {
-  const { rewrite } = prunedInternals.of(pruned);
-  const model = await describeMapped(pruned.source, rewrite, session);
-  return { ...model, device, session, precision: lane.precision, cudaLibraries: lane.cudaLibraries };
 }
 
 /**

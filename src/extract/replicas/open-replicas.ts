@@ -3,9 +3,9 @@ import { shareThreads, type ResolvedDevice } from '../../runtime/lanes/device.js
 import { warnOfMemory } from '../../runtime/devices/balance.js';
 import { openAll } from '../../runtime/open-all.js';
 import { openReplica, type Runner } from '../../runtime/replica.js';
+import { describeLanes } from '../../model/lanes/describe-lanes.js';
+import type { SessionSetup } from '../../model/lanes/session-model.js';
 import type { PrunedModel } from '../../model/prune/pruned-model.js';
-import { describeLanes } from './describe-lanes.js';
-import type { SessionSetup } from './feature-model.js';
 import { holdReplica, releaseReplica } from './replica-set.js';
 import type { ParallelOptions } from './parallel-options.js';
 

@@ -9,7 +9,7 @@ import { openReplica, type Replica } from '../../runtime/replica.js';
 import { readSessionOptions } from '../../runtime/lanes/session-options.js';
 import { checkRunnable } from '../open/check-runnable.js';
 import type { OnnxModel } from '../open/open-model.js';
-import { describeModel } from '../prune/session-model.js';
+import { describeModel } from '../lanes/session-model.js';
 
 /** The form of a model that a session opens. */
 export interface SessionForm {

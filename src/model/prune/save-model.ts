@@ -9,7 +9,7 @@ import { writeChunks } from '../../onnx/emit.js';
 import { inlineWeights, repackWeights } from '../../onnx/move-weights.js';
 import type { ByteSource } from '../../onnx/wire/source.js';
 import { WireReader } from '../../onnx/wire/wire.js';
-import { modelInternals } from '../open/model-state.js';
+import { locateWeights, modelInternals } from '../open/model-state.js';
 import type { LaidOut } from './prepare.js';
 import {
   checkSize,
@@ -19,7 +19,6 @@ import {
   type SaveOptions,
   type Saving,
 } from '../open/save-whole.js';
-import { findWeights } from './session-model.js';
 
 /** Saves a pruned model; see {@link PrunedModel.save}. */
 export async function saveModel(
@@ -67,7 +66,8 @@ function readPrunedSave(
 /** A model with its external weights inside. */
 function layOutInlined(source: ByteSource, { model, rewrite, request }: LaidOut, path: string): Chunk[] {
   const reader = new WireReader(source);
-  const weights = inlineWeights(reader, externalTensors(rewrite), findWeights(model, rewrite)!);
+  const tensors = externalTensors(rewrite);
+  const weights = inlineWeights(reader, tensors, locateWeights(modelInternals.of(model), tensors)!);
   const chunks = layOutRewrite(rewrite, request.naming, reader, weights);
   checkSize(chunks, path);
   return chunks;
@@ -82,7 +82,8 @@ async function saveRepacked(
 ): Promise<void> {
   const reader = new WireReader(source);
   const tensors = externalTensors(rewrite);
-  const moved = repackWeights(reader, tensors, findWeights(model, rewrite)!, basename(dataPathOf(path)));
+  const files = locateWeights(modelInternals.of(model), tensors)!;
+  const moved = repackWeights(reader, tensors, files, basename(dataPathOf(path)));
   const chunks = layOutRewrite(rewrite, request.naming, reader, moved.weights);
   await writeBoth(source, path, moved.file, chunks, overwrite);
 }

@@ -15,7 +15,7 @@ import { describe, expect, it } from 'vitest';
 import { buildResNet } from '../../../models/resnet.js';
 import { pruneModel } from '../../../src/model/oracle/prune-model.js';
 import { prunedInternals } from '../../../src/model/prune/pruned-model.js';
-import { describeMapped, describeModel } from '../../../src/model/prune/session-model.js';
+import { describeMapped, describeModel } from '../../../src/model/lanes/session-model.js';
 import { withBinding } from '../../../src/runtime/engines/onnxruntime.js';
 import { readSessionOptions } from '../../../src/runtime/lanes/session-options.js';
 import { scratchFolder } from '../../support/fixtures.js';

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { isTapirError } from '../../../src/base/errors.js';
-import { describeModel } from '../../../src/model/prune/session-model.js';
+import { describeModel } from '../../../src/model/lanes/session-model.js';
 import { pruneModel } from '../../../src/model/oracle/prune-model.js';
 import { prunedInternals } from '../../../src/model/prune/pruned-model.js';
 import type { Session } from '../../../src/runtime/lanes/engine.js';

@@ -2,11 +2,11 @@
 import { copyFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { pruneModel } from '../../src/model/oracle/prune-model.js';
-import { prunedInternals } from '../../src/model/prune/pruned-model.js';
-import { identifyRewrite } from '../../src/model/prune/session-model.js';
-import { scratchFolder } from '../support/fixtures.js';
-import { modelBytes } from '../support/graphs.js';
+import { pruneModel } from '../../../src/model/oracle/prune-model.js';
+import { prunedInternals } from '../../../src/model/prune/pruned-model.js';
+import { identifyRewrite } from '../../../src/model/lanes/session-model.js';
+import { scratchFolder } from '../../support/fixtures.js';
+import { modelBytes } from '../../support/graphs.js';
 
 const scratch = scratchFolder();
 const bytesWith = (weight: number): Uint8Array =>

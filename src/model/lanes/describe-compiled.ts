@@ -2,9 +2,8 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { externalTensors } from '../../graph/rewrite/describe.js';
-import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
-import { saveModel } from '../../model/prune/save-model.js';
-import { describeModel, identifyRewrite } from '../../model/prune/session-model.js';
+import { prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
+import { saveModel } from '../prune/save-model.js';
 import { describeMachine } from '../../runtime/cpu-features.js';
 import type { ResolvedDevice } from '../../runtime/lanes/device.js';
 import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
@@ -12,7 +11,7 @@ import { CAPABILITIES } from '../../runtime/capabilities/capabilities.js';
 import { cacheOf, dropEntry, findEntry, makeRemnant } from '../../runtime/lanes/prepared-cache.js';
 import { PREPARED_WEIGHTS } from '../../runtime/lanes/prepared-files.js';
 import type { LaneDescription } from '../../runtime/lanes/protocol.js';
-import type { DescribeLane, SessionSetup } from './feature-model.js';
+import { describeModel, identifyRewrite, type DescribeLane, type SessionSetup } from './session-model.js';
 
 /** Smaller models compile as fast as a compiled one opens. */
 const LEAST_BYTES = 8 * 1024 * 1024;

@@ -6,10 +6,15 @@ import { cacheOf, isWhole, type CacheEntry } from '../../runtime/lanes/prepared-
 import type { LaneDescription } from '../../runtime/lanes/protocol.js';
 import { arePacksSafe, whyNotOnGpu } from './check-prepared.js';
 import { describeCompiled } from './describe-compiled.js';
-import { describeLane, type DescribeLane, type SessionSetup } from './feature-model.js';
-import { checkRunnable, listHostNodes } from '../../model/open/check-runnable.js';
-import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
-import { describeModel, identifyRewrite } from '../../model/prune/session-model.js';
+import { checkRunnable, listHostNodes } from '../open/check-runnable.js';
+import { prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
+import {
+  describeMapped,
+  describeModel,
+  identifyRewrite,
+  type DescribeLane,
+  type SessionSetup,
+} from './session-model.js';
 
 /** A preparation under way, or what it gave: nothing if the model is opened as it is. */
 type Preparing = Promise<CacheEntry | undefined>;
@@ -132,6 +137,17 @@ async function tryPrepare(
     warnUnprepared(error);
     return undefined;
   }
+}
+
+/** What a lane needs to open a pruned model on a device. */
+async function describeLane(
+  pruned: PrunedModel,
+  device: ResolvedDevice,
+  { session, lane }: SessionSetup,
+): Promise<LaneDescription> {
+  const { rewrite } = prunedInternals.of(pruned);
+  const model = await describeMapped(pruned.source, rewrite, session);
+  return { ...model, device, session, precision: lane.precision, cudaLibraries: lane.cudaLibraries };
 }
 
 function describePrepared(

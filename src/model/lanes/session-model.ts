@@ -12,13 +12,23 @@ import { WireReader } from '../../onnx/wire/wire.js';
 import { externalTensors } from '../../graph/rewrite/describe.js';
 import { layOutRewrite, type Naming } from '../../graph/rewrite/lay-out.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
 import type { LaneDescription } from '../../runtime/lanes/protocol.js';
 import type { SessionOptions } from '../../runtime/lanes/session-options.js';
 import { listHostNodes } from '../open/check-runnable.js';
-import { identifyFile } from './identify-model.js';
+import { identifyFile } from '../prune/identify-model.js';
 import { bytesOf, repackedWeights } from '../open/mapped-weights.js';
 import { locateWeights, modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
+
+/** How sessions of a model are opened on any device. */
+export interface SessionSetup {
+  readonly session: SessionOptions;
+  readonly lane: LaneOptions;
+}
+
+/** Describes a lane. If its model does not open, it is called again with the failure. */
+export type DescribeLane = (failure?: unknown) => Promise<LaneDescription>;
 
 /** The part of a lane's description that depends on the model alone. */
 type ModelDescription = Pick<LaneDescription, 'model' | 'externalFolder' | 'weightsFile' | 'hostNodes'>;
@@ -129,17 +139,13 @@ function withLaidOut<Result>(
 ): Promise<Result> {
   const { folder, withSource } = modelInternals.of(model);
   return withSource((source) => {
-    const files = findWeights(model, rewrite);
+    const tensors = externalTensors(rewrite);
+    const files = locateWeights(modelInternals.of(model), tensors);
     const reader = new WireReader(source);
     // onnxruntime refuses links out of the given folder. So it gets the folder where the files really are.
     const isElsewhere = files && files.folder !== realpathSync(folder!);
-    const weights = isElsewhere ? relocateWeights(reader, externalTensors(rewrite), files) : undefined;
+    const weights = isElsewhere ? relocateWeights(reader, tensors, files) : undefined;
     const chunks = layOutRewrite(rewrite, naming, reader, weights);
     return step({ source, chunks, files, externalFolder: files && (isElsewhere ? files.folder : folder) });
   });
-}
-
-/** Finds the files with the external weights of a rewritten model; see {@link locateWeights}. */
-export function findWeights(model: OnnxModel, rewrite: Rewrite): ExternalFiles | undefined {
-  return locateWeights(modelInternals.of(model), externalTensors(rewrite));
 }
