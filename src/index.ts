@@ -19,11 +19,8 @@ export type { VerifyOptions, VerifyReport } from './model/oracle/compare-pruned.
 export type { InputSizes } from './model/open/input-sizes.js';
 export type { PrunePlan, ResolvedRequest } from './graph/rewrite/plan.js';
 export type { ReturnNodes, KeysOf } from './model/open/return-nodes.js';
-export {
-  createFeatureExtractor,
-  type ExtractorOf,
-  type FeatureExtractorOptions,
-} from './extract/create-feature-extractor.js';
+export { createFeatureExtractor, type ExtractorOf } from './extract/create-feature-extractor.js';
+export type { FeatureExtractorOptions } from './extract/extractor-options.js';
 export type { ExtractorSource } from './extract/prune-source.js';
 export { FeatureExtractor } from './extract/feature-extractor.js';
 export {

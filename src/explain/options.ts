@@ -5,7 +5,7 @@ import type { InputSizes } from '../model/open/input-sizes.js';
 import { DEVICE, type Device } from '../runtime/lanes/device.js';
 import { LANE_FIELDS, type LaneOptions } from '../runtime/lanes/lane-options.js';
 import { checkLabels } from '../extract/class-labels.js';
-import type { FeatureExtractorOptions } from '../extract/create-feature-extractor.js';
+import type { FeatureExtractorOptions } from '../extract/extractor-options.js';
 import { BASELINES, type Baseline } from './input-gradients.js';
 import { INPUT_METHODS, isLayerMethod, LAYER_METHODS, type AttributionMethod } from './methods.js';
 import { PATH_RULES, type PathRule } from './quadrature.js';

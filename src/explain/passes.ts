@@ -2,7 +2,8 @@
 import type { Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { resolveNames } from '../graph/names/resolve-names.js';
-import { imageInput, type Layout } from '../model/prune/feature-info.js';
+import { imageInput } from '../graph/image-axes.js';
+import type { Layout } from '../graph/layout.js';
 import { modelInternals } from '../model/open/model-state.js';
 import type { OnnxModel } from '../model/open/open-model.js';
 import { differentiate } from '../gradients/differentiate.js';
@@ -12,8 +13,9 @@ import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.j
 import type { LaneOptions } from '../runtime/lanes/lane-options.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import type { NamedTensor, Tensor } from '../tensor/tensor.js';
-import { createFeatureExtractor, type FeatureExtractorOptions } from '../extract/create-feature-extractor.js';
+import { createFeatureExtractor } from '../extract/create-feature-extractor.js';
 import type { Extractor } from '../extract/extractor.js';
+import type { FeatureExtractorOptions } from '../extract/extractor-options.js';
 import { chooseLayer, chooseScores, type ChosenScores } from './chosen-ends.js';
 import { hasGradient, isLayerMethod } from './methods.js';
 import type { AttributionOptions } from './options.js';

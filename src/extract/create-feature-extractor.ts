@@ -1,62 +1,22 @@
 /** Model + names → an extractor on one device or several. */
-import { givenFields, invalidOption, pickFields, withDefaults, type Options } from '../base/checks.js';
-import { checkFields, defaultsOf, unchecked, type Fields } from '../base/options.js';
+import { givenFields, type Options } from '../base/checks.js';
 import { describeLanes } from '../model/lanes/describe-lanes.js';
 import type { SessionSetup } from '../model/lanes/session-model.js';
-import type { PrunedModel } from '../model/prune/pruned-model.js';
 import type { KeysOf, ReturnNodes } from '../model/open/return-nodes.js';
-import { REWRITE_FIELDS, type RewriteOptions } from '../model/prune/rewrite-options.js';
-import { CAPABILITIES } from '../runtime/capabilities/capabilities.js';
-import { readDevice, readDevices, type Device, type ResolvedDevice } from '../runtime/lanes/device.js';
-import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../runtime/lanes/lane-options.js';
+import type { PrunedModel } from '../model/prune/pruned-model.js';
+import type { Device, ResolvedDevice } from '../runtime/lanes/device.js';
 import { warmLane } from '../runtime/lanes/lane-start.js';
 import { openReplica, type Runner } from '../runtime/replica.js';
-import type { SessionOptions } from '../runtime/lanes/session-options.js';
 import type { DType } from '../tensor/tensor.js';
 import { newDataParallel, type DataParallel } from './data-parallel.js';
 import type { Extractor } from './extractor.js';
+import { readExtractorOptions, type FeatureExtractorOptions } from './extractor-options.js';
 import { newFeatureExtractor, type FeatureExtractor } from './feature-extractor.js';
-import { createFeatureModel } from './replicas/feature-model.js';
-import { inheritFrom, readSession } from './inherit-options.js';
-import { openReplicas } from './replicas/open-replicas.js';
 import { pruneSource, type ExtractorSource } from './prune-source.js';
-import { readParallelOptions, type ParallelOptions } from './replicas/parallel-options.js';
+import { createFeatureModel } from './replicas/feature-model.js';
+import { openReplicas } from './replicas/open-replicas.js';
+import type { ParallelOptions } from './replicas/parallel-options.js';
 import { holdReplica, releaseReplica, ReplicaSet } from './replicas/replica-set.js';
-
-/** Options of {@link createFeatureExtractor}. */
-export interface FeatureExtractorOptions extends RewriteOptions, LaneOptions {
-  /**
-   * Where to run: `'cpu'`, `'cuda'`, `'cuda:1'`, `'webgpu'`, `'auto'`, or `{ type, id, threads }`. The named device is used, or it
-   * is an error. Only `'auto'` falls back to the CPU, with a warning.
-   * @default 'cpu'
-   */
-  readonly device: Device;
-  /**
-   * Several devices instead, each at most once: the result is a {@link DataParallel}. `'cpu:0'`, `'cpu:1'`, … are lanes that
-   * share the cores.
-   * @default undefined
-   */
-  readonly devices: readonly Device[] | undefined;
-  /**
-   * How batches are split over `devices`.
-   * @default {}
-   */
-  readonly parallel: Options<ParallelOptions>;
-  /**
-   * Session options of onnxruntime.
-   * @default {}
-   */
-  readonly session: Options<SessionOptions>;
-}
-
-export const FEATURE_EXTRACTOR_FIELDS: Fields<FeatureExtractorOptions> = {
-  ...REWRITE_FIELDS,
-  ...LANE_FIELDS,
-  device: unchecked('cpu'),
-  devices: unchecked(undefined),
-  parallel: unchecked({}),
-  session: unchecked({}),
-};
 
 /** The options of a call, and no others. */
 type ExtractorOptions<Given> = Options<FeatureExtractorOptions> &
@@ -138,45 +98,14 @@ export async function createFeatureExtractor(
   given: Options<FeatureExtractorOptions> = {},
 ): Promise<Extractor> {
   const asked = givenFields(given, 'createFeatureExtractor');
-  const inherited = inheritFrom(model);
-  const defaults = {
-    ...defaultsOf(FEATURE_EXTRACTOR_FIELDS),
-    ...inherited?.lane,
-    ...(inherited?.device && { device: inherited.device }),
-    devices: asked.device === undefined ? inherited?.devices : undefined,
-  };
-  const options = checkFields(
-    FEATURE_EXTRACTOR_FIELDS,
-    withDefaults(defaults, given, 'createFeatureExtractor'),
-  );
-  const { device, devices, parallel, session } = options;
-  const lane = readLaneOptions(pickFields(options, LANE_FIELDS));
-  const rewriting = pickFields(options, REWRITE_FIELDS);
-  const { takesSessionOptions } = CAPABILITIES[lane.engine];
-  if (!takesSessionOptions && Object.keys(givenFields(session, 'session')).length > 0)
-    throw invalidOption(
-      'session',
-      `left out with engine "${lane.engine}": these are options of onnxruntime`,
-      session,
-    );
-  const setup: SessionSetup = { session: readSession(session, inherited?.session), lane };
+  const { setup, rewriting, place } = readExtractorOptions(model, asked);
   // The thread of the session starts while the model is being pruned: both take about as long.
   const prune = (onto: ResolvedDevice): Promise<PrunedModel> => {
     warmLane(setup.lane, onto);
     return pruneSource(model, returnNodes, rewriting, asked);
   };
-  if (asked.device !== undefined && asked.devices !== undefined)
-    throw invalidOption('device', 'left out where "devices" is given', device);
-  const split = givenFields(parallel, 'parallel');
-  if (devices === undefined) {
-    if (Object.keys(split).length > 0)
-      throw invalidOption('parallel', 'left out without "devices"', parallel);
-    const single = readDevice('device', device);
-    return createSingle(prune(single), single, setup);
-  }
-  const list = readDevices('devices', devices);
-  const how = readParallelOptions({ ...inherited?.parallelFor(list.length), ...split }, list.length);
-  return createParallel(prune(list[0]!), list, how, setup);
+  if ('device' in place) return createSingle(prune(place.device), place.device, setup);
+  return createParallel(prune(place.devices[0]!), place.devices, place.parallel, setup);
 }
 
 async function createSingle(

@@ -1,4 +1,5 @@
 /** Which axis of a tensor holds the channels, proven by the operators that made it. */
+import type { Dim } from '../onnx/scan/scan-value.js';
 import type { Graph, Node, Value } from './graph.js';
 import { operatorOf } from './operators/operators.js';
 import { nodeRoles } from './roles.js';
@@ -8,6 +9,27 @@ export type Layout = 'NCHW' | 'NHWC' | 'NLC' | 'NCL' | 'NC';
 
 /** By rank: for each node, the axes of what it gives that operators name as channels, as bits. The bit at the rank stands for no axis. */
 const NAMED_AXES = new WeakMap<Graph, Map<number, ReadonlyMap<Node, number>>>();
+
+/** The order of the axes of a value, proven by the operators that compute it; null if they prove no order. */
+export function provenLayout(graph: Graph, value: Value, dims: readonly Dim[]): Layout | null {
+  if (dims.length === 2) return 'NC';
+  if (dims.length !== 3 && dims.length !== 4) return null;
+  const axis = channelAxis(graph, value, dims.length);
+  if (dims.length === 3) return axis === 2 ? 'NLC' : axis === 1 ? 'NCL' : null;
+  return axis === 1 ? 'NCHW' : axis === 3 ? 'NHWC' : null;
+}
+
+/** The probable order of four axes: two equal sizes are those of a map, and up to four channels are colours. */
+export function likelyLayout(dims: readonly Dim[]): Layout | null {
+  if (dims.length !== 4) return null;
+  const [, a, b, c] = dims;
+  if (typeof b === 'number' && a !== c) {
+    if (a === b) return 'NHWC';
+    if (b === c) return 'NCHW';
+  }
+  const isFewer = (size: Dim | undefined): boolean => typeof size === 'number' && size <= 4;
+  return isFewer(a) === isFewer(c) ? null : isFewer(a) ? 'NCHW' : 'NHWC';
+}
 
 /**
  * The axis of the channels, by the operators that fix it. The first question about a rank walks the graph once.

@@ -27,7 +27,7 @@ import { SEARCH_FIELDS } from '../../src/features/search/search-dataset.js';
 import { EMBED_DEFAULTS } from '../../src/datasets/embed/embed-options.js';
 import { EMBED_FOLDER_FIELDS } from '../../src/datasets/embed/embed-folder-options.js';
 import { EMBED_STREAM_FIELDS } from '../../src/datasets/streams/row-pipe.js';
-import { FEATURE_EXTRACTOR_FIELDS } from '../../src/extract/create-feature-extractor.js';
+import { FEATURE_EXTRACTOR_FIELDS } from '../../src/extract/extractor-options.js';
 import { PARALLEL_FIELDS } from '../../src/extract/replicas/parallel-options.js';
 import { RUN_FIELDS } from '../../src/extract/replicas/run-options.js';
 import { KNOWN_MODELS_FIELDS } from '../../src/hub/list-known-models.js';

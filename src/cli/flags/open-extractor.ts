@@ -1,11 +1,9 @@
 /** The flags for model, device and transform that the embedding commands share. */
 import { availableParallelism } from 'node:os';
 import { checkInteger, invalidOption, type Options } from '../../base/checks.js';
-import {
-  createFeatureExtractor,
-  type FeatureExtractorOptions,
-} from '../../extract/create-feature-extractor.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { Extractor } from '../../extract/extractor.js';
+import type { FeatureExtractorOptions } from '../../extract/extractor-options.js';
 import { Pipeline } from '../../stages/pipeline.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';

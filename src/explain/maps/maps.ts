@@ -1,7 +1,7 @@
 /** Layers as maps, channels first. Tokens `[N, L, C]` become a grid without class and register tokens. */
 import { TapirError } from '../../base/errors.js';
 import { findGrid } from '../../graph/rewrite/token-grid.js';
-import type { Layout } from '../../model/prune/feature-info.js';
+import type { Layout } from '../../graph/layout.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
 
 export type Size = readonly [height: number, width: number];

@@ -5,7 +5,7 @@ import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { FollowingTokens, MeasuredTokens } from '../../graph/rewrite/token-grid.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
 import { wholePart } from '../../tensor/tensor-part.js';
-import { imageInput, type ImageAxes } from '../prune/feature-info.js';
+import { imageInput, type ImageAxes } from '../../graph/image-axes.js';
 import type { CheckedSizes } from '../open/input-sizes.js';
 import { describeInputs } from '../open/value-info.js';
 import { fetchAll } from './measure-values.js';

@@ -4,16 +4,16 @@ import type { Value } from '../../graph/graph.js';
 import { resolveNames } from '../../graph/names/resolve-names.js';
 import type { Chunk } from '../../onnx/wire/chunk.js';
 import { elementTypeNumber } from '../../onnx/wire/schema.js';
-import { isPlain, withFeatureParts } from '../../graph/rewrite/feature-parts.js';
-import { withImageInput } from '../../graph/rewrite/image-input.js';
+import { isPlain } from '../../graph/rewrite/feature-parts.js';
 import { cutGraph, interiorInputs, wholeCut, type Cut, type CutOutput } from '../../graph/rewrite/prune.js';
 import type { MeasuredTokens } from '../../graph/rewrite/token-grid.js';
 import { checkNodeNames } from '../../graph/rewrite/tidy.js';
 import type { Naming } from '../../graph/rewrite/lay-out.js';
-import { startRewrite, type Rewrite, type RewriteOutput } from '../../graph/rewrite/rewrite.js';
+import { withRequestedParts, type KnownValues, type TypeOf } from '../../graph/rewrite/requested-parts.js';
+import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { TensorType } from '../../onnx/wire/write-model.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
-import { describeOutput, imageSize, provenLayout } from './feature-info.js';
+import { describeOutput } from './feature-info.js';
 import { checkInputSizes, type CheckedSizes } from '../open/input-sizes.js';
 import type { InferredType, ModelAnswers } from '../open/model-answers.js';
 import { modelInternals } from '../open/model-state.js';
@@ -34,16 +34,10 @@ export interface RewriteRequest extends RewriteSetup {
   readonly tidy: boolean;
 }
 
-/** The types of values: what the file states, else what ONNX Runtime reports. */
-type TypeOf = (value: Value) => TensorType | undefined;
-
 /** A rewrite, and what it was made from. Immutable. */
-export interface Prepared {
+export interface Prepared extends KnownValues {
   readonly model: OnnxModel;
   readonly request: RewriteRequest;
-  readonly typeOf: TypeOf;
-  /** Tokens that were measured, because the file leaves their number open. */
-  readonly tokens: ReadonlyMap<Value, MeasuredTokens>;
   readonly rewrite: Rewrite;
   /** The inputs of the rewritten model. */
   readonly inputs: readonly TensorInfo[];
@@ -69,7 +63,7 @@ export async function prepareRewrite(
   checkInputSizes('inputSizes', request.inputSizes, [...model.inputs, ...describeInputs(started)]);
   const opened = request.batch === 'dynamic' ? await answers.openBatch(started, request.inputSizes) : started;
   const tokens = await lookUpTokens(started, request, typeOf, answers);
-  const rewrite = withRequestedParts(opened, { request, typeOf, tokens });
+  const rewrite = withRequestedParts(opened, request, { typeOf, tokens }, request.outputs.length);
   return { model, request, typeOf, tokens, rewrite, inputs: describeInputs(rewrite) };
 }
 
@@ -94,7 +88,8 @@ export function prepareWhole({
   const whole = wholeCut(graph, [...cut.outputs, ...fed]);
   // Tidy even if the request is not: the dropped part may hold names or an order that ONNX Runtime refuses.
   const started = startRewrite(whole, (value) => inputType(value, typeOf), true);
-  const rewrite = withRequestedParts(started, { request, typeOf, tokens }, [...computedInputs][0]);
+  const named = request.outputs.length;
+  const rewrite = withRequestedParts(started, request, { typeOf, tokens }, named, [...computedInputs][0]);
   return { model, request, typeOf, tokens, rewrite, inputs: describeInputs(rewrite) };
 }
 
@@ -108,19 +103,6 @@ function cutToRequest(model: OnnxModel, request: RewriteRequest): Cut {
   ).map(({ request: name, value, why }, i): CutOutput => ({ request: name, value, why, key: keys[i]! }));
   const inputs = request.inputs && readCutInputs(resolveNames(graph, request.inputs));
   return cutGraph(graph, { outputs, inputs, allowNonTensor: request.allowNonTensor });
-}
-
-/** What the requested parts are made from. */
-type Known = Pick<Prepared, 'request' | 'typeOf' | 'tokens'>;
-
-/** Adds the requested parts. `imageInput` is the input that takes the pixels, if it is known. */
-function withRequestedParts(cut: Rewrite, known: Known, imageInput?: Value): Rewrite {
-  const { request, typeOf } = known;
-  let rewrite = request.image ? withImageInput(cut, request.image, imageInput) : cut;
-  // Further outputs exist only for comparison.
-  const named = rewrite.outputs.slice(0, request.outputs.length);
-  for (const output of named) rewrite = withParts(rewrite, output, known);
-  return request.fillTypes ? withTypes(rewrite, typeOf) : rewrite;
 }
 
 /** The tensors to feed. A weight is refused, because its value is in the file. */
@@ -187,28 +169,4 @@ function inputType(value: Value, typeOf: TypeOf): TensorType {
       details: { input: value.name, expected: 'a tensor', actual: describeValue(value).dtype ?? 'unknown' },
     },
   );
-}
-
-function withParts(rewrite: Rewrite, output: RewriteOutput, { request, typeOf, tokens }: Known): Rewrite {
-  const parts = request.partsOf(output.key);
-  if (isPlain(parts)) return rewrite;
-  const { elemType = 0, dims } = rewrite.restated.get(output.value) ?? typeOf(output.value) ?? {};
-  const { graph } = rewrite.cut;
-  return withFeatureParts(rewrite, output, parts, {
-    elemType,
-    dims: dims ?? [],
-    layout: dims ? provenLayout(graph, output.value, dims) : null,
-    imageSize: imageSize(graph),
-    tokens: tokens.get(output.value),
-  });
-}
-
-function withTypes(rewrite: Rewrite, typeOf: TypeOf): Rewrite {
-  return {
-    ...rewrite,
-    outputs: rewrite.outputs.map((output) => ({
-      ...output,
-      type: output.type ?? rewrite.restated.get(output.value) ?? typeOf(output.value),
-    })),
-  };
 }

@@ -1,0 +1,103 @@
+/** The options of an extractor: as given, inherited from the extractor that it is made of, or by default. */
+import { givenFields, invalidOption, pickFields, withDefaults, type Options } from '../base/checks.js';
+import { checkFields, defaultsOf, unchecked, type Fields } from '../base/options.js';
+import type { SessionSetup } from '../model/lanes/session-model.js';
+import { REWRITE_FIELDS, type RewriteOptions } from '../model/prune/rewrite-options.js';
+import { CAPABILITIES } from '../runtime/capabilities/capabilities.js';
+import { readDevice, readDevices, type Device, type ResolvedDevice } from '../runtime/lanes/device.js';
+import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../runtime/lanes/lane-options.js';
+import type { SessionOptions } from '../runtime/lanes/session-options.js';
+import { inheritFrom, readSession } from './inherit-options.js';
+import { readParallelOptions, type ParallelOptions } from './replicas/parallel-options.js';
+
+/** Options of {@link createFeatureExtractor}. */
+export interface FeatureExtractorOptions extends RewriteOptions, LaneOptions {
+  /**
+   * Where to run: `'cpu'`, `'cuda'`, `'cuda:1'`, `'webgpu'`, `'auto'`, or `{ type, id, threads }`. The named device is used, or it
+   * is an error. Only `'auto'` falls back to the CPU, with a warning.
+   * @default 'cpu'
+   */
+  readonly device: Device;
+  /**
+   * Several devices instead, each at most once: the result is a {@link DataParallel}. `'cpu:0'`, `'cpu:1'`, … are lanes that
+   * share the cores.
+   * @default undefined
+   */
+  readonly devices: readonly Device[] | undefined;
+  /**
+   * How batches are split over `devices`.
+   * @default {}
+   */
+  readonly parallel: Options<ParallelOptions>;
+  /**
+   * Session options of onnxruntime.
+   * @default {}
+   */
+  readonly session: Options<SessionOptions>;
+}
+
+export const FEATURE_EXTRACTOR_FIELDS: Fields<FeatureExtractorOptions> = {
+  ...REWRITE_FIELDS,
+  ...LANE_FIELDS,
+  device: unchecked('cpu'),
+  devices: unchecked(undefined),
+  parallel: unchecked({}),
+  session: unchecked({}),
+};
+
+/** Checked options. */
+interface CheckedOptions {
+  readonly setup: SessionSetup;
+  readonly rewriting: RewriteOptions;
+  /** One device, or several and how to split over them. */
+  readonly place:
+    | { readonly device: ResolvedDevice }
+    | { readonly devices: readonly ResolvedDevice[]; readonly parallel: ParallelOptions };
+}
+
+/**
+ * Reads the options of an extractor. What is left out comes from the extractor that it is made of, else it is the default.
+ *
+ * @param asked - The fields that the caller gave.
+ * @throws {@link TapirError} `OPTION_INVALID`.
+ */
+export function readExtractorOptions(
+  model: unknown,
+  asked: Options<FeatureExtractorOptions>,
+): CheckedOptions {
+  const inherited = inheritFrom(model);
+  const defaults = {
+    ...defaultsOf(FEATURE_EXTRACTOR_FIELDS),
+    ...inherited?.lane,
+    ...(inherited?.device && { device: inherited.device }),
+    devices: asked.device === undefined ? inherited?.devices : undefined,
+  };
+  const options = checkFields(
+    FEATURE_EXTRACTOR_FIELDS,
+    withDefaults(defaults, asked, 'createFeatureExtractor'),
+  );
+  const { device, devices, parallel, session } = options;
+  const lane = readLaneOptions(pickFields(options, LANE_FIELDS));
+  const { takesSessionOptions } = CAPABILITIES[lane.engine];
+  if (!takesSessionOptions && Object.keys(givenFields(session, 'session')).length > 0)
+    throw invalidOption(
+      'session',
+      `left out with engine "${lane.engine}": these are options of onnxruntime`,
+      session,
+    );
+  const checked = {
+    setup: { session: readSession(session, inherited?.session), lane },
+    rewriting: pickFields(options, REWRITE_FIELDS),
+  };
+  if (asked.device !== undefined && asked.devices !== undefined)
+    throw invalidOption('device', 'left out where "devices" is given', device);
+  const split = givenFields(parallel, 'parallel');
+  if (devices === undefined) {
+    if (Object.keys(split).length > 0)
+      throw invalidOption('parallel', 'left out without "devices"', parallel);
+    return { ...checked, place: { device: readDevice('device', device) } };
+  }
+  const list = readDevices('devices', devices);
+  const how = readParallelOptions({ ...inherited?.parallelFor(list.length), ...split }, list.length);
+  return { ...checked, place: { devices: list, parallel: how } };
+}

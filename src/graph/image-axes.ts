@@ -1,0 +1,42 @@
+/** The image input of a graph, and where its height is. */
+import type { Dim } from '../onnx/scan/scan-value.js';
+import type { Graph, Value } from './graph.js';
+import { likelyLayout } from './layout.js';
+
+/** An image input. */
+export interface ImageAxes {
+  readonly value: Value;
+  /** The axis of its height; that of its width comes next. */
+  readonly axis: number;
+}
+
+const IMAGE_INPUTS = new WeakMap<Graph, ImageAxes | undefined>();
+
+/** The image input: an input with four axes, preferably with three channels. */
+export function imageInput(graph: Graph): ImageAxes | undefined {
+  // Every value of a listing asks, and a graph may have as many inputs as values.
+  if (!IMAGE_INPUTS.has(graph)) IMAGE_INPUTS.set(graph, findImageInput(graph));
+  return IMAGE_INPUTS.get(graph);
+}
+
+function findImageInput(graph: Graph): ImageAxes | undefined {
+  const sizes = graph.inputs.flatMap((value) => {
+    const dims = dimsOf(value);
+    return dims?.length === 4 ? [{ value, dims, layout: likelyLayout(dims) }] : [];
+  });
+  const isColour = ({ dims }: { readonly dims: readonly Dim[] }): boolean => dims[1] === 3 || dims[3] === 3;
+  const image = sizes.find(isColour) ?? sizes.find(({ layout }) => layout !== null) ?? sizes[0];
+  return image && { value: image.value, axis: image.layout === 'NHWC' ? 1 : 2 };
+}
+
+/** Height and width of the image input, if the file states them. */
+export function imageSize(graph: Graph): readonly [height: number, width: number] | undefined {
+  const image = imageInput(graph);
+  if (!image) return undefined;
+  const [height, width] = dimsOf(image.value)!.slice(image.axis);
+  return typeof height === 'number' && typeof width === 'number' ? [height, width] : undefined;
+}
+
+function dimsOf({ type }: Value): readonly Dim[] | undefined {
+  return type?.kind === 'tensor' ? type.dims : undefined;
+}
