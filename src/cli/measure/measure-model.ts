@@ -84,7 +84,7 @@ export interface MeasureModelOptions {
    * Called after each measurement.
    * @default undefined
    */
-  readonly onMeasured: ((measured: BatchMeasurement) => void) | undefined;
+  readonly onMeasured: ((measured: BatchMeasurement, way: MeasuredWay) => void) | undefined;
 }
 
 export const MEASURE_MODEL_FIELDS: Fields<MeasureModelOptions> = {
@@ -121,10 +121,12 @@ export interface BatchMeasurement {
   readonly firstMs: number;
 }
 
-/** What {@link measureModel} found. */
-export interface MeasureModelReport {
+/** How a model ran. */
+export interface MeasuredWay {
   readonly devices: readonly string[];
   readonly engine: EngineName;
+  /** How that engine is called; null for one that is called in one way. */
+  readonly binding: string | null;
   readonly precision: Precision;
   /** How the engine computes what is not in a lower precision. */
   readonly floatPrecision: EnginePrecision;
@@ -132,6 +134,10 @@ export interface MeasureModelReport {
   readonly runtime: string;
   /** The rows per run that the graph was exported for; null if it takes any number. */
   readonly fixedBatch: number | null;
+}
+
+/** What {@link measureModel} found. */
+export interface MeasureModelReport extends MeasuredWay {
   readonly measured: readonly BatchMeasurement[];
   /** The smallest batch within 3 % of the highest throughput; of equal batches the one with fewer sessions. */
   readonly best: BatchMeasurement;
@@ -188,10 +194,7 @@ export async function measureModel(
 
 /** The measurements with one number of sessions. */
 interface Series extends Pick<MeasureModelReport, 'measured' | 'notes'> {
-  readonly facts: Pick<
-    MeasureModelReport,
-    'devices' | 'engine' | 'precision' | 'floatPrecision' | 'runtime' | 'fixedBatch'
-  >;
+  readonly facts: MeasuredWay;
 }
 
 async function measureSizes(
@@ -205,8 +208,8 @@ async function measureSizes(
   }: Pick<MeasureModelOptions, 'batches' | 'seconds' | 'signal' | 'onMeasured'>,
 ): Promise<Series> {
   const fixedBatch = fixedBatchOf(parallel.inputs);
-  const { devices, engine, precision, floatPrecision, runtime } = parallel;
-  const facts = { devices, engine, precision, floatPrecision, runtime, fixedBatch };
+  const { devices, engine, binding, precision, floatPrecision, runtime } = parallel;
+  const facts = { devices, engine, binding, precision, floatPrecision, runtime, fixedBatch };
   const measured: BatchMeasurement[] = [];
   const notes: string[] = [];
   if (fixedBatch !== null)
@@ -222,7 +225,7 @@ async function measureSizes(
       notes.push(`a batch of ${rows} failed, so no larger one was tried: ${reasonOf(error)}`);
       break;
     }
-    onMeasured?.(measured.at(-1)!);
+    onMeasured?.(measured.at(-1)!, facts);
     if (batches === undefined && hasFallen(measured) && rows !== tried.at(-1)) {
       notes.push(`two sizes in a row were slower than a smaller one, so none above ${rows} was tried`);
       break;

@@ -6,6 +6,7 @@ import {
   MEASURE_MODEL_FIELDS,
   measureModel,
   type BatchMeasurement,
+  type MeasuredWay,
   type MeasureModelOptions,
   type MeasureModelReport,
 } from '../../measure/measure-model.js';
@@ -30,7 +31,6 @@ import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { readPartFlags, type PartFlags } from '../../flags/part-flags.js';
 import { readReturnFlags } from '../../flags/return-flags.js';
-import { formatTable } from '../../terminal/table.js';
 import { addPartFlags, MODEL_HELP, RETURN_HELP } from '../../flags/extractor-flags.js';
 import { collect } from '../../flags/flag-values.js';
 import type { Terminal } from '../../terminal/terminal.js';
@@ -88,7 +88,12 @@ export function addBenchModelCommand(bench: Command, terminal: Terminal): void {
 
 /** Measures and reports. */
 export async function runBenchModel(terminal: Terminal, path: string, flags: BenchModelFlags): Promise<void> {
-  const { seconds, json } = flags;
+  const { seconds, json, engine, precision } = flags;
+  const isComparison = engine === 'all' || precision === 'all';
+  const columns = isComparison
+    ? [...WAY_COLUMNS, ...SIZE_COLUMNS, RATIO]
+    : [...SIZE_COLUMNS, ...TIME_COLUMNS];
+  let firstRate: number | undefined;
   const names = namesOf(flags);
   // Checked here as well, so that the error names the flag.
   for (const name of names) readDevice(flags.devices === undefined ? '--device' : '--devices', name);
@@ -102,30 +107,35 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
       binding: flags.engine === 'all' ? bindingFor(engine, flags.binding) : flags.binding,
       precision,
       signal: terminal.signal,
-      onMeasured: (measured) => {
-        if (terminal.isTerminal) terminal.err(`batch ${measured.rows}: ${rateText(measured)} images/s\n`);
+      onMeasured(measured, way) {
+        if (json) return;
+        if (firstRate === undefined) terminal.out(lineOf(columns, ({ title }) => title));
+        const first = (firstRate ??= measured.rowsPerSecond.median);
+        // Measuring takes minutes, and a stop keeps what was printed.
+        terminal.out(lineOf(columns, ({ cell }) => cell({ ...way, ...measured, firstRate: first })));
       },
     });
-  const { engine, precision } = flags;
-  if (flags.photos !== undefined && engine !== 'all' && precision !== 'all')
+  if (flags.photos !== undefined && !isComparison)
     throw invalidOption('--photos', 'left out without --engine all or --precision all', flags.photos);
   const facts = { model: path, return: flags.return, seconds };
-  if (engine !== 'all' && precision !== 'all') {
+  if (!isComparison) {
     const report = await measure(engine, precision);
-    terminal.out(json ? jsonText({ ...facts, ...report }) : reportText(report));
+    terminal.out(json ? jsonText({ ...facts, ...report }) : resultText(report));
     return;
   }
   const compared: Way[] = [];
   const ways = compareWays(flags, measure, (engine, precision) =>
     flags.photos === undefined ? undefined : measureCosine(terminal, file, { engine, precision }, flags),
   );
-  if (!json) terminal.out(lineOf(flags.photos === undefined ? COLUMNS : [...COLUMNS, ...COSINE_COLUMNS]));
-  for await (const way of ways) {
-    compared.push(way);
-    // A comparison takes minutes, and a stop keeps what was measured.
-    if (!json && !('impossible' in way)) terminal.out(rowOf(way, compared));
+  try {
+    for await (const way of ways) {
+      compared.push(way);
+      if (!json && !('impossible' in way) && way.cosine) terminal.out(cosineText(way, way.cosine));
+    }
+  } finally {
+    if (json) terminal.out(jsonText({ ...facts, compared }));
   }
-  terminal.out(json ? jsonText({ ...facts, compared }) : conclusionOf(compared));
+  if (!json) terminal.out(conclusionOf(compared));
 }
 
 function namesOf({ device, devices }: BenchModelFlags): string[] {
@@ -196,13 +206,47 @@ async function* compareWays(
       }
 }
 
-const COLUMNS = ['engine', 'precision', 'batch', 'sessions', 'images/s', 'min', 'max', '×'];
-const COSINE_COLUMNS = ['least cosine', 'mean'];
-/** Characters of the columns: names to the left, numbers to the right. */
-const WIDTHS = [11, 17, 5, 8, 9, 9, 9, 5, 12, 8];
+/** A column of the table. Lines are printed one by one, so widths are fixed. */
+interface Column {
+  readonly title: string;
+  readonly width: number;
+  /** Names are aligned to the left. */
+  readonly isName?: boolean;
+  readonly cell: (measured: BatchMeasurement & MeasuredWay & { readonly firstRate: number }) => string;
+}
 
-function lineOf(cells: readonly string[]): string {
-  return `${cells.map((cell, i) => (i < 2 ? cell.padEnd(WIDTHS[i]!) : cell.padStart(WIDTHS[i]!))).join('  ')}\n`;
+const WAY_COLUMNS: readonly Column[] = [
+  { title: 'engine', width: 11, isName: true, cell: ({ engine }) => engine },
+  { title: 'precision', width: 17, isName: true, cell: describePrecision },
+];
+const SIZE_COLUMNS: readonly Column[] = [
+  { title: 'batch', width: 5, cell: ({ rows }) => String(rows) },
+  { title: 'sessions', width: 8, cell: ({ sessionsPerDevice }) => String(sessionsPerDevice) },
+  { title: 'images/s', width: 9, cell: rateText },
+  { title: 'min', width: 9, cell: ({ rowsPerSecond }) => rowsPerSecond.min.toFixed(1) },
+  { title: 'max', width: 9, cell: ({ rowsPerSecond }) => rowsPerSecond.max.toFixed(1) },
+];
+const TIME_COLUMNS: readonly Column[] = [
+  { title: 'ms per run', width: 10, cell: ({ msPerRun }) => msPerRun.toFixed(1) },
+  { title: 'first ms', width: 8, cell: ({ firstMs }) => firstMs.toFixed(1) },
+];
+/** To the first measurement. */
+const RATIO: Column = {
+  title: '×',
+  width: 5,
+  cell: ({ rowsPerSecond, firstRate }) => (rowsPerSecond.median / firstRate).toFixed(2),
+};
+
+function lineOf(columns: readonly Column[], textOf: (column: Column) => string): string {
+  const cells = columns.map((column) => {
+    const text = textOf(column);
+    return column.isName === true ? text.padEnd(column.width) : text.padStart(column.width);
+  });
+  return `${cells.join('  ')}\n`;
+}
+
+function cosineText(way: MeasuredWay, { images, least, mean }: MeasuredCosine): string {
+  return `${way.engine} ${describePrecision(way)} against float32 on ${images} photos: least cosine ${roundDown(least)}, mean ${roundDown(mean)}\n`;
 }
 
 function measuredOf(ways: readonly Way[]): Exclude<Way, { readonly impossible: string }>[] {
@@ -213,53 +257,33 @@ function rateOf({ best }: MeasureModelReport): number {
   return best.rowsPerSecond.median;
 }
 
-function rowOf(report: Exclude<Way, { readonly impossible: string }>, ways: readonly Way[]): string {
-  const { engine, best, cosine } = report;
-  return lineOf([
-    engine,
-    describePrecision(report),
-    String(best.rows),
-    String(best.sessionsPerDevice),
-    rateText(best),
-    best.rowsPerSecond.min.toFixed(1),
-    best.rowsPerSecond.max.toFixed(1),
-    (rateOf(report) / rateOf(measuredOf(ways)[0]!)).toFixed(2),
-    ...(cosine ? [roundDown(cosine.least), roundDown(cosine.mean)] : []),
-  ]);
-}
-
 function conclusionOf(ways: readonly Way[]): string {
   // What an engine lacks can be the same for each precision.
   const notes = new Set(ways.flatMap((way) => ('impossible' in way ? [`note: ${way.impossible}\n`] : [])));
   const [fastest] = measuredOf(ways).toSorted((a, b) => rateOf(b) - rateOf(a));
   if (!fastest) return [...notes].join('');
-  const { engine, asked, precision, best, cosine } = fastest;
-  const choice = `--engine ${engine} --precision ${asked} --batch ${best.rows} --sessions ${best.sessionsPerDevice}`;
+  const { asked, precision, cosine } = fastest;
   const caution =
     precision === 'float32'
       ? ''
       : `note: ${precision} changes features; ${cosine ? '' : '--photos measures how much here, and '}"tapir embed" measures it on your first images (--min-cosine sets a limit)\n`;
-  return [`\nfastest here: ${choice}\n`, caution, ...notes].join('');
+  return [`\nfastest here: ${choiceOf(fastest, asked)}\n`, caution, ...notes].join('');
 }
 
-function reportText({ devices, measured, best, notes }: MeasureModelReport): string {
-  const header = ['batch', 'sessions', 'images/s', 'min', 'max', 'ms per run', 'first ms', ''];
-  const rows = measured.map((each) => [
-    String(each.rows),
-    String(each.sessionsPerDevice),
-    rateText(each),
-    each.rowsPerSecond.min.toFixed(1),
-    each.rowsPerSecond.max.toFixed(1),
-    each.msPerRun.toFixed(1),
-    each.firstMs.toFixed(1),
-    each === best ? '<' : '',
-  ]);
+/** The flags of the fastest way, and of the best batch. */
+function choiceOf({ engine, binding, best }: MeasureModelReport, precision: Precision): string {
+  const called = binding === null ? '' : ` --binding ${binding}`;
+  return `--engine ${engine}${called} --precision ${precision} --batch ${best.rows} --sessions ${best.sessionsPerDevice}`;
+}
+
+function resultText(report: MeasureModelReport): string {
+  const { devices, measured, best, precision, notes } = report;
   const most = Math.max(...measured.map(({ rowsPerSecond }) => rowsPerSecond.median));
   const sessions = best.sessionsPerDevice === 1 ? '' : ` with ${best.sessionsPerDevice} sessions per device`;
   return [
-    formatTable([header, ...rows], [0, 1, 2, 3, 4, 5, 6]),
     `\nbatch ${best.rows}${sessions} on ${devices.join(', ')}: ${rateText(best)} images/s`,
     `, the smallest within 3 % of the most (${most.toFixed(1)})\n`,
+    `fastest here: ${choiceOf(report, precision)}\n`,
     ...notes.map((note) => `note: ${note}\n`),
   ].join('');
 }

@@ -35,10 +35,13 @@ describe('tapir bench model', () => {
   it('prints a table and the batch to use', async () => {
     const ended = await bench(model, '--return', 'avgpool', '--batches', '1,2');
     expect(ended).toMatchObject({ code: 0, stderr: '' });
-    expect(ended.stdout).toMatch(/^batch +sessions +images\/s +min +max +ms per run +first ms/);
+    expect(ended.stdout).toMatch(/^ *batch +sessions +images\/s +min +max +ms per run +first ms/);
     expect(ended.stdout).toMatch(/\n +1 +1 +[\d.]+ .*\n +2 +1 +[\d.]+ /);
     expect(ended.stdout).toMatch(
       /\nbatch [12] on cpu: [\d.]+ images\/s, the smallest within 3 % of the most/,
+    );
+    expect(ended.stdout).toMatch(
+      /\nfastest here: --engine onnxruntime --binding (?:c|node) --precision float32 --batch [12] --sessions 1\n/,
     );
   });
 
@@ -97,7 +100,9 @@ describe('tapir bench model', () => {
     expect(ended).toMatchObject({ code: 0, stderr: '' });
     expect(ended.stdout).toMatch(/^engine +precision +batch +sessions +images\/s +min +max +×/);
     expect(ended.stdout).toMatch(/\nonnxruntime +float32 +2 +1 +[\d.]+ .* 1\.00/);
-    expect(ended.stdout).toMatch(/\nfastest here: --engine \w+ --precision \w+ --batch 2 --sessions 1\n/);
+    expect(ended.stdout).toMatch(
+      /\nfastest here: --engine \w+(?: --binding \w+)? --precision \w+ --batch 2 --sessions 1\n/,
+    );
     expect(ended.stdout).toContain('note: precision "bfloat16" is not possible with engine "onnxruntime"');
     if (hasOpenVino) expect(ended.stdout).toMatch(/\nopenvino +float32 /);
     else expect(ended.stdout).toContain('tapir engines install openvino');
@@ -115,16 +120,20 @@ describe('tapir bench model', () => {
     ]);
   });
 
-  it('prints each row as it is measured, so that a stop keeps it', async () => {
-    const flags = ['bench', 'model', model, '--return', 'avgpool', '--precision', 'all', '--seconds', '1'];
+  it.each([
+    ['of a way', [], /\n +1 +1 +[\d.]+ .*\n/],
+    ['of a comparison', ['--precision', 'all'], /\nonnxruntime +float32 +1 +1 .* 1\.00\n/],
+  ])('prints each row %s as it is measured, so that a stop keeps it', async (_, more, row) => {
+    const flags = ['bench', 'model', model, '--return', 'avgpool', '--seconds', '1', ...more];
     const child = spawn(process.execPath, [projectPath('dist/lib/bin.cjs'), ...flags]);
     let stdout = '';
     child.stdout.on('data', (chunk: Buffer) => {
       stdout += chunk.toString();
-      if (/\nonnxruntime +float32 .* 1\.00/.test(stdout)) child.kill('SIGINT');
+      if (row.test(stdout)) child.kill('SIGINT');
     });
     const [code] = (await once(child, 'close')) as [number | null];
     expect(code).toBe(130);
+    expect(stdout).toMatch(row);
     expect(stdout).not.toContain('fastest');
   });
 
