@@ -75,10 +75,14 @@ function numberedNames(
   return isLast || isPresent(beside(index + 2)) ? [beside(index + 1)] : [];
 }
 
-/** The module paths, other than its own, whose weights a node reads: `layer1.0.conv1` for a node in `layer1.0.bn1`. */
+/**
+ * The module paths, other than its own, whose weights a node reads: `layer1.0.conv1` for a node in `layer1.0.bn1`. Weights in 8 bits keep
+ * the name, with an ending.
+ */
 export function weightModules(node: Node): string[] {
   return node.inputs.flatMap((input) => {
-    const match = input?.initializer && /^(.+)\.weight$/.exec(input.name);
+    const source = input?.producer?.opType === 'DequantizeLinear' ? input.producer.inputs[0] : input;
+    const match = source?.initializer && /^(.+)\.weight(?:\/int8(?:_\d+)?)?$/.exec(source.name);
     return match ? [match[1]!] : [];
   });
 }

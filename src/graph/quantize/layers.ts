@@ -1,12 +1,12 @@
 /** Finds what a rewrite can compute in 8 bits with fixed scales: layers with constant weights, and sums that read what such layers read. */
 import type { Attribute } from '../../onnx/scan/attributes.js';
-import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { Node, Value } from '../graph.js';
 import { isConstant } from '../precision/choose-nodes.js';
-import { constantTensor } from '../precision/with-float16.js';
 import { operatorOf } from '../operators/operators.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
+import { findConstant, type AttributesOf, type LayerConstant } from './constants.js';
+import { findNorm, type LayerNorm } from './norms.js';
 
 /** A tensor that a node reads. */
 export interface Read {
@@ -23,14 +23,15 @@ export interface Layer extends Read {
   readonly axis: number;
   /** A bias with one element for each output channel. */
   readonly bias: LayerConstant | undefined;
+  /** What the weights and the bias take in. */
+  readonly norm: LayerNorm | undefined;
+  /** What the layer and its norm give. */
+  readonly result: Value;
 }
 
-/** A float32 constant that a layer reads. */
-export interface LayerConstant {
-  readonly value: Value;
-  readonly tensor: ScannedTensor;
-  /** Whether the file holds a matrix whose Transpose the layer reads. */
-  readonly isTransposed: boolean;
+/** The name under which the bias of a layer is written; undefined if it has no bias. */
+export function biasValue({ bias, norm }: Layer): Value | undefined {
+  return bias?.value ?? norm?.constants[1]!.value;
 }
 
 /** What can be computed in 8 bits. */
@@ -46,9 +47,6 @@ export interface LayerSearch {
   readonly kept: ReadonlyMap<Node, string>;
 }
 
-/** The attributes of a node. */
-export type AttributesOf = (node: Node) => ReadonlyMap<string, Attribute>;
-
 /** Finds the layers, in execution order. */
 export function findLayers(rewrite: Rewrite, attributesOf: AttributesOf): LayerSearch {
   const { cut } = rewrite;
@@ -60,7 +58,9 @@ export function findLayers(rewrite: Rewrite, attributesOf: AttributesOf): LayerS
     if (typeof found === 'string') kept.set(node, found);
     else if (found) layers.push(found);
   }
-  const convolutions = new Set(layers.flatMap(({ node }) => (PRODUCTS.has(node.opType) ? [] : [node])));
+  const convolutions = new Set(
+    layers.flatMap(({ node, norm }) => (PRODUCTS.has(node.opType) ? [] : norm ? [node, norm.node] : [node])),
+  );
   const joins = [...cut.nodes].flatMap((node) => {
     const isJoin = node.domain === '' && JOINS.get(node.opType)?.(node, convolutions) === true;
     return isJoin ? [readAll(rewrite, node)] : [];
@@ -129,6 +129,8 @@ function readLayer(rewrite: Rewrite, node: Node, attributesOf: AttributesOf): La
   const added = bias && findConstant(bias, attributesOf);
   const isPlain = added && !added.isTransposed && added.tensor.elemType === ELEMENT_TYPE.float32;
   const isPerChannel = isPlain && added.tensor.dims.length === 1 && added.tensor.dims[0] === channels;
+  const isFoldable = !weights.isTransposed && (isPerChannel || !bias);
+  const norm = isFoldable ? findNorm(rewrite, node, weight, channels!, attributesOf) : undefined;
   return {
     node,
     slot: 0,
@@ -136,6 +138,8 @@ function readLayer(rewrite: Rewrite, node: Node, attributesOf: AttributesOf): La
     weights,
     axis,
     bias: isPerChannel ? added : undefined,
+    norm,
+    result: norm?.result ?? node.outputs[0]!,
   };
 }
 
@@ -154,22 +158,4 @@ function channelAxis(
   const isScaled = (attributes.get('alpha')?.float ?? 1) !== 1 || (attributes.get('beta')?.float ?? 1) !== 1;
   if (isScaled) return 'it scales its product or its bias';
   return (attributes.get('transB')?.int ?? 0) === 0 ? 1 : 0;
-}
-
-/** The constant behind a value: itself, or what an Identity or a Transpose of two axes reads. */
-function findConstant(value: Value, attributesOf: AttributesOf): LayerConstant | undefined {
-  const own = isConstant(value) ? constantTensor(value) : undefined;
-  if (own) return { value, tensor: own, isTransposed: false };
-  const { producer } = value;
-  if (producer?.domain !== '') return undefined;
-  // Exporters write equal constants once, with an Identity for each other name.
-  if (producer.opType === 'Identity' && producer.inputs[0]) {
-    const same = findConstant(producer.inputs[0], attributesOf);
-    return same && { ...same, value };
-  }
-  const source = producer.opType === 'Transpose' ? producer.inputs[0] : undefined;
-  const behind = source && isConstant(source) ? constantTensor(source) : undefined;
-  if (!behind || behind.dims.length !== 2) return undefined;
-  const isTransposed = (attributesOf(producer).get('perm')?.ints[0] ?? 1) === 1;
-  return { value, tensor: behind, isTransposed };
 }

@@ -4,7 +4,7 @@ import { isConstant } from '../precision/choose-nodes.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
 import { readName, type Read } from './layers.js';
 import { movedSlots } from './moves.js';
-import type { Rounding } from './with-qdq.js';
+import type { Rounding } from './roundings.js';
 
 /** The reads of 8-bit tensors, in execution order, with the rounding of each tensor. */
 export interface PlannedReads {
@@ -45,7 +45,6 @@ export function planReads(
     if (node.opType === 'Pad') {
       // Zeros are levels: nothing is rounded behind it, so that engines find the Pad right before its convolution and take it in.
       all = all.filter((read) => read.tensor !== tensor);
-      planned.delete(tensor);
     }
     for (const [k, slot] of slots.entries()) {
       const source = sources[k]!;

@@ -1,5 +1,20 @@
 /** Levels of 8 bits: for ranges of activations, and for constant weights. Pure numbers. */
-import type { RoundedConstant, Rounding } from './with-qdq.js';
+/** How a tensor of activations becomes 8-bit: a level stands for `(level - zero) × scale`. */
+export interface Rounding {
+  readonly scale: number;
+  /** The level of 0: from 0 to 255, or 0 if levels are signed. */
+  readonly zero: number;
+  /** Whether levels go from -128 to 127, not from 0 to 255. */
+  readonly isSigned: boolean;
+}
+
+/** Whole numbers that stand for a constant, with a scale per channel. */
+export interface RoundedConstant<Values extends Int8Array | Int32Array> {
+  readonly values: Values;
+  readonly dims: readonly number[];
+  readonly axis: number;
+  readonly scales: Float32Array;
+}
 
 /** The smallest scale: products of two such scales are still normal numbers of float32. */
 const TINY = 1e-15;

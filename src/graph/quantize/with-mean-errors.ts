@@ -1,6 +1,7 @@
 /** A rewrite → one that also gives what rounding a layer adds to its results on average, for each layer and channel. */
 import type { BackNode, Rewrite } from '../rewrite/rewrite.js';
-import { QdqParts, type RoundedLayer, type Rounding } from './with-qdq.js';
+import { QdqParts, type RoundedLayer } from './with-qdq.js';
+import type { Rounding } from './roundings.js';
 
 /** A rewrite with further tensors. */
 export interface MeasuredRewrite {
@@ -9,7 +10,10 @@ export interface MeasuredRewrite {
   readonly errors: readonly string[];
 }
 
-/** Lets layers run once more, each with rounded weights on rounded activations. All of them read what float32 gives. */
+/**
+ * Lets layers run once more, each with rounded weights on rounded activations. All of them read what float32 gives. The errors lack the
+ * biases, because the layers run without them.
+ */
 export function withMeanErrors(
   rewrite: Rewrite,
   layers: readonly RoundedLayer[],
@@ -19,14 +23,17 @@ export function withMeanErrors(
   const { builder, names } = parts;
   const back: BackNode[] = [];
   const errors = layers.map(({ layer, weights }) => {
-    const { node, tensor } = layer;
+    const { node, tensor, norm, result } = layer;
     const data = parts.round(tensor, roundings.get(tensor)!, node);
-    const constant = parts.constant(layer.weights.value, weights, node);
+    const constant = parts.constant(layer.weights.value, weights, node, norm !== undefined);
     const { name, opType } = node;
     const [rounded, own] = [names.take('tapir/int8/rounded'), names.take(`tapir/int8/${name}`)];
-    const inputs = [data, constant, ...node.inputs.slice(2).map((value) => value?.name ?? '')];
+    const inputs = [data, constant, ...node.inputs.slice(2).map(() => '')];
     back.push({ repeats: node, name: own, opType, inputs, outputs: [rounded] });
-    const error = builder.add('Sub', [rounded, writtenName(rewrite, node)]);
+    const error = builder.add('Sub', [
+      rounded,
+      rewrite.patches.get(result.producer!)?.outputs.get(0) ?? result.name,
+    ]);
     // Axis 1 has the channels of convolutions and of Gemm.
     const axes = [...weights.dims.keys()].filter((axis) => axis !== 1);
     const mean = builder.reduce('ReduceMean', error, axes, false);
@@ -35,9 +42,4 @@ export function withMeanErrors(
   });
   const made = parts.result();
   return { rewrite: { ...made, back: [...made.back, ...back] }, errors };
-}
-
-/** The name of a node's result in the rewritten graph. */
-function writtenName({ patches }: Rewrite, node: RoundedLayer['layer']['node']): string {
-  return patches.get(node)?.outputs.get(0) ?? node.outputs[0]!.name;
 }

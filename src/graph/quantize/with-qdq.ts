@@ -6,33 +6,19 @@ import type { FreshNames } from '../rewrite/fresh-names.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from '../rewrite/node-builder.js';
 import type { NodePatch, Rewrite } from '../rewrite/rewrite.js';
-import type { Layer, Read } from './layers.js';
+import { roundBias, type RoundedConstant, type Rounding } from './roundings.js';
+import { biasValue, type Layer, type Read } from './layers.js';
+import type { LayerNorm } from './norms.js';
 
 /** The operator set since which DequantizeLinear takes a scale per channel. */
 export const QDQ_OPSET = 13;
-
-/** How a tensor of activations becomes 8-bit: a level stands for `(level - zero) × scale`. */
-export interface Rounding {
-  readonly scale: number;
-  /** The level of 0: from 0 to 255, or 0 if levels are signed. */
-  readonly zero: number;
-  /** Whether levels go from -128 to 127, not from 0 to 255. */
-  readonly isSigned: boolean;
-}
-
-/** Whole numbers that stand for a constant, with a scale per channel. */
-export interface RoundedConstant<Values extends Int8Array | Int32Array> {
-  readonly values: Values;
-  readonly dims: readonly number[];
-  readonly axis: number;
-  readonly scales: Float32Array;
-}
 
 /** A layer whose weights are 8-bit. */
 export interface RoundedLayer {
   readonly layer: Layer;
   readonly weights: RoundedConstant<Int8Array>;
-  readonly bias: RoundedConstant<Int32Array> | undefined;
+  /** The bias in float32, with what its norm adds. */
+  readonly bias: Float32Array | undefined;
 }
 
 /** What is rounded together: the weights and activations of a layer, or all that a sum or a pool reads. */
@@ -62,15 +48,18 @@ export function withQdq(rewrite: Rewrite, { layers, reads, roundings }: QdqPlan)
     parts.patch(node, slot, parts.round(tensor, roundings.get(tensor)!, node));
   const gone: Value[] = [];
   for (const { layer, weights, bias } of layers) {
+    // Biases get the scales of the layer's products, as integer kernels add them.
+    const { scale } = roundings.get(layer.tensor)!;
     const constants = [
       [1, layer.weights.value, weights],
-      [2, layer.bias?.value, bias],
+      [2, biasValue(layer), bias && roundBias(bias, scale, weights.scales)],
     ] as const;
     for (const [slot, value, rounded] of constants) {
       if (!value || !rounded) continue;
-      parts.patch(layer.node, slot, parts.constant(value, rounded, layer.node));
+      parts.patch(layer.node, slot, parts.constant(value, rounded, layer.node, layer.norm !== undefined));
       gone.push(value);
     }
+    if (layer.norm) gone.push(...parts.fold(layer.node, layer.norm));
   }
   return dropUnread(parts.result(), gone);
 }
@@ -83,6 +72,8 @@ export class QdqParts {
   readonly #opset: number;
   readonly #patches: Map<Node, NodePatch>;
   readonly #before: Map<Node, NewNode[]>;
+  readonly #folded = new Set<Node>();
+  readonly #fused = new Set<Value>();
   readonly #made = new Map<string, string>();
   readonly #tensors: NewTensor[] = [];
 
@@ -100,6 +91,15 @@ export class QdqParts {
     const patch = this.#patches.get(node);
     const inputs = new Map(patch?.inputs).set(slot, name);
     this.#patches.set(node, { ...patch, outputs: patch?.outputs ?? new Map(), inputs });
+  }
+
+  /** Lets a layer give what the norm behind it gave, under the norm's name. Returns what the norm read. */
+  fold(layer: Node, { node, result }: LayerNorm): readonly Value[] {
+    const inputs = this.#patches.get(layer)!.inputs;
+    this.#patches.set(layer, { inputs, outputs: new Map([[0, result.name]]), name: node.name });
+    this.#folded.add(node);
+    this.#fused.add(layer.outputs[0]!);
+    return node.reads.filter((value) => value !== layer.outputs[0]);
   }
 
   /** Adds nodes that run before a node. */
@@ -130,14 +130,15 @@ export class QdqParts {
     return rounded;
   }
 
-  /** The float32 form of a rounded constant. Layers that read the same constant in the same form share it. */
+  /** The float32 form of a rounded constant. Layers that read the same weights share them, unless they are one's own. */
   constant(
     value: Value,
     { values, dims, axis, scales }: RoundedConstant<Int8Array | Int32Array>,
     reader: Node,
+    isOwn = false,
   ): string {
     const isWeight = values instanceof Int8Array;
-    const key = isWeight ? value.name : `${value.name}/${reader.index}`;
+    const key = isWeight && !isOwn ? value.name : `${value.name}/${reader.index}`;
     const known = this.#made.get(key);
     if (known !== undefined) return known;
     const type = isWeight ? ELEMENT_TYPE.int8 : ELEMENT_TYPE.int32;
@@ -157,8 +158,14 @@ export class QdqParts {
   }
 
   result(): Rewrite {
+    const { cut } = this.#rewrite;
     return {
       ...this.#rewrite,
+      cut: {
+        ...cut,
+        nodes: new Set([...cut.nodes].filter((node) => !this.#folded.has(node))),
+        values: new Set([...cut.values].filter((value) => !this.#fused.has(value))),
+      },
       before: this.#before,
       patches: this.#patches,
       tensors: [...this.#rewrite.tensors, ...this.#tensors, ...this.builder.tensors],

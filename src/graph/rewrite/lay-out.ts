@@ -220,15 +220,23 @@ function elementPatches(reader: WireReader, { scanned }: Node, retyped: Rewrite[
 function namePatches(reader: WireReader, node: Node, { inputs, outputs, name: own }: NodePatch): Patch[] {
   const patches: Patch[] = [];
   const count = { [NODE.input]: 0, [NODE.output]: 0 };
+  let last: Field | undefined;
   reader.readBody(node.scanned.field, (field) => {
     if (field.number === NODE.name && own !== undefined)
       patches.push({ field, chunks: [writeName(NODE.name, own)] });
     if (field.number !== NODE.input && field.number !== NODE.output) return;
+    if (field.number === NODE.input) last = field;
     const position = count[field.number]!++;
     const name = (field.number === NODE.input ? inputs : outputs).get(position);
     if (name !== undefined) patches.push({ field, chunks: [writeName(field.number, name)] });
   });
-  return patches;
+  // A layer without a bias gets one.
+  const added = [...inputs].filter(([position]) => position >= count[NODE.input]);
+  if (!last || added.length === 0) return patches;
+  const { start, end } = last;
+  const before = patches.find(({ field }) => field.start === start)?.chunks ?? [{ start, end }];
+  const chunks = [...before, ...added.map(([, name]) => writeName(NODE.input, name))];
+  return [...patches.filter(({ field }) => field.start !== start), { field: last, chunks }];
 }
 
 function checkFree({ cut }: Rewrite, renamed: readonly WrittenOutput[]): void {

@@ -1,6 +1,7 @@
 /** Runs samples with any choice of units in 8 bits: each choice is the model that would be written. */
 import { withMeanErrors } from '../../graph/quantize/with-mean-errors.js';
-import type { Rounding, Unit } from '../../graph/quantize/with-qdq.js';
+import type { Unit } from '../../graph/quantize/with-qdq.js';
+import type { Rounding } from '../../graph/quantize/roundings.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { SessionHolder } from '../../model/oracle/session-holder.js';
 import { wholePart } from '../../tensor/tensor-part.js';
@@ -33,7 +34,7 @@ export class ChoiceBench implements Bench {
   }
 
   /** The model of a choice. */
-  make(chosen: ReadonlySet<number>): Promise<Qdq> {
+  make(chosen: ReadonlySet<number>): Qdq {
     const units = [...chosen].toSorted((a, b) => a - b);
     const given = units.map((unit) => {
       const { reads, rounded } = this.#units[unit]!;
@@ -43,27 +44,31 @@ export class ChoiceBench implements Bench {
   }
 
   async run(chosen: ReadonlySet<number>, samples: readonly Sample[]): Promise<Vectors[]> {
-    const { rewrite } = await this.make(chosen);
+    const { rewrite } = this.make(chosen);
     const fetches = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
     return (await this.#runAll(rewrite, samples, fetches)).map(rowsOf);
   }
 
   async meanErrors(samples: readonly Sample[]): Promise<ReadonlyMap<number, Float32Array>> {
     const layers = [...this.#units.entries()].flatMap(([unit, { rounded }]) =>
-      rounded?.layer.bias ? [{ unit, rounded }] : [],
+      rounded?.bias ? [{ unit, rounded }] : [],
     );
     if (layers.length === 0) return new Map();
     const { rewrite } = this.#subject;
     const rounded = layers.map((one) => one.rounded);
     const measured = withMeanErrors(rewrite, rounded, this.levels);
     const runs = await this.#runAll(withOutputs(measured.rewrite, measured.errors), samples, measured.errors);
-    return new Map(
-      layers.map(({ unit }, k) => {
-        const ofRuns = runs.map((outputs) => outputs[k]!.data as Float32Array);
-        const sum = (channel: number): number => ofRuns.reduce((all, means) => all + means[channel]!, 0);
-        return [unit, ofRuns[0]!.map((_, channel) => sum(channel) / ofRuns.length)];
-      }),
-    );
+    const errors = new Map<number, Float32Array>();
+    for (const [k, one] of layers.entries()) {
+      const ofRuns = runs.map((outputs) => outputs[k]!.data as Float32Array);
+      const mean = (channel: number): number =>
+        ofRuns.reduce((sum, means) => sum + means[channel]!, 0) / ofRuns.length;
+      errors.set(
+        one.unit,
+        one.rounded.bias!.map((x, channel) => x + mean(channel)),
+      );
+    }
+    return errors;
   }
 
   async #runAll(

@@ -1,9 +1,8 @@
 /** The QDQ form of a choice. */
 import { planReads } from '../../graph/quantize/plan-reads.js';
-import { roundBias } from '../../graph/quantize/roundings.js';
-import { withQdq, type RoundedLayer, type Rounding, type Unit } from '../../graph/quantize/with-qdq.js';
+import { withQdq, type RoundedLayer, type Unit } from '../../graph/quantize/with-qdq.js';
+import type { Rounding } from '../../graph/quantize/roundings.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
-import { readConstant } from './layer-constants.js';
 import type { StaticSubject } from './static-subject.js';
 
 /** A unit that is computed in 8 bits. */
@@ -18,22 +17,17 @@ export interface Qdq {
   readonly layers: readonly RoundedLayer[];
 }
 
-/** Makes it. Biases get the scales of their layer's products. */
-export async function makeQdq(
-  { state, rewrite, moving }: StaticSubject,
+/** Makes it. */
+export function makeQdq(
+  { rewrite, moving }: StaticSubject,
   chosen: readonly ChosenUnit[],
   roundings: ReadonlyMap<string, Rounding>,
-): Promise<Qdq> {
-  const layers: RoundedLayer[] = [];
-  for (const { rounded, correction } of chosen) {
-    if (!rounded) continue;
-    const { layer, weights } = rounded;
-    const { scale } = roundings.get(layer.tensor)!;
-    // oxlint-disable-next-line no-await-in-loop -- one bias at a time
-    const bias = layer.bias && (await readConstant(state, layer.bias)).data;
-    const corrected = bias?.map((x, channel) => x - (correction?.[channel] ?? 0));
-    layers.push({ layer, weights, bias: corrected && roundBias(corrected, scale, weights.scales) });
-  }
+): Qdq {
+  const layers = chosen.flatMap(({ rounded, correction }): RoundedLayer[] => {
+    if (!rounded) return [];
+    const bias = rounded.bias?.map((x, channel) => x - (correction?.[channel] ?? 0));
+    return [{ layer: rounded.layer, weights: rounded.weights, bias }];
+  });
   const reads = chosen.flatMap((unit) => unit.reads);
   const read = new Set(reads.map(({ tensor }) => tensor));
   const own = new Map([...roundings].filter(([tensor]) => read.has(tensor)));

@@ -1,5 +1,6 @@
 /** A rewrite in float32 → the same one with layers in 8 bits and fixed scales, chosen on samples. */
-import type { Rounding, Unit } from '../../graph/quantize/with-qdq.js';
+import type { Unit } from '../../graph/quantize/with-qdq.js';
+import type { Rounding } from '../../graph/quantize/roundings.js';
 import { layOutRewrite, type Naming } from '../../graph/rewrite/lay-out.js';
 import type { Node } from '../../graph/graph.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
@@ -61,7 +62,7 @@ export async function quantizeStatic(
     const { savings } = made;
     const search = await searchUnits({ bench, samples, exact, savings, levels }, { ...bars, deadline });
     const chosen = search.best?.chosen ?? new Set();
-    const qdq = await bench.make(chosen);
+    const qdq = bench.make(chosen);
     const { chunks, before } = await state.withSource((source) => ({
       chunks: layOutRewrite(qdq.rewrite, naming, new WireReader(source)),
       before: layOutRewrite(rewrite, naming, new WireReader(source)),
@@ -89,7 +90,7 @@ function calibrateSubject(
 ): Promise<Calibration> {
   const request = {
     tensors: new Set([...candidates, ...joins.flat()].map(({ tensor }) => tensor)),
-    nodes: candidates.map(({ node }) => node),
+    results: candidates.map(({ result }) => result.name),
     isForRanges: (sample: number) => !isHeldBack(sample),
     signal,
   };

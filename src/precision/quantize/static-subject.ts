@@ -4,7 +4,8 @@ import type { Node } from '../../graph/graph.js';
 import { opsetOf } from '../../graph/operator-sets.js';
 import { isConstant } from '../../graph/precision/choose-nodes.js';
 import { constantTensor } from '../../graph/precision/with-float16.js';
-import { findLayers, type AttributesOf, type Layer, type LayerSearch } from '../../graph/quantize/layers.js';
+import type { AttributesOf } from '../../graph/quantize/constants.js';
+import { findLayers, type Layer, type LayerSearch } from '../../graph/quantize/layers.js';
 import { whyNotLifted } from '../../graph/quantize/lift.js';
 import { movesLevels } from '../../graph/quantize/moves.js';
 import { readInt8Facts } from '../../graph/rewrite/int8-facts.js';
@@ -44,7 +45,9 @@ export async function readSubject(
     throw unsupported(`${lifted}; convert it to operator set 13 first (onnx.version_converter)`);
   if (readInt8Facts(rewrite.cut).isQuantised) throw unsupported('it is in 8 bits already');
   const { layers, joins, kept } = findLayers(rewrite, attributesOf);
-  const isKept = ({ node }: Layer): boolean => keep.has(node.opType) || keep.has(describeNode(node));
+  const isNamed = (node: Node): boolean => keep.has(node.opType) || keep.has(describeNode(node));
+  const isKept = ({ node, norm }: Layer): boolean =>
+    isNamed(node) || (norm !== undefined && isNamed(norm.node));
   const candidates = layers.filter((layer) => !isKept(layer));
   if (candidates.length === 0) throw unsupported('it has no layers with constant weights in float32');
   const reasons = new Map(kept);

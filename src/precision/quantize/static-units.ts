@@ -1,14 +1,16 @@
 /** What the search switches: layers with rounded weights, sums and pools, with what each saves. */
-import type { Node } from '../../graph/graph.js';
+import type { Node, Value } from '../../graph/graph.js';
 import { nodeMacs } from '../../graph/cost/macs.js';
+import type { LayerConstant } from '../../graph/quantize/constants.js';
 import type { Layer, Read } from '../../graph/quantize/layers.js';
-import { roundWeights } from '../../graph/quantize/roundings.js';
+import { foldNorm } from '../../graph/quantize/norms.js';
+import { roundWeights, type FloatConstant } from '../../graph/quantize/roundings.js';
 import type { RoundedLayer, Unit } from '../../graph/quantize/with-qdq.js';
+import { readInitializerBytes } from '../../model/open/read-initializer.js';
 import type { ModelState } from '../../model/open/model-state.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { roundingBy } from './search/activation-range.js';
 import type { Calibration } from './search/calibrate.js';
-import { readConstant } from './layer-constants.js';
 import { unsupported, type StaticSubject } from './static-subject.js';
 
 /** What the search switches, in execution order. */
@@ -28,31 +30,60 @@ export async function makeUnits(subject: StaticSubject, calibration: Calibration
     // oxlint-disable-next-line no-await-in-loop -- one layer in float32 at a time
     const made = whyKept(layer, calibration) ?? (await readRounded(subject.state, layer, calibration));
     if (typeof made === 'string') reasons.set(layer.node, made);
-    else layers.push({ layer, weights: made, bias: undefined });
+    else layers.push(made);
   }
   if (layers.length === 0) throw unsupported('it has no layers that 8 bits help');
   const units = listUnits(layers, subject.joins, calibration);
   return { units, savings: units.map((unit) => savingOf(unit, subject, calibration)), reasons };
 }
 
-function whyKept({ node, tensor }: Layer, { ranges, dims }: Calibration): string | undefined {
+function whyKept({ node, tensor, result }: Layer, { ranges, dims }: Calibration): string | undefined {
   const range = ranges.get(tensor);
   if (!range) return 'its activations are not float32';
   if (range.isBroken) return 'its activations are not finite on a photo';
-  const result = dims.get(node.outputs[0]?.name ?? '');
-  const isOnePoint = node.opType === 'Conv' && result !== undefined && elementCount(result.slice(2)) === 1;
+  const sizes = dims.get(result.name);
+  const isOnePoint = node.opType === 'Conv' && sizes !== undefined && elementCount(sizes.slice(2)) === 1;
   return isOnePoint ? 'it computes one point of each channel, as in squeeze and excitation' : undefined;
 }
 
 async function readRounded(
   state: ModelState,
-  { weights, bias, axis, tensor }: Layer,
+  layer: Layer,
   { ranges }: Calibration,
-): Promise<RoundedLayer['weights'] | string> {
+): Promise<RoundedLayer | string> {
+  const { weights, bias } = await readLayer(state, layer);
+  const { scale } = roundingBy('least squares', ranges.get(layer.tensor)!);
+  const rounded = roundWeights(weights, layer.axis, bias, scale);
+  return rounded ? { layer, weights: rounded, bias } : 'its weights have values that are not finite';
+}
+
+/** Reads a constant as its layer reads it. */
+async function readConstant(
+  state: ModelState,
+  { tensor, isTransposed }: LayerConstant,
+): Promise<FloatConstant> {
+  const { buffer } = await readInitializerBytes(state, tensor);
+  const data = new Float32Array(buffer);
+  if (!isTransposed) return { data, dims: tensor.dims };
+  const [rows, columns] = tensor.dims as [number, number];
+  return {
+    data: data.map((_, at) => data[(at % rows) * columns + Math.floor(at / rows)]!),
+    dims: [columns, rows],
+  };
+}
+
+/** The weights and the bias of a layer, with its norm in them. */
+async function readLayer(
+  state: ModelState,
+  { weights, bias, norm, axis }: Layer,
+): Promise<{ readonly weights: FloatConstant; readonly bias: Float32Array | undefined }> {
+  const own = await readConstant(state, weights);
   const added = bias && (await readConstant(state, bias)).data;
-  const { scale } = roundingBy('least squares', ranges.get(tensor)!);
-  const rounded = roundWeights(await readConstant(state, weights), axis, added, scale);
-  return rounded ?? 'its weights have values that are not finite';
+  if (!norm) return { weights: own, bias: added };
+  const parameters = await Promise.all(
+    norm.constants.map(async (one) => (await readConstant(state, one)).data),
+  );
+  return foldNorm(own, added, axis, parameters, norm.epsilon);
 }
 
 function listUnits(
@@ -77,8 +108,9 @@ function savingOf(
   { dims }: Calibration,
 ): number {
   const read = reads.reduce((sum, { tensor }) => sum + elementCount(dims.get(tensor) ?? []), 0);
-  const dimsOf = (value: Node['outputs'][number] & object): readonly number[] | undefined =>
-    dims.get(value.name) ?? value.initializer?.dims;
-  const macs = rounded ? nodeMacs(rewrite.cut.graph, rounded.layer.node, { dimsOf, attributesOf }) : 0;
+  const { node, result } = rounded?.layer ?? {};
+  const dimsOf = (value: Value): readonly number[] | undefined =>
+    dims.get(value === node?.outputs[0] ? result!.name : value.name) ?? value.initializer?.dims;
+  const macs = node ? nodeMacs(rewrite.cut.graph, node, { dimsOf, attributesOf }) : 0;
   return (macs ?? 1) + READ_COST * read;
 }

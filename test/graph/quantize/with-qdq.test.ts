@@ -7,8 +7,14 @@ import { findLayers, type LayerSearch } from '../../../src/graph/quantize/layers
 import { whyNotLifted } from '../../../src/graph/quantize/lift.js';
 import { movesLevels } from '../../../src/graph/quantize/moves.js';
 import { planReads } from '../../../src/graph/quantize/plan-reads.js';
-import { roundBias, roundingOf, roundValue, roundWeights } from '../../../src/graph/quantize/roundings.js';
-import { withQdq, type QdqPlan, type Rounding } from '../../../src/graph/quantize/with-qdq.js';
+import {
+  roundBias,
+  roundingOf,
+  roundValue,
+  roundWeights,
+  type Rounding,
+} from '../../../src/graph/quantize/roundings.js';
+import { withQdq, type QdqPlan } from '../../../src/graph/quantize/with-qdq.js';
 import { layOutRewrite } from '../../../src/graph/rewrite/lay-out.js';
 import type { Rewrite } from '../../../src/graph/rewrite/rewrite.js';
 import { collectChunks } from '../../../src/onnx/emit.js';
@@ -102,7 +108,7 @@ function planAll({ rewrite, search }: Opened, roundings: ReadonlyMap<string, Rou
     const { scale } = roundings.get(layer.tensor)!;
     const data = Float32Array.from(weights[k]!);
     const rounded = roundWeights({ data, dims: layer.weights.tensor.dims }, layer.axis, bias, scale)!;
-    return { layer, weights: rounded, bias: bias && roundBias(bias, scale, rounded.scales) };
+    return { layer, weights: rounded, bias };
   });
   return {
     layers,
@@ -111,7 +117,12 @@ function planAll({ rewrite, search }: Opened, roundings: ReadonlyMap<string, Rou
 }
 
 /** `[rows, inner]` × the rounded weights `[outer, inner]`, plus the rounded bias, in float64. */
-function multiply(x: readonly number[][], { weights, bias }: QdqPlan['layers'][number]): number[][] {
+function multiply(
+  x: readonly number[][],
+  { layer, weights, bias: added }: QdqPlan['layers'][number],
+  roundings: QdqPlan['roundings'],
+): number[][] {
+  const bias = added && roundBias(added, roundings.get(layer.tensor)!.scale, weights.scales);
   const outer = weights.scales.length;
   const inner = weights.values.length / outer;
   return x.map((row) =>
@@ -183,14 +194,16 @@ describe('withQdq', () => {
           const pixels = Array.from({ length: P }, (_, p) => [0, 1, 2].map((channel) => x[channel * P + p]!));
           const r1 = round(
             'r1',
-            multiply(round('x', pixels), plan.layers[0]!).map((row) => row.map((v) => Math.max(0, v))),
+            multiply(round('x', pixels), plan.layers[0]!, plan.roundings).map((row) =>
+              row.map((v) => Math.max(0, v)),
+            ),
           );
-          const c2 = round('c2', multiply(r1, plan.layers[1]!));
+          const c2 = round('c2', multiply(r1, plan.layers[1]!, plan.roundings));
           const sum = c2.map((row, p) => row.map((value, channel) => value + r1[p]![channel]!));
           const flat = round('f', [
             Array.from({ length: C * P }, (_, at) => sum[at % P]![Math.floor(at / P)]!),
           ]);
-          const [expected] = multiply(flat, plan.layers[2]!) as [number[]];
+          const [expected] = multiply(flat, plan.layers[2]!, plan.roundings) as [number[]];
           const bytes = await write(opened.model, withQdq(opened.rewrite, plan));
           await using exact = await createFeatureExtractor(bytes, ['y'], {
             session: { graphOptimizationLevel: 'disabled' },
@@ -278,7 +291,7 @@ describe('withQdq', () => {
     const pads = new Set(rewrite.cut.graph.nodes.filter(({ opType }) => opType === 'Pad'));
     const moved = planReads(rewrite, [layer], given, pads);
     expect(moved.reads.map(({ node, tensor }) => [node.opType, tensor])).toEqual([['Pad', 'x']]);
-    expect([...moved.roundings.keys()]).toEqual(['x']);
+    expect([...moved.roundings.keys()]).toEqual(['p', 'x']);
     expect(planReads(rewrite, [layer], given, new Set()).reads).toEqual([layer]);
   });
 

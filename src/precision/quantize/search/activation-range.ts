@@ -1,6 +1,5 @@
 /** What values a tensor takes on photos: extremes and a histogram, in memory that does not grow. */
-import { roundingOf } from '../../../graph/quantize/roundings.js';
-import type { Rounding } from '../../../graph/quantize/with-qdq.js';
+import { roundingOf, type Rounding } from '../../../graph/quantize/roundings.js';
 
 /** Bins on each side of 0. */
 const BINS = 2048;

@@ -1,5 +1,4 @@
 /** Runs a model in float32 on samples: ranges of activations, sizes of tensors, and the vectors to compare with. */
-import type { Node } from '../../../graph/graph.js';
 import type { Rewrite, RewriteOutput } from '../../../graph/rewrite/rewrite.js';
 import type { SessionHolder } from '../../../model/oracle/session-holder.js';
 import { wholePart } from '../../../tensor/tensor-part.js';
@@ -20,8 +19,8 @@ export interface Calibration {
 export interface CalibrationRequest {
   /** Names of tensors whose ranges are wanted. */
   readonly tensors: ReadonlySet<string>;
-  /** Nodes whose results' sizes are wanted. */
-  readonly nodes: readonly Node[];
+  /** Names of tensors whose sizes are wanted. */
+  readonly results: readonly string[];
   /** Whether a sample gives ranges; all give vectors. */
   readonly isForRanges: (sample: number) => boolean;
   readonly signal: AbortSignal | undefined;
@@ -31,11 +30,11 @@ export interface CalibrationRequest {
 export async function calibrate(
   rewrite: Rewrite,
   samples: readonly Sample[],
-  { tensors, nodes, isForRanges, signal }: CalibrationRequest,
+  { tensors, results, isForRanges, signal }: CalibrationRequest,
   sessions: SessionHolder,
 ): Promise<Calibration> {
   const asked = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
-  const inner = new Set([...tensors, ...nodes.flatMap(({ outputs }) => outputs[0]?.name ?? [])]);
+  const inner = new Set([...tensors, ...results]);
   const fed = new Set(samples[0]!.map(({ name }) => name));
   const more = [...inner].filter((name) => !asked.includes(name) && !fed.has(name));
   const replica = await sessions.open({ rewrite: withOutputs(rewrite, more), graphOptimizationLevel: 'all' });

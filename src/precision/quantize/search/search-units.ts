@@ -1,5 +1,5 @@
 /** Searches the units that are computed in 8 bits: by a linear model of the vectors, checked by runs of all samples. */
-import type { Rounding } from '../../../graph/quantize/with-qdq.js';
+import type { Rounding } from '../../../graph/quantize/roundings.js';
 import { joinRows, type Calibration } from './calibrate.js';
 import { chooseUnits, LossModel } from './choose-units.js';
 import { compareRows, isHeldBack, keptNeighbours, type Sample, type Vectors } from './photo-rows.js';
