@@ -1,6 +1,7 @@
 /** The table of conformance/README.md. */
 import { readFileSync, writeFileSync } from 'node:fs';
-import type { Finding, ModelCheck, Verdict } from '../src/cli/measure/check-model.js';
+import type { ModelCheck } from '../src/cli/measure/check-model.js';
+import type { Finding, Verdict } from '../src/cli/measure/finding.js';
 
 /** A model and what was found. */
 export interface Row {

@@ -15,13 +15,8 @@ import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { readReturnFlags } from '../flags/return-flags.js';
-import {
-  CHECK_FIELDS,
-  checkModel,
-  type CheckModelOptions,
-  type ModelCheck,
-  type Verdict,
-} from '../measure/check-model.js';
+import { CHECK_FIELDS, checkModel, type CheckModelOptions, type ModelCheck } from '../measure/check-model.js';
+import type { Verdict } from '../measure/finding.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';

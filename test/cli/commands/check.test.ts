@@ -5,7 +5,7 @@ import { createFeatureExtractor, embedImages, loadImage } from 'onnx-tapir';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../../models/resnet.js';
 import type { ModelCheck } from '../../../src/cli/measure/check-model.js';
-import { readPhotoVectors } from '../../../src/datasets/files/photo-vectors.js';
+import { readPhotoVectors } from '../../../src/cli/measure/photo-vectors.js';
 import { encodeNpyHeader } from '../../../src/datasets/formats/npy.js';
 import { makeZip } from '../../support/archives.js';
 import { fixturePath, projectPath, scratchFolder } from '../../support/fixtures.js';

@@ -4,8 +4,8 @@ import { reasonOf } from '../../base/errors.js';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
 import { SharedFile } from '../../base/files/shared-file.js';
 import { listZipEntries, readZipEntry } from '../../base/files/zip-file.js';
-import { parseNpy } from '../formats/npy.js';
-import { openDataset } from './dataset.js';
+import { parseNpy } from '../../datasets/formats/npy.js';
+import { openDataset } from '../../datasets/files/dataset.js';
 
 const MOST_ENTRIES = 100_000;
 const MOST_BYTES = 2 ** 30;

@@ -1,0 +1,226 @@
+/** What photos tell of a model: its pixels, a batch that is split, its vectors, and each engine and precision. */
+import { isTapirError, reasonOf } from '../../base/errors.js';
+import { counted } from '../../base/printable.js';
+import { embedBatches, openDecodeLanes } from '../../datasets/embed/embed-batches.js';
+import { rowsOf } from '../../datasets/embed/embed-images.js';
+import { EMBED_DEFAULTS, setUpEmbedding, type EmbedSetup } from '../../datasets/embed/embed-options.js';
+import type { EngineCandidate } from '../../datasets/records/engine-choice.js';
+import { leastCosine } from '../../datasets/records/float32-comparison.js';
+import type { SourceItem } from '../../datasets/sources/items/source-item.js';
+import { SOURCE_DEFAULTS } from '../../datasets/sources/items/source-options.js';
+import { openSource } from '../../datasets/sources/open-source.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
+import type { Extractor } from '../../extract/extractor.js';
+import type { TransformRequest } from '../../images/configs/find-transform.js';
+import { loadImage } from '../../images/transform/load-image.js';
+import { precisionOf, type PrunedModel } from '../../model/prune/pruned-model.js';
+import { OutputComparer } from '../../precision/compare/compare-outputs.js';
+import { formatCosine } from '../../precision/compare/describe-comparison.js';
+import {
+  measureWays,
+  readBatches,
+  type Measured,
+  type PhotoBatch,
+  type Way,
+} from '../../precision/engines/measure-engines.js';
+import {
+  CAPABILITIES,
+  ENGINES,
+  isLowered,
+  PRECISIONS,
+  type DeviceType,
+} from '../../runtime/capabilities/capabilities.js';
+import { readDevice, type Device } from '../../runtime/lanes/device.js';
+import { compareTensors } from '../../tensor/compare-tensors.js';
+import { compareVectors } from '../../tensor/compare-vectors.js';
+import { fillFeed } from '../../tensor/image-feed.js';
+import { makeTensor } from '../../tensor/tensor.js';
+import { createBreathe } from '../../tensor/vectors/breathe.js';
+import { compared, judge, unproven, yes, type Finding } from './finding.js';
+import type { PhotoVectors } from './photo-vectors.js';
+
+/** What all others are compared with. */
+export const FLOAT32: Way = { engine: 'onnxruntime', precision: 'float32' };
+/** Photos in the batch that is split. */
+const SPLIT_ROWS = 4;
+/** Relative differences that sums in another order make. */
+const ROUNDING = 1e-4;
+/** Rounding of the normalisation, in the units of the model's input. */
+const PIXEL_ROUNDING = 1e-5;
+/** What stands behind the name of a photo for its pixels. */
+const PIXELS = ':pixels';
+
+/** Options of {@link checkPhotos}. */
+export interface PhotoCheckOptions {
+  readonly transform: TransformRequest;
+  readonly device: Device;
+  /** The least cosine to the reference. */
+  readonly minCosine: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** What photos tell. */
+export interface PhotoCheck {
+  readonly pixels: Finding;
+  readonly split: Finding;
+  readonly reference: Finding;
+  /**
+   * Each engine and precision that is installed: images/s of the model alone, the least cosine to ONNX Runtime in float32, and the
+   * reason if it does not run the model. Empty if the model takes no photos.
+   */
+  readonly engines: readonly EngineCandidate[];
+}
+
+/** Runs a model on photos. What is refused is a finding. */
+export async function checkPhotos(
+  { pruned, exact }: { readonly pruned: PrunedModel; readonly exact: Extractor },
+  photos: string,
+  reference: PhotoVectors | undefined,
+  options: PhotoCheckOptions,
+): Promise<PhotoCheck> {
+  const { transform, device, signal, minCosine } = options;
+  let setup: EmbedSetup | undefined;
+  const fits = await judge(async () => {
+    setup = setUpEmbedding(exact, { ...EMBED_DEFAULTS, transform, signal });
+    return describePixels(setup);
+  });
+  if (!setup) return { pixels: fits, split: fits, reference: fits, engines: [] };
+  const batches = await readBatches(photos, exact, setup);
+  const pixels = reference ? await judge(() => checkPixels(setup!, photos, reference)) : fits;
+  const split = await judge(() => checkSplit(pruned, setup!, batches[0]!));
+  const vectors = reference
+    ? await judge(() => checkVectors(exact, setup!, photos, reference, minCosine))
+    : unproven('no reference was given (--against)');
+  const ways = listWays(pruned, readDevice('--device', device).type);
+  const measuring = { exact, reference: FLOAT32, setup, batches, device };
+  const engines = await measureWays(pruned, ways, measuring).catch((error: unknown) => {
+    if (!isTapirError(error)) throw error;
+    return [{ ...FLOAT32, imagesPerSecond: null, compared: undefined, reason: reasonOf(error) }];
+  });
+  return { pixels, split, reference: vectors, engines: engines.map(describeWay) };
+}
+
+function describeWay({ compared, ...way }: Measured): EngineCandidate {
+  return { ...way, cosine: (compared && leastCosine(compared)?.least) ?? null };
+}
+
+/** Each way that may run the model on a device. Float16 on the CPU is float32 with conversions: docs/decisions/034. */
+function listWays(pruned: PrunedModel, type: DeviceType): Way[] {
+  return ENGINES.flatMap((engine) =>
+    PRECISIONS.filter((precision) => {
+      if (isLowered(precision) && (precisionOf(pruned) || (precision === 'float16' && type === 'cpu')))
+        return false;
+      return CAPABILITIES[engine].precisions[precision]?.includes(type);
+    }).map((precision): Way => ({ engine, precision })),
+  );
+}
+
+/** Where the preprocessing comes from; only a reference proves it. */
+function describePixels({ transform }: EmbedSetup): Finding {
+  const { source, assumed, options } = transform;
+  const found = source
+    ? `${source.kind}${source.file === null ? '' : `, ${source.file}`}`
+    : assumed
+      ? 'assumed: ImageNet1K_V1, as no configuration lies beside the model'
+      : 'as stated';
+  return unproven(`${found}: resize ${JSON.stringify(options.resize)}, crop ${JSON.stringify(options.crop)}`);
+}
+
+/** The pixels of photos are those of the reference. */
+async function checkPixels(setup: EmbedSetup, photos: string, reference: PhotoVectors): Promise<Finding> {
+  const { says } = describePixels(setup);
+  const transform = setup.transform.with({ layout: 'nchw' });
+  let images = 0;
+  let most = 0;
+  for await (const { path, image } of photosOf(photos, (name) => reference.has(name + PIXELS), setup)) {
+    const { data } = (
+      await loadImage(typeof image === 'function' ? await image() : image, transform)
+    ).toTensor();
+    const expected = reference.get(path! + PIXELS)!.data;
+    const isAlike = expected.length === data.length && data instanceof Float32Array;
+    most = Math.max(most, isAlike ? compareVectors(data, expected).maxDifference : Infinity);
+    images++;
+  }
+  const known = [...reference.keys()].filter((name) => name.endsWith(PIXELS)).length;
+  if (known === 0) return unproven(says);
+  if (images < known)
+    return { verdict: 'no', says: `${counted(known - images, 'photo')} of the reference are not here` };
+  return compared(`${says}; ${counted(images, 'photo')}`, most === 0, most, PIXEL_ROUNDING);
+}
+
+/** Photos that a reference knows. */
+async function* photosOf(
+  photos: string,
+  isKnown: (name: string) => boolean,
+  { signal }: EmbedSetup,
+): AsyncGenerator<SourceItem> {
+  for await (const item of openSource(photos, SOURCE_DEFAULTS, signal))
+    if (item.path !== null && isKnown(item.path)) yield item;
+}
+
+/** A batch that is split over two lanes gives the rows of one run. */
+async function checkSplit(pruned: PrunedModel, setup: EmbedSetup, batch: PhotoBatch): Promise<Finding> {
+  const images = batch.images.slice(0, SPLIT_ROWS);
+  if (images.length < 2) return unproven('it takes two photos');
+  const { axes, feed, multiple } = setup.input;
+  const rows = multiple === null ? images.length : Math.ceil(images.length / multiple) * multiple;
+  const tensor = fillFeed({ ...feed, dims: [rows, ...axes], pixels: batch.pixels, images });
+  const session = { graphOptimizationLevel: 'disabled' } as const;
+  const [first, second] = [0, 1].map((id) => ({ type: 'cpu', id, threads: 1 }) as const);
+  await using one = await createFeatureExtractor(pruned, undefined, { device: first!, session });
+  await using two = await createFeatureExtractor(pruned, undefined, { devices: [first!, second!], session });
+  const [expected, actual] = [await one.run(tensor), await two.run(tensor)];
+  const found = one.outputs.map(({ name }) => compareTensors(actual[name]!, expected[name]!));
+  const most = Math.max(...found.map(({ maxRelative }) => maxRelative));
+  const what = `${counted(images.length, 'photo')} on 2 lanes, against one run`;
+  return compared(
+    what,
+    found.every(({ isEqual }) => isEqual),
+    most,
+    ROUNDING,
+  );
+}
+
+/** The vectors of photos are those of the reference, and it knows no photo that is missing. */
+async function checkVectors(
+  exact: Extractor,
+  setup: EmbedSetup,
+  photos: string,
+  reference: PhotoVectors,
+  minCosine: number,
+): Promise<Finding> {
+  const keys = exact.outputs.map(({ name }) => name);
+  const left = new Set([...reference.keys()].filter((name) => !name.endsWith(PIXELS)));
+  if (left.size === 0 && reference.size > 0) return unproven('the reference holds pixels only');
+  const entryOf = (photo: string, key: string): string =>
+    keys.length === 1 && reference.has(photo) ? photo : `${photo}:${key}`;
+  const items = photosOf(photos, (name) => keys.some((key) => left.has(entryOf(name, key))), setup);
+  const comparers = new Map(keys.map((key) => [key, new OutputComparer()]));
+  const problems: string[] = [];
+  const found: string[] = [];
+  await using lanes = openDecodeLanes(exact, setup);
+  for await (const batch of embedBatches(exact, items, setup, lanes))
+    for (const { index, path, features, error } of rowsOf(batch)) {
+      if (error) problems.push(`${path}: ${error.message}`);
+      for (const [key, comparer] of comparers) {
+        const entry = entryOf(path!, key);
+        const expected = left.delete(entry) ? reference.get(entry) : undefined;
+        if (expected && features)
+          comparer.add(index, path, makeTensor('float32', expected.dims, expected.data), features[key]!);
+      }
+    }
+  if (left.size > 0)
+    problems.push(`nothing here is ${[...left].slice(0, 3).join(', ')}${left.size > 3 ? ', …' : ''}`);
+  const breathe = createBreathe(setup.signal);
+  for (const [key, comparer] of comparers) {
+    // Without neighbours: a reference may have two photos.
+    const { images, identical, notFinite, cosine, worst } = await comparer.finish(Infinity, breathe);
+    if (!cosine || notFinite > 0) problems.push(`${key}: other lengths, NaN, or no photo`);
+    else {
+      const says = `${key}: cosine ≥ ${formatCosine(cosine.least)} over ${counted(images, 'photo')} (${worst[0]!.path}), ${identical} with the same numbers`;
+      if (cosine.least < minCosine) problems.push(`${says}; at least ${minCosine} is asked`);
+      else found.push(says);
+    }
+  }
+  return problems.length > 0 ? { verdict: 'no', says: problems.join('; ') } : yes(found.join('; '));
+}
