@@ -88,7 +88,7 @@ describe('norms apart', () => {
 
   it('stay where another node reads the layer, where they train, and where names have other forms', async () => {
     const folded = async (change: (nodes: NodeSpec[]) => Partial<GraphSpec>): Promise<number> => {
-      const nodes = NODES.map((node) => ({ ...node }));
+      const nodes = [...NODES];
       const model = readModel(modelBytes({ ...NET, nodes, ...change(nodes) }));
       const rewrite = wholeRewrite(model);
       return modelInternals.of(model).withSource((source) => {
