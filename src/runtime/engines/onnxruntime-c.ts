@@ -153,6 +153,7 @@ class CSession implements BoundSession {
     const unknown = fetches.find((name) => !outputs.some((output) => output.name === name));
     if (unknown !== undefined) throw new RangeError(`'fetches' contains invalid output name: ${unknown}.`);
     const known = feeds.filter(({ name }) => inputs.some((input) => input.name === name));
+    for (const feed of known) checkFeed(feed);
     const key = JSON.stringify([fetches, known.map(({ name, dims }) => [name, dims])]);
     const plan = this.#isPlannable ? this.#plans.get(key) : undefined;
     if (plan) {
@@ -223,15 +224,8 @@ class CSession implements BoundSession {
   }
 
   /** A value over the memory of a tensor, which must stay in place until the value is released. */
-  #valueOver({ name, dtype, dims, data }: NamedTensor, handles: Handles): bigint {
+  #valueOver({ dtype, dims, data }: NamedTensor, handles: Handles): bigint {
     const view = data as ArrayBufferView;
-    const number = NUMBER_OF[dtype];
-    if (number === undefined) throw new Error(`input "${name}" is ${dtype}, which binding "c" cannot take`);
-    const count = elementCount(dims);
-    if (view.byteLength !== count * elementBytes(dtype))
-      throw new Error(
-        `Tensor's size(${count}) does not match data length(${view.byteLength / elementBytes(dtype)}).`,
-      );
     const at = this.#api.addressOf(view.byteLength === 0 ? EMPTY : view);
     const sizes = BigInt64Array.from(dims, BigInt);
     const value = this.#api.CreateTensorWithDataAsOrtValue(
@@ -240,7 +234,7 @@ class CSession implements BoundSession {
       view.byteLength,
       sizes,
       dims.length,
-      number,
+      NUMBER_OF[dtype]!,
     );
     return handles.own(value, this.#api.ReleaseValue) as bigint;
   }
@@ -267,6 +261,17 @@ class CSession implements BoundSession {
   async release(): Promise<void> {
     this.#handles.release();
   }
+}
+
+/** Refuses what no value can be made of, before any is. */
+function checkFeed({ name, dtype, dims, data }: NamedTensor): void {
+  if (NUMBER_OF[dtype] === undefined)
+    throw new Error(`input "${name}" is ${dtype}, which binding "c" cannot take`);
+  const [count, { byteLength }] = [elementCount(dims), data as ArrayBufferView];
+  if (byteLength !== count * elementBytes(dtype))
+    throw new Error(
+      `Tensor's size(${count}) does not match data length(${byteLength / elementBytes(dtype)}).`,
+    );
 }
 
 /** Elements that are written before anything reads them: zeros first would cost as much as a copy. */
