@@ -6,16 +6,25 @@ export interface Progress {
   readonly done: number;
   /** How much there is; null while that is not known. */
   readonly total: number | null;
-  readonly unit: 'images' | 'bytes' | 'pairs' | 'steps';
+  readonly unit: 'images' | 'bytes' | 'pairs' | 'rows' | 'rounds' | 'steps';
   /** What is done now, such as the step that begins or the file that arrives. */
   readonly what?: string;
 }
 
-/** Tells the steps of a call as they begin. */
+/** Tells how much of a step is done. */
+export type Tell = (done: number) => void;
+
+/** Begins a step; the function that it gives tells how much of the step is done. */
+export type BeginStep = (what: string, unit?: Progress['unit'], total?: number) => Tell;
+
+/** Tells the steps of a call as they begin, and within a step how much of it is done. */
 export function countSteps(
   onProgress: ((progress: Progress) => void) | undefined,
   total: number | null = null,
-): (what: string) => void {
-  let done = 0;
-  return (what) => onProgress?.({ done: done++, total, unit: 'steps', what });
+): BeginStep {
+  let steps = 0;
+  return (what, unit = 'steps', parts = 0) => {
+    onProgress?.({ done: steps++, total, unit: 'steps', what });
+    return (done) => onProgress?.({ done, total: parts, unit, what });
+  };
 }

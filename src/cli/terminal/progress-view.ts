@@ -91,6 +91,11 @@ function describer(): (progress: Progress | EmbedProgress) => string {
     const hasRate = seconds > ESTIMATE_AFTER_SECONDS && rate > 0 && total !== null;
     const left = hasRate ? `, ${formatSeconds((total - done) / rate)} left` : '';
     if (unit === 'pairs') return `compared ${Math.floor((100 * done) / (total || 1))} % of all pairs${left}`;
+    if (unit !== 'bytes') {
+      const share =
+        total === null || total === 0 ? `${done} ${unit}` : `${Math.floor((100 * done) / total)} %`;
+      return `${shown(what!)}: ${share}${left}`;
+    }
     const of = total === null ? '' : ` of ${formatBytes(total)}`;
     return `${shown(what!)}: ${formatBytes(done)}${of}${left}`;
   };

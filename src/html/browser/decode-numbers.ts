@@ -10,6 +10,11 @@ export function decodeShorts(base64: string): Uint16Array {
   return new Uint16Array(bytesOf(base64));
 }
 
+/** Little-endian uint32 from base64. */
+export function decodeWords(base64: string): Uint32Array {
+  return new Uint32Array(bytesOf(base64));
+}
+
 /** Bytes from base64. */
 export function decodeBytes(base64: string): Uint8Array {
   return new Uint8Array(bytesOf(base64));

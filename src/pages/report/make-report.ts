@@ -1,4 +1,5 @@
 /** A dataset → all that its page shows. */
+import { basename } from 'node:path';
 import { countSteps } from '../../base/progress.js';
 import { checkText, invalidOption } from '../../base/checks.js';
 import { packageVersion } from '../../base/package.js';
@@ -7,16 +8,16 @@ import { openDataset, type Dataset } from '../../datasets/files/dataset.js';
 import { findDuplicates, type Duplicates } from '../../features/dedupe/find-duplicates.js';
 import { readPageFiles } from '../../html/document.js';
 import { createBreathe, type Breathe } from '../../tensor/vectors/breathe.js';
-import { collectInputs, type Inputs, type SampledImage } from './collect/collect-inputs.js';
-import { collectOutput, type CollectedOutput } from './collect/collect-output.js';
+import { collectInputs, type SampledImage } from './collect/collect-inputs.js';
+import { collectOutput, takePlaces, type CollectedOutput } from './collect/collect-output.js';
 import { readFacts } from './sections/facts.js';
 import { makeHeatmaps, readHeatmapOptions, type Heatmaps, type ReportHeatmaps } from './sections/heatmaps.js';
-import { assemblePageData, describeOutput } from './page-data.js';
-import type { PageOutput, PageServer } from './page/data.js';
+import { assemblePageData, describeOutput, type Describing, type NamedLabels } from './page-data.js';
+import type { PageImages, PageOutput, PageServer } from './page/data.js';
 import type { ReportOptions } from './report-options.js';
 import { renderReport } from './render-report.js';
 import { findImageFolder, makeThumbnails, type Thumbnails } from './sections/thumbnails.js';
-import { NO_LABEL, readLabels } from '../../features/probe/rows/labels.js';
+import { NO_LABEL, readLabels, type RowLabels } from '../../features/probe/rows/labels.js';
 import type { Probe } from '../../features/probe/probe.js';
 import type { ProbePart } from './sections/probe-section.js';
 
@@ -63,15 +64,21 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
   const probed = options.probe
     ? await showProbe(dataset, options.probe, inputs.images, imageFolder, breathe)
     : undefined;
-  const { outputs, pageOutputs } = await describeOutputs(dataset, keys, inputs, umap, breathe, say);
+  const describing = { dataset, inputs, withUmap: umap, breathe, signal, begin: say };
+  const { outputs, pageOutputs } = await describeOutputs(keys, describing);
+  const columns = [
+    ...(probed?.labels ? [{ name: 'label', labels: probed.labels }] : []),
+    ...(await readColumns(dataset, inputs.images, options.colourBy)),
+  ];
   const duplicates: Duplicates[] = [];
   for (const key of cosine === undefined ? [] : keys) {
     say(`comparing every pair of ${key}`);
-    duplicates.push(await findDuplicates(dataset, { key, cosine, signal }));
+    const onProgress = options.onProgress;
+    duplicates.push(await findDuplicates(dataset, { key, cosine, signal, onProgress }));
   }
   const files = await readPageFiles('report');
   const render = (
-    { pictures }: Pick<Thumbnails, 'pictures'>,
+    pictures: PageImages['thumbnails'],
     notes: readonly string[],
     server: PageServer | null,
   ): string =>
@@ -79,7 +86,7 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
       facts,
       inputs,
       outputs,
-      data: assemblePageData(inputs.images, pictures, pageOutputs, probed?.labels, server),
+      data: assemblePageData(inputs.images, pictures, pageOutputs, columns, server),
       heatmaps,
       probe: probed?.part,
       duplicates,
@@ -87,46 +94,72 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
       version: packageVersion(),
       files,
     });
-  const noPictures = inputs.images.map(() => null);
-  const room = MAX_PAGE_BYTES - Buffer.byteLength(render({ pictures: noPictures }, [], null));
-  say(`making ${inputs.images.length} pictures`);
-  const thumbnails = await makeThumbnails(inputs.images, imageFolder, room, breathe);
+  const room = MAX_PAGE_BYTES - Buffer.byteLength(render({}, [], null));
+  // Of the images that are compared with each other, which fit the page.
+  const places = takePlaces(inputs.images.length, 1);
+  const tell = say('making pictures', 'images', places.length);
+  const pictured = places.map((place) => inputs.images[place]!);
+  const thumbnails = await makeThumbnails(pictured, imageFolder, room, async (done) => {
+    tell(done);
+    await breathe();
+  });
   const notes = [
     ...noteAssumed(dataset),
     ...notesOf(thumbnails, imageFolder),
     ...heatmapNotes(wanted, heatmaps),
     ...(probed?.notes ?? []),
   ];
-  const pictures = thumbnails.pictures.filter((picture) => picture !== null).length;
+  const pictures = Object.fromEntries(
+    thumbnails.pictures.flatMap((picture, i) => (picture === null ? [] : [[places[i]!, picture]])),
+  );
   return {
     dataset,
     imageFolder,
-    counts: { images: inputs.images.length, pictures, heatmaps: heatmaps?.pairs.length ?? 0 },
+    counts: {
+      images: inputs.images.length,
+      pictures: Object.keys(pictures).length,
+      heatmaps: heatmaps?.pairs.length ?? 0,
+    },
     duplicates,
     notes,
-    render: (server) => render(thumbnails, notes, server ?? null),
+    render: (server) => render(pictures, notes, server ?? null),
   };
 }
 
 /** Computes what the page shows of each output. Memory holds the vectors of one output at a time. */
 async function describeOutputs(
-  dataset: Dataset,
   keys: readonly string[],
-  inputs: Inputs,
-  withUmap: boolean,
-  breathe: Breathe,
-  say: (phase: string) => void,
+  describing: Describing,
 ): Promise<{ readonly outputs: readonly CollectedOutput[]; readonly pageOutputs: readonly PageOutput[] }> {
+  const { dataset, inputs, breathe, begin } = describing;
   const outputs: CollectedOutput[] = [];
   const pageOutputs: PageOutput[] = [];
   for (const key of keys) {
-    say(`reading ${key}`);
-    const output = await collectOutput(dataset, key, inputs, breathe);
-    say(`comparing ${output.members.length} vectors of ${key}`);
-    pageOutputs.push(await describeOutput(output, withUmap, breathe));
+    const tell = begin(`reading ${key}`, 'rows', inputs.ok);
+    const output = await collectOutput(dataset, key, inputs, breathe, tell);
+    pageOutputs.push(await describeOutput(output, describing));
     outputs.push({ ...output, vectors: { rows: 0, columns: 0, data: new Float32Array() } });
   }
   return { outputs, pageOutputs };
+}
+
+/** The columns that the map is also coloured by. */
+async function readColumns(
+  dataset: Dataset,
+  images: readonly SampledImage[],
+  sources: readonly string[],
+): Promise<NamedLabels[]> {
+  const columns: NamedLabels[] = [];
+  for (const source of sources)
+    columns.push({
+      name: basename(source.replace(/^column:/, '')),
+      labels: labelsOf(images, await readLabels(dataset, source)),
+    });
+  return columns;
+}
+
+function labelsOf(images: readonly SampledImage[], { classes, ofRow }: RowLabels): string[] {
+  return images.map(({ row }) => classes[ofRow[row] ?? NO_LABEL] ?? UNLABELLED);
 }
 
 function chooseOutputs({ manifest }: Dataset, wanted: readonly string[]): readonly string[] {
@@ -192,10 +225,5 @@ async function showProbe(
     const note = 'The map is coloured by folder: the labels of the probe were given as a Map.';
     return { part, labels: undefined, notes: [note] };
   }
-  const { classes, ofRow } = await readLabels(dataset, probe.labels);
-  const labels = images.map(({ row }) => {
-    const label = ofRow[row] ?? NO_LABEL;
-    return label === NO_LABEL ? UNLABELLED : classes[label]!;
-  });
-  return { part, labels, notes: [] };
+  return { part, labels: labelsOf(images, await readLabels(dataset, probe.labels)), notes: [] };
 }

@@ -2,47 +2,106 @@
 import { shown } from '../../base/printable.js';
 import { encodeNumbers } from '../../html/html.js';
 import { findComponents } from '../base/principal-components.js';
-import type { SampledImage } from './collect/collect-inputs.js';
+import type { BeginStep, Tell } from '../../base/progress.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
+import { formatCount } from '../../html/numbers.js';
+import { findClusters } from './collect/clusters.js';
+import type { Inputs, SampledImage } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
+import { placeRest, type Rest } from './collect/place-rest.js';
 import type { RowLayout } from '../../tensor/vectors/row-layout.js';
 import type { PageData, PageImages, PageOutput, PageServer } from './page/data.js';
 import type { Breathe } from '../../tensor/vectors/breathe.js';
-import { cosineDistances, toUnitLength } from '../../tensor/vectors/cosine.js';
+import { cosineDistances, toUnitLength, type Distances } from '../../tensor/vectors/cosine.js';
 import { spanForest, suggestDistance } from '../../tensor/vectors/duplicates.js';
 import { findNeighbours } from '../../tensor/vectors/neighbours.js';
 import { MIN_UMAP_ROWS, projectToUmap } from './collect/umap.js';
 
-/** Neighbours that the page lists for each image. */
-export const NEIGHBOURS = 8;
+/** Neighbours that the page lists for each image, and on a map of many images. */
+const [NEIGHBOURS, FEW_NEIGHBOURS] = [8, 4];
+
+/** What describing an output needs besides its vectors. */
+export interface Describing {
+  readonly dataset: Dataset;
+  readonly inputs: Inputs;
+  readonly withUmap: boolean;
+  readonly breathe: Breathe;
+  readonly signal: AbortSignal | undefined;
+  readonly begin: BeginStep;
+}
 
 /** Computes the maps, neighbours and groups of an output. */
-export async function describeOutput(
-  { key, layout, members, vectors, sameAs, notFinite }: CollectedOutput,
-  withUmap: boolean,
-  breathe: Breathe,
-): Promise<PageOutput> {
-  const { places, explained } = await findComponents(toUnitLength(vectors), 2, breathe);
-  const points = Float64Array.from(places[0]!.flatMap((x, row) => [x, places[1]![row]!]));
+export async function describeOutput(output: CollectedOutput, describing: Describing): Promise<PageOutput> {
+  const { dataset, inputs, withUmap, breathe, signal, begin } = describing;
+  const { key, layout, members, vectors, sameAs, lengths } = output;
+  begin(`comparing ${members.length} vectors of ${key}`);
+  const unit = toUnitLength(vectors);
+  const { places, explained } = await findComponents(unit, 2, breathe);
+  const pca = Float64Array.from(places[0]!.flatMap((x, row) => [x, places[1]![row]!]));
   const distances = await cosineDistances(vectors, breathe);
-  const umap = withUmap ? await projectToUmap(distances, points, breathe) : undefined;
-  const { count, indices, distances: near } = findNeighbours(distances, NEIGHBOURS);
+  const hasRest = members.length + output.notFinite < inputs.images.length;
+  const near = findNeighbours(distances, hasRest ? FEW_NEIGHBOURS : NEIGHBOURS);
+  const clusters = await findClusters(unit, breathe);
+  const umap = withUmap ? await layOutByUmap(distances, pca, describing) : undefined;
   const forest = spanForest(distances);
+  const tell = begin(`placing all vectors of ${key}`, 'rows', inputs.ok);
+  const rest =
+    hasRest && members.length > 0
+      ? await placeRest(dataset, inputs, output, { pca, umap }, near.count, signal, tell)
+      : NO_REST;
+  const all = <Type extends Uint16Array | Float32Array>(
+    type: { from(values: Iterable<number>): Type },
+    first: Iterable<number>,
+    then: readonly number[],
+  ): string => encodeNumbers(type.from([...first, ...then]));
+  const nearest = (i: number): number => rest.neighbours[i * near.count]!;
+  const meanOf = (values: ArrayLike<number>, count: number): number[] =>
+    Array.from({ length: count }, (_, i) => {
+      let sum = 0;
+      for (let k = 0; k < near.count; k++) sum += values[i * near.count + k]!;
+      return near.count === 0 ? 0 : sum / near.count;
+    });
   const [first, second] = explained.map((share) => `${(100 * share).toFixed(1)} %`);
-  const about = describeVectors(members.length, layout, notFinite);
+  const count = members.length + rest.members.length;
+  const about = describeVectors(count, inputs.images.length - count, layout);
+  const placed = hasRest
+    ? ` ${formatCount(members.length)} were compared with each other; each of the others lies among those nearest to it.`
+    : '';
   return {
     key,
-    members: encodeNumbers(Uint16Array.from(members)),
-    pca: encodeNumbers(Float32Array.from(points)),
-    umap: umap ? encodeNumbers(Float32Array.from(umap)) : null,
+    members: encodeNumbers(Uint32Array.from([...members, ...rest.members])),
+    compared: members.length,
+    columns: [
+      {
+        name: 'cluster',
+        names: Array.from({ length: Math.max(0, ...clusters) + 1 }, (_, i) => `cluster ${i + 1}`),
+        places: all(
+          Uint16Array,
+          clusters,
+          rest.members.map((_, i) => clusters[nearest(i)]!),
+        ),
+      },
+      {
+        name: 'distance to its nearest',
+        values: all(
+          Float32Array,
+          meanOf(near.distances, members.length),
+          meanOf(rest.distances, rest.members.length),
+        ),
+      },
+      { name: 'length of the vector', values: all(Float32Array, lengths, rest.lengths) },
+    ],
+    pca: all(Float32Array, pca, rest.pca),
+    umap: umap ? all(Float32Array, umap, rest.umap) : null,
     pcaNote: `PCA of the vectors’ directions: ${first} of the variance across, ${second} up. ${about}`,
     umapNote: umap
-      ? `UMAP: look at which images are close; distances across the map mean little, and wide gaps are shortened. ${about}`
+      ? `UMAP: look at which images are close; distances across the map mean little, and wide gaps are shortened. ${about}${placed}`
       : withUmap
         ? `UMAP needs at least ${MIN_UMAP_ROWS} images.`
         : 'This report was made without UMAP.',
-    neighbourCount: count,
-    neighbours: encodeNumbers(indices),
-    neighbourDistances: encodeNumbers(near),
+    neighbourCount: near.count,
+    neighbours: all(Uint16Array, near.indices, rest.neighbours),
+    neighbourDistances: all(Float32Array, near.distances, rest.distances),
     forest: encodeNumbers(forest.pairs),
     forestDistances: encodeNumbers(forest.distances),
     sameAs: encodeNumbers(sameAs),
@@ -50,10 +109,24 @@ export async function describeOutput(
   };
 }
 
-function describeVectors(points: number, { averaged, channels }: RowLayout, notFinite: number): string {
+const NO_REST: Rest = { members: [], pca: [], umap: [], neighbours: [], distances: [], lengths: [] };
+
+function layOutByUmap(
+  distances: Distances,
+  pca: Float64Array,
+  { breathe, begin }: Describing,
+): Promise<Float64Array | undefined> {
+  let tell: Tell | undefined;
+  return projectToUmap(distances, pca, breathe, (done, of) => {
+    tell ??= begin('laying out by UMAP', 'rounds', of);
+    tell(done);
+  });
+}
+
+function describeVectors(points: number, notFinite: number, { averaged, channels }: RowLayout): string {
   const mean = averaged === null ? '' : `, each the mean over ${averaged}`;
   const without = notFinite === 0 ? '' : ` ${notFinite} with NaN or infinite values are left out.`;
-  return `${points} vectors of ${channels} numbers${mean}.${without}`;
+  return `${formatCount(points)} vectors of ${channels} numbers${mean}.${without}`;
 }
 
 /** The name of an image on the page. */
@@ -61,31 +134,55 @@ export function nameOf({ path, row }: { readonly path: string | null; readonly r
   return path === null ? `(row ${row}, given as bytes)` : shown(path);
 }
 
+/** A class for each image, such as a label. */
+export interface NamedLabels {
+  readonly name: string;
+  readonly labels: readonly string[];
+}
+
 /**
  * Puts the data of the page together.
  *
- * @param labels - Of the images, which colour the map; undefined to colour it by folder.
+ * @param thumbnails - By the place of the image.
+ * @param labels - Further columns; the map is coloured by the first of them, else by folder.
  * @param server - What a served page can ask; null for a page that is a file.
  */
 export function assemblePageData(
   images: readonly SampledImage[],
   thumbnails: PageImages['thumbnails'],
   outputs: readonly PageOutput[],
-  labels: readonly string[] | undefined,
+  labels: readonly NamedLabels[],
   server: PageServer | null,
 ): PageData {
-  const { names, places } = labels ? groupNames(labels) : groupByFolder(images.map(({ path }) => path));
+  const sides = images.map(({ width, height }) => Math.sqrt((width ?? Number.NaN) * (height ?? Number.NaN)));
+  const classes = [
+    ...labels.map(({ name, labels: own }) => ({ name, ...groupNames(own) })),
+    { name: 'folder', ...groupByFolder(images.map(({ path }) => path)) },
+  ];
   return {
     images: {
       names: images.map(nameOf),
+      paths: Object.fromEntries(
+        images.flatMap(({ path }, i) => (path === null || shown(path) === path ? [] : [[i, path]])),
+      ),
       rows: images.map(({ row }) => row),
       sizes: images.map(({ width, height }) =>
         width === null || height === null ? null : ([width, height] as const),
       ),
       thumbnails,
-      folders: names.length > 1 ? places : null,
     },
-    folders: names.map(shown),
+    columns: [
+      ...classes
+        .filter(({ names }) => names.length > 1)
+        .map(({ name, names, places }) => ({
+          name: shown(name),
+          names: names.map(shown),
+          places: encodeNumbers(Uint16Array.from(places)),
+        })),
+      ...(new Set(sides.filter(Number.isFinite)).size > 1
+        ? [{ name: 'side in pixels', values: encodeNumbers(Float32Array.from(sides)) }]
+        : []),
+    ],
     outputs,
     server,
   };
@@ -97,8 +194,8 @@ interface FolderGroups {
   readonly places: readonly number[];
 }
 
-/** As many names as there are distinct colours. With more folders, the last name stands for the rest. */
-const MAX_NAMES = 8;
+/** As many names as there are distinct colours. With more, the last name stands for the rest. */
+const MAX_NAMES = 20;
 const REST = 'other';
 const TOP = '(top)';
 

@@ -40,10 +40,9 @@ export function renderReport(parts: ReportParts): string {
   const main = markup`${renderCounts(inputs)}
 ${data.server ? renderSearch(data.server, inputs.ok) : null}
 ${renderSection('map', 'Map', renderMap(inputs, data))}
-${renderSection('duplicates', 'Near-duplicates', script)}
-${duplicates.length > 0 ? renderDuplicates(duplicates) : null}
 ${probe ? renderProbe(probe) : null}
 ${heatmaps ? renderHeatmaps(heatmaps, inputs.ok) : null}
+${renderSection('duplicates', 'Near-duplicates', [script, ...duplicates.map(renderDuplicates)])}
 ${renderSection('statistics', 'Statistics', statistics)}
 ${renderSection('failures', 'Failures', renderFailures(inputs))}
 ${renderSection('facts', 'How it was made', renderOrigin(facts))}`;
@@ -79,8 +78,7 @@ function renderMap({ ok }: Inputs, { images }: PageData): Markup {
   const sampled = count < ok ? `${formatCount(count)} of ${formatCount(ok)} images, drawn at random. ` : '';
   return markup`<p class="lead">${sampled}Each point is an image; images that the model finds alike lie together. Point at one to see it, click it for its neighbours.</p>
   <noscript><p class="note">The map needs the page’s script, which this browser does not run.</p></noscript>
-  <div class="map-grid">
-    <div class="map-frame">
+  <div class="map-frame">
       <div class="toolbar tools line" role="toolbar" aria-label="Map">
         <div class="segments" role="group" aria-label="Projection">
           <button type="button" data-projection="umap" aria-pressed="false">UMAP</button>
@@ -90,20 +88,23 @@ function renderMap({ ok }: Inputs, { images }: PageData): Markup {
           <button type="button" data-marks="pictures" aria-pressed="false">Pictures</button>
           <button type="button" data-marks="dots" aria-pressed="true">Dots</button>
         </div>
+        <label class="small line">Colour by <select id="colour-by"></select></label>
+        <button type="button" class="toggle" data-gather="on" aria-pressed="false" title="Draw around images with the pointer; with Shift held, it always does">Draw around</button>
+        <input id="find-image" type="search" autocomplete="off" spellcheck="false" placeholder="Find by name" aria-label="Find images by name">
         <div class="segments zoom" role="group" aria-label="Zoom">
           <button type="button" data-zoom="out" aria-label="Zoom out">−</button>
-          <button type="button" data-zoom="reset" aria-label="Fit all">Fit</button>
+          <button type="button" data-zoom="reset" aria-label="Fit">Fit</button>
           <button type="button" data-zoom="in" aria-label="Zoom in">+</button>
         </div>
       </div>
-      <div id="legend" class="legend line" role="group" aria-label="Folders"></div>
+      <div id="legend" class="legend line" role="group" aria-label="Colours"></div>
       <div id="map" class="map raised" role="application" tabindex="0" aria-roledescription="map of images" aria-label="Map of ${formatCount(count)} images" aria-describedby="map-help">
         <canvas id="canvas" aria-hidden="true"></canvas>
         <div id="tip" class="tip raised" hidden></div>
       </div>
       <p id="map-note" class="note"></p>
-      <p id="map-help" class="note keys"><kbd>←</kbd><kbd>↑</kbd><kbd>→</kbd><kbd>↓</kbd> next image · <kbd>Enter</kbd> its neighbours · <kbd>+</kbd><kbd>−</kbd><kbd>0</kbd> zoom · <kbd>Esc</kbd> back</p>
-    </div>
+      <p id="map-help" class="note keys"><kbd>←</kbd><kbd>↑</kbd><kbd>→</kbd><kbd>↓</kbd> next image · <kbd>Enter</kbd> its neighbours · <kbd>+</kbd><kbd>−</kbd><kbd>0</kbd> zoom · <kbd>Esc</kbd> back · <kbd>Shift</kbd> and drag: draw around images</p>
+    <div id="gathered"></div>
     <aside id="panel" class="panel" aria-label="Selected image"></aside>
   </div>
   <p id="live" class="visually-hidden" role="status" aria-live="polite"></p>`;

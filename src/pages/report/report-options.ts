@@ -33,10 +33,17 @@ export interface ReportOptions {
    */
   readonly images: string | undefined;
   /**
-   * Maximum number of images on the map, an integer from 1 to 5000. Larger datasets are sampled at random with a fixed seed.
-   * @default 5000
+   * Maximum number of images on the map, an integer from 1 to 200000. Larger datasets are sampled at random with a fixed seed. Up to
+   * 3000 images are compared with each other; the others take their places from those.
+   * @default 200000
    */
   readonly sample: number;
+  /**
+   * Further columns to colour the map by, as {@link trainProbe} takes its labels: `by-last-folder`, `column:NAME` for a column of the
+   * metadata, or a `.csv`, `.tsv` or `.parquet` file with the columns `path` and `label`.
+   * @default []
+   */
+  readonly colourBy: readonly string[];
   /**
    * Whether to make a map by UMAP besides the one by PCA.
    * @default true
@@ -64,7 +71,7 @@ export interface ReportOptions {
    */
   readonly signal: AbortSignal | undefined;
   /**
-   * Called as each step begins, with its description as `what`.
+   * Called as each step begins, with its description as `what`, and within long steps with how much is done.
    * @default undefined
    */
   readonly onProgress: ((progress: Progress) => void) | undefined;
@@ -76,7 +83,11 @@ export const REPORT_FIELDS: Fields<ReportOptions> = {
   out: optional(checkText, 'HTML file to write (default: report.html in the dataset)'),
   outputs: texts([], 'show this output only; repeatable (default: all)'),
   images: optional(checkText, 'folder of the images (default: the folder that was embedded)'),
-  sample: integer(1, 5000, 5000, 'maximum number of images on the map'),
+  sample: integer(1, 200_000, 200_000, 'maximum number of images on the map'),
+  colourBy: texts(
+    [],
+    'also colour the map by this: by-last-folder, column:NAME, or a table of path and label; repeatable',
+  ),
   umap: boolean(true, 'make the map only by PCA, which is faster'),
   // Checked with its own fields.
   heatmaps: unchecked<ReportOptions['heatmaps']>(undefined),

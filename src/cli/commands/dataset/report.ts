@@ -12,6 +12,7 @@ import { writeReport } from '../../../pages/report/write-report.js';
 import { formatBytes } from '../../../html/numbers.js';
 import type { Device } from '../../../runtime/lanes/device.js';
 import { SEARCH_FIELDS } from '../../../features/search/search-dataset.js';
+import { LABELS_HELP, readLabelsFlag } from '../../flags/labels-flag.js';
 import { parseCount } from '../../flags/flag-values.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
@@ -23,17 +24,19 @@ import type { Terminal } from '../../terminal/terminal.js';
 
 /** The flags that are options of `writeReport`. */
 const FLAGS = {
-  out: '--out <file>',
+  out: '-o, --out <file>',
   outputs: '--output <key>',
   images: '--images <folder>',
   sample: '--sample <n>',
   umap: '--no-umap',
+  colourBy: '--colour-by <source>',
   duplicates: '--duplicates <cosine>',
 } as const;
 
 interface ReportFlags
   extends Pick<ReportOptions, keyof typeof FLAGS>, Pick<ReportHeatmaps, 'output' | 'photos'> {
   readonly cam?: string | true;
+  readonly labels?: string;
   readonly model?: string;
   readonly probe?: string;
   readonly serve: boolean;
@@ -60,6 +63,7 @@ export function addReportCommand(program: Command, terminal: Terminal): void {
     .option('--model <file>', 'for --cam and --serve: the ONNX file that made the dataset');
   const heatmaps = { photos: '--cam-photos <n>', output: '--cam-output <name>' };
   addFlags(command, HEATMAP_FIELDS, heatmaps, 'for --cam: ')
+    .option('--labels <file>', `for --cam: ${LABELS_HELP}`)
     .option('--probe <file>', 'show confusions and suspected labels of this probe: tapir probe --save')
     .option('--serve', 'serve the page to this machine instead of writing it, with a search', false)
     .option('--port <n>', 'for --serve: port on this machine (default: a free one)', parseCount)
@@ -76,7 +80,7 @@ async function runReport(terminal: Terminal, folder: string, flags: ReportFlags)
   const view = createProgressLine(terminal);
   const options = {
     ...readFlags(REPORT_FIELDS, flags),
-    heatmaps: readHeatmaps(flags, model),
+    heatmaps: await readHeatmaps(flags, model),
     probe: flags.probe === undefined ? undefined : await readProbe(flags.probe),
     signal: terminal.signal,
     onProgress: view.show,
@@ -127,7 +131,15 @@ function checkFlags({ serve, out, port, textModel, cam, model }: ReportFlags): v
     throw invalidOption('--model', 'the ONNX file that made the dataset, as --cam is given', model);
 }
 
-function readHeatmaps({ cam, ...flags }: ReportFlags, model: string | undefined): ReportOptions['heatmaps'] {
+async function readHeatmaps(
+  { cam, labels, ...flags }: ReportFlags,
+  model: string | undefined,
+): Promise<ReportOptions['heatmaps']> {
   if (cam === undefined || model === undefined) return undefined;
-  return { ...readFlags(HEATMAP_FIELDS, flags), model, layer: cam === true ? undefined : cam };
+  return {
+    ...readFlags(HEATMAP_FIELDS, flags),
+    model,
+    layer: cam === true ? undefined : cam,
+    labels: labels === undefined ? undefined : await readLabelsFlag(labels),
+  };
 }

@@ -3,6 +3,7 @@ import { digestOf } from '../../../base/digest.js';
 import { invalidOption } from '../../../base/checks.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import type { Inputs } from './collect-inputs.js';
+import type { Tell } from '../../../base/progress.js';
 import { layOutRow, poolRow, type RowLayout } from '../../../tensor/vectors/row-layout.js';
 import type { Breathe } from '../../../tensor/vectors/breathe.js';
 import type { Matrix } from '../../../tensor/vectors/matrix.js';
@@ -18,10 +19,14 @@ export interface CollectedOutput {
   readonly vectors: Matrix;
   /** Rows with the same number have the same features, bit for bit. */
   readonly sameAs: Uint16Array;
+  /** The length of each of the vectors. */
+  readonly lengths: readonly number[];
   /** Sampled images without a vector, because some of their features are not finite. */
   readonly notFinite: number;
 }
 
+/** Images that are compared with each other: time and memory grow with their square. */
+const MOST_COMPARED = 3000;
 /** Memory for the map's vectors; the more channels, the fewer vectors fit. */
 const MAX_SAMPLE_BYTES = 128 * 2 ** 20;
 /** With more channels, statistics per channel would take too much memory. */
@@ -37,6 +42,7 @@ export async function collectOutput(
   key: string,
   { images, live }: Inputs,
   breathe: Breathe,
+  tell: Tell = () => undefined,
 ): Promise<CollectedOutput> {
   const layout = layOutRow(dataset.manifest.features[key]!.dims);
   const { channels } = layout;
@@ -51,6 +57,7 @@ export async function collectOutput(
   const sameAs: number[] = [];
   let taken = 0;
   for await (const { firstRow, rows, data } of dataset.blocks(key)) {
+    tell(firstRow);
     const rowLength = data.length / rows;
     for (let row = 0; row < rows; row++) {
       await breathe();
@@ -70,6 +77,9 @@ export async function collectOutput(
     }
   }
   const data = vectors.subarray(0, members.length * channels);
+  const lengths = members.map((_, i) =>
+    Math.sqrt(data.subarray(i * channels, (i + 1) * channels).reduce((sum, value) => sum + value * value, 0)),
+  );
   return {
     key,
     layout,
@@ -77,12 +87,14 @@ export async function collectOutput(
     members,
     vectors: { rows: members.length, columns: channels, data },
     sameAs: Uint16Array.from(sameAs),
+    lengths,
     notFinite: taken - members.length,
   };
 }
 
 /** Places of the images whose vectors are kept: all of them, or as many as fit into memory, evenly spread. */
-function takePlaces(images: number, channels: number): number[] {
-  const count = Math.min(images, Math.max(1, Math.floor(MAX_SAMPLE_BYTES / (4 * Math.max(1, channels)))));
+export function takePlaces(images: number, channels: number): number[] {
+  const fitting = Math.max(1, Math.floor(MAX_SAMPLE_BYTES / (4 * Math.max(1, channels))));
+  const count = Math.min(images, MOST_COMPARED, fitting);
   return Array.from({ length: count }, (_, i) => Math.floor((i * images) / count));
 }

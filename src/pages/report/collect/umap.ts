@@ -26,6 +26,7 @@ export async function projectToUmap(
   distances: Distances,
   start: Float64Array,
   breathe: Breathe,
+  onRound: (done: number, of: number) => void = () => undefined,
 ): Promise<Float64Array | undefined> {
   const { rows } = distances;
   if (rows < MIN_UMAP_ROWS) return undefined;
@@ -51,6 +52,7 @@ export async function projectToUmap(
   });
   for (let epoch = 0; epoch < epochs; epoch++) {
     await breathe();
+    onRound(epoch, epochs);
     umap.step();
   }
   const points = Float64Array.from(umap.getEmbedding().flat());

@@ -1,23 +1,42 @@
 /** The JSON that the page carries beside its text. Arrays of numbers are little-endian bytes in base64. */
 
-/** The sampled images. All lists have the same order. */
+/** What the map can be coloured by: a class or a number for each image, or for each point of an output. */
+export type PageColumn =
+  | {
+      readonly name: string;
+      /** The classes by name, safe to show; the last may stand for all others. */
+      readonly names: readonly string[];
+      /** Uint16: places among the names. */
+      readonly places: string;
+    }
+  | {
+      readonly name: string;
+      /** Float32; NaN for none. */
+      readonly values: string;
+    };
+
+/** The images on the map. All lists have the same order. */
 export interface PageImages {
   /** Safe to show: characters that could disguise a name are spelled out. */
   readonly names: readonly string[];
   readonly rows: readonly number[];
   /** Width and height of the image in its file, in pixels. */
   readonly sizes: readonly (readonly [number, number] | null)[];
-  /** WebP in base64; null if the file could not be read. */
-  readonly thumbnails: readonly (string | null)[];
-  /** Place in {@link PageData.folders}; null if all images share a folder. */
-  readonly folders: readonly number[] | null;
+  /** The paths that are not shown as they are, by the place of the image. */
+  readonly paths: Readonly<Record<number, string>>;
+  /** WebP in base64, by the place of the image; those of a sample, where the files could be read. */
+  readonly thumbnails: Readonly<Record<number, string>>;
 }
 
 /** An output. Its points are the images in `members`. */
 export interface PageOutput {
   readonly key: string;
-  /** Uint16: the image of each point. */
+  /** Uint32: the image of each point; those that were compared with each other come first. */
   readonly members: string;
+  /** How many points were compared with each other. */
+  readonly compared: number;
+  /** What belongs to the vectors: clusters, distances, lengths. */
+  readonly columns: readonly PageColumn[];
   /** Float32: x and y of each point. */
   readonly pca: string;
   readonly umap: string | null;
@@ -26,15 +45,15 @@ export interface PageOutput {
   readonly umapNote: string;
   /** Number of neighbours of each point. */
   readonly neighbourCount: number;
-  /** Uint16: the neighbours of each point. */
+  /** Uint16: the nearest compared points of each point. */
   readonly neighbours: string;
   /** Float32: their cosine distances. */
   readonly neighbourDistances: string;
-  /** Uint16: pairs of points, the nearest pair first. */
+  /** Uint16: pairs of compared points, the nearest pair first. */
   readonly forest: string;
   /** Float32: cosine distance of each pair. */
   readonly forestDistances: string;
-  /** Uint16: points with the same number have the same features, bit for bit. */
+  /** Uint16: compared points with the same number have the same features, bit for bit. */
   readonly sameAs: string;
   /** Initial cosine distance up to which points count as near-duplicates. */
   readonly duplicateDistance: number;
@@ -68,8 +87,8 @@ export interface PageHits {
 /** All data of the page. */
 export interface PageData {
   readonly images: PageImages;
-  /** Names of the legend. */
-  readonly folders: readonly string[];
+  /** What belongs to the images: folders, labels, sizes. */
+  readonly columns: readonly PageColumn[];
   readonly outputs: readonly PageOutput[];
   /** Null for a page that is a file, which can ask nothing. */
   readonly server: PageServer | null;

@@ -1,36 +1,42 @@
 /** Near-duplicates: groups at a threshold that the reader can move. */
 import { byId, make } from '../../../html/browser/elements.js';
+import { formatCount } from '../../../html/numbers.js';
 import type { PageImages } from './data.js';
 import { groupsWithin } from './groups.js';
 import { formatCosine, type Points } from './points.js';
 import { makeTile, shortName } from './tiles.js';
 
-const MAX_GROUPS = 40;
+const MAX_GROUPS = 12;
 const MAX_TILES = 12;
 const STEPS = 400;
-/** Smallest distance of the slider, besides 0. */
-const LEAST = 1e-7;
 
 /** Shows the groups of an output. */
 export function showDuplicates(images: PageImages, points: Points, onChoose: (point: number) => void): void {
-  const most = Math.max(LEAST * 10, points.duplicateDistance, points.forestDistances.at(-1) ?? 0);
-  // The scale is logarithmic; the first step is 0.
-  const distanceAt = (step: number): number => (step === 0 ? 0 : LEAST * (most / LEAST) ** (step / STEPS));
-  const stepAt = (distance: number): number =>
-    distance < LEAST ? 0 : Math.round((STEPS * Math.log(distance / LEAST)) / Math.log(most / LEAST));
+  const most = Math.max(1e-6, points.duplicateDistance, points.forestDistances.at(-1) ?? 0);
+  // Half of the way covers the nearest eighth.
+  const distanceAt = (step: number): number => most * (step / STEPS) ** 3;
+  const stepAt = (distance: number): number => Math.round(STEPS * Math.cbrt(distance / most));
 
   const slider = make('input', '', { type: 'range', id: 'threshold', max: STEPS, input: () => update() });
   slider.value = String(stepAt(points.duplicateDistance));
   const output = make('output', '');
-  const label = make('label', 'threshold line', make('span', 'small', 'At least'), slider, output);
+  const label = make(
+    'label',
+    'threshold line',
+    make('span', 'small', 'identical only'),
+    slider,
+    make('span', 'small', 'looser'),
+    output,
+  );
   const summary = make('p', 'lead', { role: 'status' });
   const list = make('div', 'groups grid');
+  let limit = MAX_GROUPS;
   const update = (): void => {
     const distance = distanceAt(slider.valueAsNumber);
     const text = `cosine ≥ ${formatCosine(distance)}`;
     output.textContent = text;
     slider.setAttribute('aria-valuetext', text);
-    const groups = groupsWithin(points.forest, points.forestDistances, points.count, distance);
+    const groups = groupsWithin(points.forest, points.forestDistances, points.compared, distance);
     const identical = groups.filter((group) => sharedBy(points, group).size > 0).length;
     const members = groups.reduce((sum, group) => sum + group.length, 0);
     summary.textContent =
@@ -40,15 +46,28 @@ export function showDuplicates(images: PageImages, points: Points, onChoose: (po
           (identical === 0
             ? '.'
             : `; identical features in ${identical === 1 ? 'one group' : `${identical} groups`}.`);
-    const shown = groups.slice(0, MAX_GROUPS).map((group) => makeGroup(images, points, group, onChoose));
+    const shown = groups.slice(0, limit).map((group) => makeGroup(images, points, group, onChoose));
     const more = groups.length - shown.length;
-    list.replaceChildren(...shown, ...(more > 0 ? [make('p', 'note', `and ${more} more groups`)] : []));
+    slider.closest('section')!.classList.toggle('quiet', groups.length === 0);
+    const showMore = (): void => {
+      limit *= 4;
+      update();
+    };
+    list.replaceChildren(
+      ...shown,
+      ...(more > 0
+        ? [make('button', '', { click: showMore }, `Show more of the other ${formatCount(more)}`)]
+        : []),
+    );
   };
   const note = make(
     'p',
     'note',
-    'A chain of such pairs connects the images of a group. Only images on the map count. The initial threshold is a twentieth of ' +
-      'the median distance of two images, and at least a cosine of 0.98.',
+    'A group is a chain of pairs that are at least this alike. ' +
+      (points.compared < points.count
+        ? `Only the ${formatCount(points.compared)} images that were compared with each other count. `
+        : '') +
+      'It starts where images are twenty times nearer than two usually are, and at a cosine of 0.98 or more.',
   );
   byId('duplicates').replaceChildren(label, summary, list, note);
   update();

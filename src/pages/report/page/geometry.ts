@@ -71,6 +71,21 @@ export function nearestPoint(places: Places, { x, y }: Place, radius: number): n
   return best;
 }
 
+/** The points inside a line that is drawn around them, by the even-odd rule. */
+export function pointsInside(places: Places, line: readonly Place[]): number[] {
+  const inside: number[] = [];
+  for (let i = 0; i < places.length; i += 2) {
+    const [x, y] = [places[i]!, places[i + 1]!];
+    let isInside = false;
+    line.forEach((a, at) => {
+      const b = line.at(at - 1)!;
+      if (a.y > y !== b.y > y && x < a.x + ((b.x - a.x) * (y - a.y)) / (b.y - a.y)) isInside = !isInside;
+    });
+    if (isInside) inside.push(i / 2);
+  }
+  return inside;
+}
+
 /** The four directions of the arrow keys. */
 export const DIRECTIONS: Readonly<Record<string, Place>> = {
   ArrowLeft: { x: -1, y: 0 },

@@ -1,12 +1,18 @@
 /** Starts the page: connects the map, the panel, the controls and the lists. */
-import { byId, make, makeChip, onPress, press, readPageData } from '../../../html/browser/elements.js';
+import { byId, make, onPress, press, readPageData } from '../../../html/browser/elements.js';
 import { startTheme } from '../../../html/browser/theme.js';
 import type { PageData, PageImages } from './data.js';
 import { showDuplicates } from './duplicates.js';
+import { showLegend } from './legend.js';
 import { ImageMap, type Projection } from './map.js';
 import { decodePoints, formatCosine, type Points } from './points.js';
 import { startSearch } from './search-box.js';
+import { Selection } from './selection.js';
+import { formatCount } from '../../../html/numbers.js';
 import { makePicture, makeTile, shortName } from './tiles.js';
+
+/** On maps of more images, a picture would stand for too many. */
+const MOST_FOR_PICTURES = 3000;
 
 function start(): void {
   const data = readPageData<PageData>();
@@ -26,7 +32,10 @@ function start(): void {
   let points = pointsOf(0);
   let projection: Projection = 'umap';
 
-  const map = new ImageMap(data.images, (point, byKey) => choose(point, byKey));
+  const map = new ImageMap(data.images, {
+    onSelect: (point, byKey) => choose(point, byKey),
+    onGather: (gathered) => selection.show(gathered),
+  });
   const choose = (point: number | undefined, byKey: boolean): void => {
     map.select(point);
     showPanel(data.images, points, point, (next) => choose(next, true));
@@ -58,13 +67,30 @@ function start(): void {
   onPress('marks', setMarks);
   onPress('zoom', (value) => map.zoom(value as 'in' | 'out' | 'reset'));
 
+  const selection = new Selection(data.images, {
+    onSelect: (gathered) => map.emphasis.gather(gathered),
+    onChoose: (point) => choose(point, true),
+  });
+  onPress('gather', () => {
+    const button = document.querySelector('[data-gather]')!;
+    const isOn = button.getAttribute('aria-pressed') !== 'true';
+    button.setAttribute('aria-pressed', String(isOn));
+    byId('map').classList.toggle('gathering', isOn);
+  });
+
   const showOutput = (output: number): void => {
     points = pointsOf(output);
     const umap = document.querySelector<HTMLButtonElement>('[data-projection="umap"]')!;
     umap.disabled = !points.umap;
     umap.title = points.umap ? '' : points.umapNote;
     setProjection(points.umap ? projection : 'pca');
+    map.emphasis.colour(undefined);
     map.show(points, projection);
+    showLegend(data, points, {
+      onColour: (colouring) => map.emphasis.colour(colouring),
+      onIsolate: (group) => map.emphasis.isolate(group),
+    });
+    selection.start(points);
     // An example of what the panel shows.
     choose(points.count > 0 ? 0 : undefined, false);
     showDuplicates(data.images, points, showOnMap);
@@ -73,10 +99,9 @@ function start(): void {
   };
   const selector = document.querySelector<HTMLSelectElement>('#output');
   selector?.addEventListener('change', () => showOutput(Number(selector.value)));
-  startLegend(data, (folder) => map.highlight(folder));
-  const hasPictures = data.images.thumbnails.some((thumbnail) => thumbnail !== null);
+  const hasPictures = Object.keys(data.images.thumbnails).length > 0;
   document.querySelector<HTMLButtonElement>('[data-marks="pictures"]')!.disabled = !hasPictures;
-  setMarks(hasPictures ? 'pictures' : 'dots');
+  setMarks(hasPictures && data.images.names.length <= MOST_FOR_PICTURES ? 'pictures' : 'dots');
   showOutput(0);
   if (data.server)
     startSearch(data.server, {
@@ -87,23 +112,6 @@ function start(): void {
       },
     });
   startTheme(() => map.recolour());
-}
-
-/** A button per folder, which fades the other folders. */
-function startLegend({ folders, images }: PageData, onHighlight: (folder: number | undefined) => void): void {
-  if (!images.folders) return;
-  let highlighted: number | undefined;
-  const buttons = folders.map((name, folder) => {
-    const count = images.folders!.filter((other) => other === folder).length;
-    const press = (): void => {
-      highlighted = highlighted === folder ? undefined : folder;
-      buttons.forEach((other, i) => other.setAttribute('aria-pressed', String(i === highlighted)));
-      onHighlight(highlighted);
-    };
-    const traits = { 'aria-pressed': false, '--swatch': `var(--folder-${folder})` };
-    return makeChip(name, press, traits, make('span', 'muted', String(count)));
-  });
-  byId('legend').replaceChildren(...buttons);
 }
 
 start();
@@ -157,21 +165,33 @@ function showPanel(
   const facts = [size ? `${size[0]} × ${size[1]} pixels` : '', `row ${images.rows[image]}`];
   const neighbours = points.neighboursOf(point).map(({ point: other, distance }) => {
     const otherName = images.names[points.members[other]!]!;
-    const isSame = points.sameAs[other] === points.sameAs[point];
+    const isSame = point < points.compared && points.sameAs[other] === points.sameAs[point];
     const cosine = isSame ? 'identical' : formatCosine(distance);
     const label = `${otherName}, ${isSame ? 'identical features' : `cosine ${cosine}`}`;
     const tile = makeTile(images, points.members[other]!, label, cosine, () => onChoose(other));
     tile.dataset['point'] = String(other);
     return tile;
   });
+  const among = points.compared < points.count ? ` of ${formatCount(points.compared)} compared images` : '';
   panel.replaceChildren(
     make('div', 'panel-picture', makePicture(images.thumbnails[image])),
-    make('h3', 'panel-name', make('bdi', '', shortName(name))),
-    ...(shortName(name) === name ? [] : [make('p', 'small', make('bdi', '', name))]),
-    make('p', 'note', facts.filter((fact) => fact !== '').join(' · ')),
-    ...(neighbours.length === 0
-      ? []
-      : [make('h4', '', `${neighbours.length} nearest, by cosine`), make('div', 'tiles', neighbours)]),
+    make(
+      'div',
+      '',
+      make('h3', 'panel-name', make('bdi', '', shortName(name))),
+      shortName(name) === name ? undefined : make('p', 'small', make('bdi', '', name)),
+      make('p', 'note', facts.filter((fact) => fact !== '').join(' · ')),
+    ),
+    make(
+      'div',
+      '',
+      neighbours.length === 0
+        ? []
+        : [
+            make('h4', '', `${neighbours.length} nearest${among}, by cosine`),
+            make('div', 'tiles', neighbours),
+          ],
+    ),
   );
   const count =
     neighbours.length === 1 ? 'Its nearest image is' : `Its ${neighbours.length} nearest images are`;

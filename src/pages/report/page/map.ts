@@ -1,40 +1,52 @@
 /** The map: points on a canvas, explored by pointer or keys. */
 import { byId } from '../../../html/browser/elements.js';
 import type { PageImages } from './data.js';
-import { dotRadius, drawScene, pictureSide, readMapColours } from './drawing.js';
+import { dotRadius, drawLasso, drawScene, pictureSide, readMapColours } from './drawing.js';
 import {
   DIRECTIONS,
   MAP_MARGIN,
   fitPoints,
   nearestPoint,
   nextInDirection,
+  pointsInside,
   WHOLE,
   zoomAt,
   type Place,
   type Places,
   type View,
 } from './geometry.js';
+import { movePlaces } from './move-places.js';
 import type { Points } from './points.js';
 import { PictureCache } from './picture-cache.js';
+import { Emphasis } from './emphasis.js';
 import { hideTip, showTip } from './tip.js';
 
 /** The coordinates of the map. */
 export type Projection = 'pca' | 'umap';
 
-const MOVE_MS = 500;
 const ZOOM_STEP = 1.5;
 /** A pointer that moves no farther has clicked. */
 const CLICK_SLOP = 5;
 
+/** What a map tells. */
+export interface MapEvents {
+  /** Called with the chosen point, or undefined; `byKey` if it was chosen with the keyboard. */
+  readonly onSelect: (point: number | undefined, byKey: boolean) => void;
+  /** Called with the points that the reader has drawn around. */
+  readonly onGather: (points: readonly number[]) => void;
+}
+
 /** Shows the map of one output at a time. */
 export class ImageMap {
   readonly #images: PageImages;
-  readonly #onSelect: (point: number | undefined, byKey: boolean) => void;
+  readonly #events: MapEvents;
   readonly #frame = byId('map');
   readonly #canvas = byId('canvas') as HTMLCanvasElement;
   readonly #context = this.#canvas.getContext('2d')!;
   readonly #pictures: PictureCache;
   readonly #pointers = new Map<number, Place>();
+  /** The colours of the points, and which of them step back. */
+  readonly emphasis = new Emphasis(() => this.#request());
   #points!: Points;
   #projection: Projection = 'pca';
   #colours = readMapColours();
@@ -44,32 +56,31 @@ export class ImageMap {
   #places: Places = new Float32Array();
   #cursor: number | undefined;
   #selected: number | undefined;
-  #highlighted: number | undefined;
+  /** What the reader draws around points. */
+  #lasso: Place[] | undefined;
   #withPictures = false;
   #pressed: Place | undefined;
   #isMoved = false;
   #isDue = false;
 
-  /** @param onSelect - Called with the chosen point, or undefined; `byKey` if it was chosen with the keyboard. */
-  constructor(images: PageImages, onSelect: (point: number | undefined, byKey: boolean) => void) {
+  constructor(images: PageImages, events: MapEvents) {
     this.#images = images;
-    this.#onSelect = onSelect;
+    this.#events = events;
     this.#pictures = new PictureCache(images, () => this.#request());
     const frame = this.#frame;
     frame.addEventListener('pointermove', (event) => this.#onMove(event));
     frame.addEventListener('pointerdown', (event) => this.#onDown(event));
     frame.addEventListener('pointerup', (event) => this.#onUp(event));
-    frame.addEventListener('pointercancel', (event) => void this.#pointers.delete(event.pointerId));
+    frame.addEventListener('pointercancel', (event) => {
+      this.#pointers.delete(event.pointerId);
+      this.#lasso = undefined;
+    });
     frame.addEventListener('pointerleave', () => this.#look(undefined));
     frame.addEventListener('wheel', (event) => this.#onWheel(event), { passive: false });
     frame.addEventListener('keydown', (event) => this.#onKey(event));
     frame.addEventListener('focus', () => this.#onFocus());
     frame.addEventListener('blur', () => this.#look(undefined));
     new ResizeObserver(() => this.#lay()).observe(frame);
-  }
-
-  get selected(): number | undefined {
-    return this.#selected;
   }
 
   /** Shows another output. */
@@ -88,31 +99,20 @@ export class ImageMap {
     this.#projection = projection;
     this.#view = WHOLE;
     this.#lay();
-    if (matchMedia('(prefers-reduced-motion: reduce)').matches) return;
-    const after = this.#places.slice();
-    const started = performance.now();
-    const step = (): void => {
-      const time = Math.min(1, (performance.now() - started) / MOVE_MS);
-      const eased = time < 0.5 ? 4 * time ** 3 : 1 - (2 - 2 * time) ** 3 / 2;
+    const after = this.#places;
+    movePlaces(before, after, (places) => {
       // Another move or another size has replaced this one.
-      if (this.#projection !== projection || this.#places.length !== after.length || this.#view !== WHOLE)
-        return;
-      this.#places = after.map((value, i) => before[i]! + (value - before[i]!) * eased);
+      if (this.#projection !== projection || this.#base.length !== after.length || this.#view !== WHOLE)
+        return false;
+      this.#places = places;
       this.#draw();
-      if (time < 1) requestAnimationFrame(step);
-    };
-    step();
+      return true;
+    });
   }
 
   /** Draws pictures where there is room, or only dots. */
   drawPictures(withPictures: boolean): void {
     this.#withPictures = withPictures;
-    this.#request();
-  }
-
-  /** Fades all other folders; undefined fades nothing. */
-  highlight(folder: number | undefined): void {
-    this.#highlighted = folder;
     this.#request();
   }
 
@@ -190,14 +190,14 @@ export class ImageMap {
   }
 
   #draw(): void {
-    const { folders } = this.#images;
     const selected = this.#selected;
     drawScene(this.#context, {
       ...this.#size,
       places: this.#places,
       colours: this.#colours,
-      folderOf: folders ? (point) => folders[this.#points.members[point]!]! : undefined,
-      highlighted: this.#highlighted,
+      colouring: this.emphasis.colouring,
+      isFaint: this.emphasis.isFaint,
+      compared: this.#points.compared,
       cursor: this.#cursor,
       selected,
       neighbours: selected === undefined ? [] : this.#points.neighboursOf(selected).map(({ point }) => point),
@@ -205,6 +205,7 @@ export class ImageMap {
         ? (point) => this.#pictures.pictureOf(this.#points.members[point]!)
         : undefined,
     });
+    if (this.#lasso) drawLasso(this.#context, this.#lasso, this.#colours);
   }
 
   /** Moves the cursor to a point without choosing it. */
@@ -241,7 +242,7 @@ export class ImageMap {
 
   #choose(point: number | undefined, byKey: boolean): void {
     this.select(point);
-    this.#onSelect(point, byKey);
+    this.#events.onSelect(point, byKey);
   }
 
   #placeAt(event: MouseEvent): Place {
@@ -264,6 +265,11 @@ export class ImageMap {
     this.#pointers.set(event.pointerId, this.#placeAt(event));
     this.#pressed = this.#placeAt(event);
     this.#isMoved = false;
+    // The page marks the frame while the pointer draws around points.
+    if (!event.shiftKey && !this.#frame.classList.contains('gathering')) return;
+    this.#lasso = [this.#pressed];
+    this.#frame.setPointerCapture(event.pointerId);
+    this.#look(undefined);
   }
 
   #onMove(event: PointerEvent): void {
@@ -274,6 +280,10 @@ export class ImageMap {
       return;
     }
     this.#pointers.set(event.pointerId, place);
+    if (this.#lasso) {
+      this.#lasso.push(place);
+      return this.#request();
+    }
     const others = [...this.#pointers].filter(([id]) => id !== event.pointerId).map(([, other]) => other);
     if (others[0]) {
       const spread = (from: Place): number => Math.hypot(from.x - others[0]!.x, from.y - others[0]!.y);
@@ -283,12 +293,17 @@ export class ImageMap {
       const { zoom, panX, panY } = this.#view;
       this.#setView({ zoom, panX: panX + place.x - before.x, panY: panY + place.y - before.y });
     }
-    const pressed = this.#pressed!;
-    if (Math.hypot(place.x - pressed.x, place.y - pressed.y) > CLICK_SLOP) this.#isMoved = true;
+    const { x, y } = this.#pressed!;
+    if (Math.hypot(place.x - x, place.y - y) > CLICK_SLOP) this.#isMoved = true;
   }
 
   #onUp(event: PointerEvent): void {
-    if (!this.#pointers.delete(event.pointerId) || this.#isMoved) return;
+    const wasDown = this.#pointers.delete(event.pointerId);
+    const lasso = this.#lasso;
+    this.#lasso = undefined;
+    // A click gathers nothing: it chooses.
+    if (lasso && lasso.length > 2) return this.#events.onGather(pointsInside(this.#places, lasso));
+    if (!wasDown || this.#isMoved) return;
     this.#choose(this.#pointAt(event), false);
   }
 

@@ -1,13 +1,16 @@
 /** The decoded data of an output. */
-import { decodeFloats, decodeShorts } from '../../../html/browser/decode-numbers.js';
-import type { PageOutput } from './data.js';
+import { decodeFloats, decodeShorts, decodeWords } from '../../../html/browser/decode-numbers.js';
+import type { PageColumn, PageOutput } from './data.js';
 
 /** The points of an output. */
 export interface Points {
   readonly key: string;
   readonly count: number;
   /** Image of each point. */
-  readonly members: Uint16Array;
+  readonly members: Uint32Array;
+  /** How many points, the first ones, were compared with each other. */
+  readonly compared: number;
+  readonly columns: readonly PageColumn[];
   readonly pca: Float32Array;
   readonly umap: Float32Array | undefined;
   readonly pcaNote: string;
@@ -22,8 +25,8 @@ export interface Points {
 
 /** Decodes an output. */
 export function decodePoints(output: PageOutput): Points {
-  const { key, pcaNote, umapNote, neighbourCount, duplicateDistance } = output;
-  const members = decodeShorts(output.members);
+  const { key, pcaNote, umapNote, neighbourCount, duplicateDistance, compared, columns } = output;
+  const members = decodeWords(output.members);
   const neighbours = decodeShorts(output.neighbours);
   const near = decodeFloats(output.neighbourDistances);
   return {
@@ -33,6 +36,8 @@ export function decodePoints(output: PageOutput): Points {
     duplicateDistance,
     count: members.length,
     members,
+    compared,
+    columns,
     pca: decodeFloats(output.pca),
     umap: output.umap === null ? undefined : decodeFloats(output.umap),
     forest: decodeShorts(output.forest),

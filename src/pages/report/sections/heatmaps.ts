@@ -1,7 +1,8 @@
 /** Heat maps of some images: where the score of the predicted class comes from. */
 import type { Options } from '../../../base/checks.js';
 import { isTapirError } from '../../../base/errors.js';
-import { integer, readOptions, text, type Fields } from '../../../base/options.js';
+import { integer, optional, readOptions, text, type Fields } from '../../../base/options.js';
+import { checkLabels } from '../../../extract/class-labels.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import { openRecordedModel, readRecordedModel } from '../../../datasets/embed/recorded-model.js';
 import { createAttribution, describeScores, type AttributionResult } from '../../../explain/attribution.js';
@@ -36,6 +37,11 @@ export interface ReportHeatmaps {
    */
   readonly output: string | undefined;
   /**
+   * As for {@link createAttribution}: labels of the classes, in their order.
+   * @default undefined, which is those in the model's metadata
+   */
+  readonly labels: readonly string[] | undefined;
+  /**
    * Maximum number of photos, an integer from 1 to 100: evenly spread over the rows. The model runs for each, on the CPU.
    * @default 12
    */
@@ -49,6 +55,7 @@ export const HEATMAP_FIELDS: Fields<ReportHeatmaps> = {
   layer,
   method,
   output,
+  labels: optional(checkLabels),
   photos: integer(1, 100, 12, 'number of photos, at most 100'),
 };
 
@@ -100,13 +107,13 @@ export interface HeatmapPlace {
  */
 export async function makeHeatmaps(
   { dataset, images, folder }: HeatmapPlace,
-  { model: path, layer, method, output, photos }: ReportHeatmaps,
+  { model: path, layer, method, output, labels, photos }: ReportHeatmaps,
   breathe: Breathe,
   signal: AbortSignal | undefined,
 ): Promise<Heatmaps> {
   const recorded = readRecordedModel(dataset);
   const model = await openRecordedModel(recorded, path);
-  await using attribution = await createAttribution(model, { layer, method, output });
+  await using attribution = await createAttribution(model, { layer, method, output, labels });
   const transform = fitPhotos(attribution, createTransform(recorded.transform));
   const run: Run = (image) => attribution.run(image.toTensor(), { signal });
   const pairs: HeatmapPair[] = [];

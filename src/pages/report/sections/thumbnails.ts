@@ -32,7 +32,7 @@ export async function makeThumbnails(
   images: readonly SampledImage[],
   folder: string | undefined,
   maxBytes: number,
-  onPicture: () => Promise<void>,
+  onPicture: (done: number) => Promise<void>,
 ): Promise<Thumbnails> {
   const pictures: (string | null)[] = images.map(() => null);
   if (folder === undefined) return { pictures, unreadable: 0, leftOut: 0 };
@@ -42,7 +42,7 @@ export async function makeThumbnails(
   let bytes = 0;
   const order = spreadOut(images.length);
   for (let start = 0; start < order.length; start += AT_ONCE) {
-    await onPicture();
+    await onPicture(start);
     const places = order.slice(start, start + AT_ONCE);
     if (bytes >= maxBytes) {
       leftOut += places.length;
