@@ -2,6 +2,7 @@
 import { shown } from '../base/printable.js';
 import type { Fact } from './facts.js';
 import { markup, type Markup } from './html.js';
+import { formatCount } from './numbers.js';
 
 type Body = string | Markup | null | readonly Markup[];
 
@@ -62,4 +63,59 @@ export function renderProblems(
       markup`<li><bdi>${path === null ? '(given as bytes)' : shown(path)}</bdi> <span class="note">${shown(message)}</span></li>`,
   );
   return renderSection('failures', title, markup`<ul>${items}</ul>`);
+}
+
+/** More classes make no matrix that fits a page. */
+const MOST_CLASSES = 40;
+/** Steps of colour in the matrix. */
+const SHARES = 5;
+
+/** A row per label and a column per prediction. A stronger colour is a larger share of the row. */
+export function renderConfusion(
+  classes: readonly string[],
+  confusion: readonly (readonly number[])[],
+): Markup {
+  if (classes.length > MOST_CLASSES)
+    return markup`<p class="note">The matrix of confusions is shown for up to ${MOST_CLASSES} classes.</p>`;
+  const head = classes.map((label) => markup`<th scope="col"><span><bdi>${shown(label)}</bdi></span></th>`);
+  const rows = confusion.map((counts, given) => {
+    const total = Math.max(
+      1,
+      counts.reduce((sum, count) => sum + count, 0),
+    );
+    const cells = counts.map((count, predicted) => {
+      // The page's policy allows no style attributes: five classes stand for the share.
+      const share = Math.ceil((SHARES * count) / total);
+      const kind = given === predicted ? 'right' : 'wrong';
+      return count === 0
+        ? markup`<td></td>`
+        : markup`<td class="${kind} share-${share}">${formatCount(count)}</td>`;
+    });
+    return markup`<tr><th scope="row"><bdi>${shown(classes[given]!)}</bdi></th>${cells}</tr>`;
+  });
+  const caption = 'Confusions: the label of a row, the prediction of a column';
+  return renderWide(
+    caption,
+    markup`<table class="confusion">
+    <caption>${caption}</caption>
+    <thead><tr><td></td>${head}</tr></thead>
+    <tbody>${rows}</tbody>
+  </table>`,
+  );
+}
+
+/**
+ * A photo of a wrong or suspected class, with what is known of it.
+ *
+ * @param picture - WebP in base64; null for none.
+ * @param about - Pairs of an element for a class and one for its score.
+ */
+export function renderPictured(picture: string | null, name: string, about: Markup): Markup {
+  const image = picture
+    ? markup`<img src="data:image/webp;base64,${picture}" alt="${name}">`
+    : markup`<div></div>`;
+  return markup`<figure class="suspect">
+    ${image}
+    <figcaption>${about}<bdi class="path muted">${name}</bdi></figcaption>
+  </figure>`;
 }

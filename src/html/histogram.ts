@@ -42,9 +42,18 @@ export function renderHistogram(
   unit: string,
 ): Markup {
   const histogram = countInBins(values, binsFor(values.length));
-  if (!histogram)
-    return markup`<figure class="histogram"><figcaption>${title}</figcaption><p class="note">No number is finite.</p></figure>`;
-  const { min, max, counts } = histogram;
+  if (histogram) return renderBins(histogram, title, axis, unit);
+  return markup`<figure class="histogram"><figcaption>${title}</figcaption><p class="note">No number is finite.</p></figure>`;
+}
+
+/** A histogram as a bar chart. */
+export function renderBins(
+  { min, max, counts }: Histogram,
+  title: string,
+  axis: string,
+  unit: string,
+): Markup {
+  const total = counts.reduce((sum, count) => sum + count, 0);
   const most = Math.max(...counts);
   const step = WIDTH / counts.length;
   const bars = counts.map((count, bin) => {
@@ -54,7 +63,7 @@ export function renderHistogram(
     const x = (bin * step + 0.75).toFixed(2);
     return markup`<rect x="${x}" y="${(HEIGHT - height).toFixed(2)}" width="${(step - 1.5).toFixed(2)}" height="${height.toFixed(2)}"><title>${from} to ${to}: ${formatCount(count)} ${unit}</title></rect>`;
   });
-  const label = `${title}: ${formatCount(values.length)} ${unit} from ${formatValue(min)} to ${formatValue(max)}`;
+  const label = `${title}: ${formatCount(total)} ${unit} from ${formatValue(min)} to ${formatValue(max)}`;
   return markup`<figure class="histogram">
     <figcaption>${title}<span>${axis}</span></figcaption>
     <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${label}" preserveAspectRatio="none">${bars}</svg>

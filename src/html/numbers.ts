@@ -19,6 +19,18 @@ export function formatShare(share: number): string {
   return `${(100 * share).toFixed(1)} %`;
 }
 
+/** A share of a count with its 95 % interval (Wilson 1927), which is wide where there is little to count: `70.8 % (51 to 85 %)`. */
+export function formatShareOf(share: number, total: number): string {
+  if (total === 0) return '–';
+  const z = 1.96;
+  const scale = 1 + z ** 2 / total;
+  const middle = (share + z ** 2 / (2 * total)) / scale;
+  const half = (z / scale) * Math.sqrt((share * (1 - share)) / total + z ** 2 / (4 * total ** 2));
+  const percent = (value: number): string =>
+    (100 * Math.min(1, Math.max(0, value))).toFixed(half < 0.01 ? 1 : 0);
+  return `${formatShare(share)} (${percent(middle - half)} to ${percent(middle + half)} %)`;
+}
+
 /** `4 min 12 s`. */
 export function formatSeconds(seconds: number): string {
   if (seconds < 10) return `${seconds.toFixed(1)} s`;

@@ -1,7 +1,21 @@
 import { describe, expect, it } from 'vitest';
-import { formatBytes, formatCount, formatSeconds, formatValue } from '../../src/html/numbers.js';
+import {
+  formatBytes,
+  formatCount,
+  formatSeconds,
+  formatShareOf,
+  formatValue,
+} from '../../src/html/numbers.js';
 
 describe('numbers', () => {
+  it('have an interval where they are shares of a count: Wilson’s, computed with Python', () => {
+    expect(formatShareOf(17 / 24, 24)).toBe('70.8 % (51 to 85 %)');
+    expect(formatShareOf(0.5, 10)).toBe('50.0 % (24 to 76 %)');
+    expect(formatShareOf(1, 10)).toBe('100.0 % (72 to 100 %)');
+    expect(formatShareOf(0.93, 50_000)).toBe('93.0 % (92.8 to 93.2 %)');
+    expect(formatShareOf(Number.NaN, 0)).toBe('–');
+  });
+
   it('read as people write them', () => {
     expect([0, 999, 1000, 1234567].map(formatCount)).toEqual([
       '0',

@@ -13,13 +13,14 @@ import {
   describePixels,
   formatCosine,
 } from '../../precision/compare/describe-comparison.js';
-import { formatShare, formatValue } from '../../html/numbers.js';
+import { formatShare, formatShareOf, formatValue } from '../../html/numbers.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { readReturnFlags } from '../flags/return-flags.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatTable } from '../terminal/table.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
+import { createProgressLine } from '../terminal/progress-view.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface CompareFlags extends Pick<CompareOptions, 'sample' | 'neighbours' | 'batch' | 'device' | 'out'> {
@@ -75,11 +76,13 @@ async function runCompare(
     returnNodes: flags.returnB && readReturnFlags(flags.returnB),
     transform: transformB,
   };
+  const view = createProgressLine(terminal);
   const found = await compareModels(await find(a), sideB, photos, {
     ...readFlags(COMPARE_FIELDS, flags),
     returnNodes: flags.return && readReturnFlags(flags.return),
     signal: terminal.signal,
-  });
+    onProgress: view.show,
+  }).finally(view.end);
   terminal.out(json ? `${JSON.stringify(found, jsonOfError, 2)}\n` : describe(found));
   if (out !== undefined && !json) terminal.out(`page: ${shown(out)}\n`);
   if (found.failures.length > 0) terminal.exitCode(EXIT.someFailed);
@@ -125,6 +128,14 @@ function tableOf(own: Agreement, onPixelsOfA: Agreement | null): string {
       ({ maxDifference }) => (maxDifference === null ? '–' : formatValue(maxDifference)),
     ],
     [recall, (one) => (one.recall ? formatShare(one.recall.mean) : 'needs more images')],
+    ...(own.top1 === null
+      ? []
+      : [
+          [
+            'same class on top',
+            ({ top1, images }: Agreement) => (top1 === null ? '–' : formatShareOf(top1, images)),
+          ] as const,
+        ]),
   ];
   const head = onPixelsOfA ? [['', 'own pixels', 'pixels of A']] : [];
   const body = rows.map(([name, show]) => [`  ${name}`].concat(columns.map(show)));

@@ -2,8 +2,17 @@
 import { resolve } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { checkText, type Options } from '../../base/checks.js';
-import { integer, optional, readOptions, signal, unchecked, type Fields } from '../../base/options.js';
+import {
+  callback,
+  integer,
+  optional,
+  readOptions,
+  signal,
+  unchecked,
+  type Fields,
+} from '../../base/options.js';
 import { isTapirError } from '../../base/errors.js';
+import type { Progress } from '../../base/progress.js';
 import { recordTransform } from '../../datasets/embed/describe-run.js';
 import { embedBatches, openDecodeLanes } from '../../datasets/embed/embed-batches.js';
 import { rowsOf, type Embedded } from '../../datasets/embed/embed-images.js';
@@ -17,6 +26,7 @@ import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import type { SourceItem } from '../../datasets/sources/items/source-item.js';
 import { SOURCE_DEFAULTS } from '../../datasets/sources/items/source-options.js';
 import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
+import { readClassLabels } from '../../extract/class-labels.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { createBreathe } from '../../tensor/vectors/breathe.js';
 import { OutputComparer } from './compare-outputs.js';
@@ -69,6 +79,11 @@ export interface CompareOptions {
    * @default undefined
    */
   readonly signal: AbortSignal | undefined;
+  /**
+   * Called with the number of images compared so far.
+   * @default undefined
+   */
+  readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
 /** The distances of all pairs of so many images take 100 MB. */
@@ -83,6 +98,7 @@ export const COMPARE_FIELDS: Fields<CompareOptions> = {
   batch: integer(0, 4096, 0, 'images per run; 0: 8 on the CPU, 32 on a GPU'),
   out: optional((option, value) => resolve(checkText(option, value)), 'also write an HTML page'),
   signal,
+  onProgress: callback(),
 };
 
 /**
@@ -118,7 +134,7 @@ export async function compareModels(
   given: Options<CompareOptions> = {},
 ): Promise<ModelComparison> {
   const options = readOptions(COMPARE_FIELDS, given, 'compareModels');
-  const { sample, neighbours, signal, out } = options;
+  const { sample, signal, out } = options;
   if (out !== undefined) await checkReplaceable(out, 'compare');
   const photos = openSource(source, SOURCE_DEFAULTS, signal);
   const [sideA, sideB] = [readSide('a', a, options), readSide('b', b, options)];
@@ -128,7 +144,7 @@ export async function compareModels(
   const transforms = compareTransforms(setups.a.transform, setups.b.transform);
   const pixels =
     transforms.length > 0 ? await comparePixels(items, setups.a.transform, setups.b.transform) : null;
-  const { outputs, failures } = await compareRows(sides, setups, items, neighbours, signal);
+  const { outputs, failures } = await compareRows(sides, setups, items, options);
   const comparison: ModelComparison = {
     a: await describeModel(sides.a, setups.a),
     b: await describeModel(sides.b, setups.b),
@@ -174,14 +190,16 @@ async function compareRows(
   { a, b, keys }: Sides,
   setups: SideSetups,
   items: readonly SourceItem[],
-  neighbours: number,
-  signal: AbortSignal | undefined,
+  { neighbours, signal, onProgress }: CompareOptions,
 ): Promise<{ outputs: ComparedOutput[]; failures: ComparedFailure[] }> {
+  let done = 0;
   const { bOnPixelsOfA } = setups;
+  const named = await readClassLabels(a.model.source);
+  const classes = 'labels' in named ? named.labels.length : undefined;
   const comparers = keys.map((key) => ({
     key,
-    own: new OutputComparer(),
-    onPixelsOfA: bOnPixelsOfA && new OutputComparer(),
+    own: new OutputComparer(classes),
+    onPixelsOfA: bOnPixelsOfA && new OutputComparer(classes),
   }));
   const failures: ComparedFailure[] = [];
   const [rowsA, rowsB] = [embedRows(a, items, setups.a), embedRows(b, items, setups.b)];
@@ -190,6 +208,7 @@ async function compareRows(
     for await (const ofA of rowsA) {
       const [ofB, other] = await Promise.all([nextOf(rowsB), others && nextOf(others)]);
       const { index, path } = ofA;
+      onProgress?.({ done: ++done, total: items.length, unit: 'images', what: 'comparing' });
       const error = ofA.error ?? ofB.error ?? other?.error;
       if (error) failures.push({ path, error });
       if (!ofA.features || !ofB.features || error) continue;

@@ -1,9 +1,11 @@
 /** The vectors that two models give for the same images, output by output. */
 import { widen } from '../../tensor/widen.js';
+import { binsFor, countInBins, type Histogram } from '../../html/histogram.js';
 import { compareVectors } from '../../tensor/compare-vectors.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { cosineDistances } from '../../tensor/vectors/cosine.js';
 import type { Breathe } from '../../tensor/vectors/breathe.js';
+import { listLargest } from '../../tensor/vectors/largest.js';
 import { findNeighbours } from '../../tensor/vectors/neighbours.js';
 import { layOutRow, poolRow, type RowLayout } from '../../tensor/vectors/row-layout.js';
 
@@ -28,6 +30,13 @@ export interface Agreement {
   readonly maxDifference: number | null;
   /** The cosine between the two vectors of an image; null if they have different lengths, or if there is no image. */
   readonly cosine: { readonly mean: number; readonly least: number } | null;
+  /** How many images have which cosine, in equal steps; null where there is no cosine. */
+  readonly cosines: Histogram | null;
+  /**
+   * The share of images whose highest score is at the same class; null unless the output has a score for each class that the model
+   * names, or for ImageNet's thousand.
+   */
+  readonly top1: number | null;
   /** The images of the least cosine, at most ten, the least first. */
   readonly worst: readonly ComparedImage[];
   /**
@@ -38,9 +47,12 @@ export interface Agreement {
 }
 
 const MOST_WORST = 10;
+/** Classes of ImageNet: few other outputs have as many elements. */
+const IMAGENET_CLASSES = 1000;
 
 /** Compares the vectors of one output. */
 export class OutputComparer {
+  readonly #classes: number | undefined;
   readonly #a = new PooledRows();
   readonly #b = new PooledRows();
   readonly #worst: ComparedImage[] = [];
@@ -48,8 +60,15 @@ export class OutputComparer {
   #notFinite = 0;
   #identical = 0;
   #maxDifference = 0;
-  #sum = 0;
+  #cosines: number[] = [];
+  #sameTop = 0;
+  #isScores = true;
   #isSameLength = true;
+
+  /** @param classes - How many classes the model names; undefined if it names none. */
+  constructor(classes?: number) {
+    this.#classes = classes;
+  }
 
   /** Adds the vectors of an image. */
   add(index: number, path: string | null, a: Tensor, b: Tensor): void {
@@ -68,7 +87,9 @@ export class OutputComparer {
     const { cosine, maxDifference } = compareVectors(x, y);
     if (maxDifference === 0) this.#identical++;
     this.#maxDifference = Math.max(this.#maxDifference, maxDifference);
-    this.#sum += cosine;
+    this.#cosines.push(cosine);
+    this.#isScores &&= a.dims.length === 1 && x.length === (this.#classes ?? IMAGENET_CLASSES);
+    if (this.#isScores && listLargest(x, 1)[0] === listLargest(y, 1)[0]) this.#sameTop++;
     this.#worst.push({ index, path, cosine });
     this.#worst.sort((one, other) => one.cosine - other.cosine || one.index - other.index);
     this.#worst.length = Math.min(this.#worst.length, MOST_WORST);
@@ -84,7 +105,11 @@ export class OutputComparer {
       notFinite: this.#notFinite,
       identical: this.#identical,
       maxDifference: isComparable ? this.#maxDifference : null,
-      cosine: isComparable ? { mean: this.#sum / images, least: worst[0]!.cosine } : null,
+      cosine: isComparable
+        ? { mean: this.#cosines.reduce((sum, one) => sum + one, 0) / images, least: worst[0]!.cosine }
+        : null,
+      cosines: isComparable ? (countInBins(this.#cosines, binsFor(images)) ?? null) : null,
+      top1: isComparable && this.#isScores ? this.#sameTop / images : null,
       worst,
       // With fewer images, all of them are neighbours of each other in any model.
       recall: images < neighbours + 2 ? null : { neighbours, mean: await this.#recall(neighbours, breathe) },

@@ -6,9 +6,10 @@ import { makeThumbnail } from '../../images/thumbnail.js';
 import type { SourceItem } from '../../datasets/sources/items/source-item.js';
 import { readPageFiles, renderPage } from '../../html/document.js';
 import { renderNumbers, renderProblems, renderSection, renderTable } from '../../html/components.js';
+import { renderBins } from '../../html/histogram.js';
 import { factsOf, type Fact } from '../../html/facts.js';
 import { markup, type Markup } from '../../html/html.js';
-import { formatBytes, formatCount, formatShare, formatValue } from '../../html/numbers.js';
+import { formatBytes, formatCount, formatShare, formatShareOf, formatValue } from '../../html/numbers.js';
 import type { ComparedModel, ComparedOutput, ModelComparison } from './comparison.js';
 import type { Agreement, ComparedImage } from './compare-outputs.js';
 import { describeAgreement, describePixels, formatCosine, describeVerdict } from './describe-comparison.js';
@@ -72,7 +73,7 @@ async function renderOutput(
 }
 
 function renderAgreement(title: string, agreement: Agreement): Markup {
-  const { cosine, recall, maxDifference } = agreement;
+  const { cosine, cosines, recall, maxDifference, top1, images } = agreement;
   const facts: Fact[] = [
     ['mean cosine', cosine ? formatCosine(cosine.mean) : '–'],
     ['least cosine', cosine ? formatCosine(cosine.least) : '–'],
@@ -81,8 +82,9 @@ function renderAgreement(title: string, agreement: Agreement): Markup {
       recall ? `recall@${recall.neighbours}` : 'recall',
       recall ? formatShare(recall.mean) : 'needs more images',
     ],
+    ...(top1 === null ? [] : [['same class on top', formatShareOf(top1, images)] as const]),
   ];
-  return markup`<div><h3>${title}</h3><p class="note">${describeAgreement(agreement)}</p>${renderTable(facts)}</div>`;
+  return markup`<div><h3>${title}</h3><p class="note">${describeAgreement(agreement)}</p>${renderTable(facts)}${cosines && cosines.max > cosines.min ? renderBins(cosines, 'Cosine of each image', 'between its two vectors', 'images') : null}</div>`;
 }
 
 function renderModel(

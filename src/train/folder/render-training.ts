@@ -3,7 +3,9 @@ import { shown } from '../../base/printable.js';
 import { packageVersion } from '../../base/package.js';
 import {
   renderColumns,
+  renderConfusion,
   renderNumbers,
+  renderPictured,
   renderProblems,
   renderSection,
   renderTable,
@@ -11,8 +13,9 @@ import {
 import { readPageFiles, renderPage } from '../../html/document.js';
 import { factsOf } from '../../html/facts.js';
 import { markup, type Markup } from '../../html/html.js';
-import { formatCount, formatSeconds, formatShare, formatValue } from '../../html/numbers.js';
+import { formatCount, formatSeconds, formatShare, formatShareOf, formatValue } from '../../html/numbers.js';
 import { renderCurve, type Curve } from './render-curve.js';
+import type { Judgement } from './judge-photos.js';
 import type { TrainFailure } from './training-photos.js';
 import type { EpochRecord } from './training-records.js';
 
@@ -25,6 +28,8 @@ export interface TrainingPage {
   readonly best: EpochRecord;
   readonly settings: Readonly<Record<string, unknown>>;
   readonly failures: readonly TrainFailure[];
+  /** Of the held-out images; null if nothing is held out. */
+  readonly judgement: Judgement | null;
 }
 
 /** A class and the number of its images. */
@@ -38,9 +43,10 @@ export interface ClassCount {
 export async function renderTraining(training: TrainingPage): Promise<Uint8Array> {
   const { title, classes, epochs } = training;
   const counts = classes.map((one) => [one.name, formatCount(one.training), formatCount(one.heldOut)]);
-  const main = markup`${renderFigures(training)}
+  const main = markup`<p class="lead">${describeBest(training)}</p>
+${renderFigures(training)}
 ${renderSection('curves', 'Curves', markup`<div class="sides grid">${renderCurves(epochs)}</div>${renderEpochs(training)}`)}
-${renderSection('classes', 'Classes', renderColumns('Images by class', ['class', 'training', 'held out'], counts))}
+${renderSection('classes', 'Classes', [renderColumns('Images by class', ['class', 'training', 'held out'], counts), ...renderJudgement(training)])}
 ${renderSection('settings', 'Settings', renderTable(factsOf(training.settings)))}
 ${renderProblems('Images that could not be read', training.failures)}`;
   const page = renderPage({
@@ -65,10 +71,38 @@ function renderFigures({ best, epochs }: TrainingPage): Markup {
   return renderNumbers([
     [heldOut ? 'held-out accuracy' : 'training accuracy', formatShare((heldOut ?? training).accuracy)],
     ['best epoch', String(epoch)],
-    ['images', formatCount(training.rows + (heldOut?.rows ?? 0))],
+    ['images trained on', formatCount(training.rows)],
+    ...(heldOut ? [['images held out', formatCount(heldOut.rows)] as const] : []),
     ['images per second', (rows / seconds).toFixed(1)],
     ['seconds of steps', formatSeconds(seconds)],
   ]);
+}
+
+/** What came of it, in a sentence. */
+function describeBest({ best, epochs }: TrainingPage): string {
+  const { heldOut, training, epoch } = best;
+  const of = `Epoch ${epoch} of ${epochs.length} is the best`;
+  if (!heldOut)
+    return `${of}: ${formatShare(training.accuracy)} of its own images are classified right. No image was held out to judge it by.`;
+  const { accuracy, rows } = heldOut;
+  return `${of}: ${formatShareOf(accuracy, rows)} of ${formatCount(rows)} held-out images are classified right. The range is where the share lies in 95 of 100 such draws.`;
+}
+
+/** What became of the held-out images, class by class, and those that went wrong. */
+function renderJudgement({ judgement, classes }: TrainingPage): Markup[] {
+  if (!judgement) return [];
+  const names = classes.map(({ name }) => name);
+  const wrong = judgement.wrong.map(({ path, label, predicted, probabilities, picture }) => {
+    const [sure, own] = probabilities.map((share) => formatShare(share));
+    const about = markup`<bdi class="bad">taken for ${shown(names[predicted]!)}</bdi><span>${sure!}</span><bdi>it is ${shown(names[label]!)}</bdi><span>${own!}</span>`;
+    return renderPictured(picture, shown(path), about);
+  });
+  return [
+    renderConfusion(names, judgement.confusion),
+    wrong.length === 0
+      ? markup`<p class="note">No held-out image is taken for another class.</p>`
+      : markup`<h3>Taken for another class</h3><p class="note">Those that the model is surest of, with the probabilities of both classes.</p><div class="suspects grid">${wrong}</div>`,
+  ];
 }
 
 function renderCurves(epochs: readonly EpochRecord[]): Markup[] {

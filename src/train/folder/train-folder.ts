@@ -19,6 +19,7 @@ import { deviceName, readDevices } from '../../runtime/lanes/device.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { holdOut, readClassFolders, type ImageSplit } from './class-folders.js';
 import { checkLogits, fitHead } from './head.js';
+import { judgePhotos } from './judge-photos.js';
 import { renderTraining, type ClassCount } from './render-training.js';
 import {
   readTrainFolderOptions,
@@ -230,9 +231,14 @@ async function finish(run: TrainingRun, parts: Finished): Promise<TrainedFolder>
   const page = pageOf(out);
   const devices = readDevices('devices', options.devices).map(deviceName).join(', ');
   const told = { ...shownSettings, parameters: trainer.parameters, devices };
-  const shown = { classes: countClasses(data), epochs, best, settings: told, failures };
-  await writeAtomically(page, await renderTraining({ title: basename(out), ...shown }));
   const labelled = await withClassLabels(await run.best(), classes);
+  const { heldOut } = data.split;
+  const judgement =
+    heldOut.length === 0
+      ? null
+      : await judgePhotos(labelled, heldOut, classes.length, transform, options.signal);
+  const shown = { classes: countClasses(data), epochs, best, settings: told, failures, judgement };
+  await writeAtomically(page, await renderTraining({ title: basename(out), ...shown }));
   const save = (): Promise<void> => labelled.save(out, { weights, overwrite });
   // Whether it may be replaced was found out before the training, by the model itself.
   await writeWithCompanion(sidecarOf(out), toJson(transform.options), true, save);

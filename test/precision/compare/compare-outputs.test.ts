@@ -35,6 +35,21 @@ function nearest(rows: readonly number[][], row: number, count: number): number[
 }
 
 describe('OutputComparer', () => {
+  it('counts cosines in steps, and how often the highest score is at the same class', async () => {
+    const scores = vectors(40, 5);
+    const others = scores.map((row, i) => (i % 4 === 0 ? row.toReversed() : row));
+    const comparer = new OutputComparer(5);
+    scores.forEach((row, i) => comparer.add(i, null, tensor(row), tensor(others[i]!)));
+    const { top1, cosines, cosine: figures } = await comparer.finish(5, breathe);
+    const top = (row: readonly number[]): number => row.indexOf(Math.max(...row));
+    expect(top1).toBe(scores.filter((row, i) => top(row) === top(others[i]!)).length / 40);
+    expect(cosines!.counts.reduce((sum, count) => sum + count, 0)).toBe(40);
+    expect(cosines!.min).toBe(figures!.least);
+    expect(cosines!.counts.at(-1)).toBeGreaterThanOrEqual(30);
+    // Five elements are no scores where nothing says so.
+    expect(await compare(scores, others)).toMatchObject({ top1: null });
+  });
+
   const a = vectors(60, 24);
   const b = a.map((row) => row.map((value) => value + (random() - 0.5) * 0.5));
 

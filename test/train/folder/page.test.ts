@@ -34,6 +34,13 @@ async function writePage(shown: readonly EpochRecord[]): Promise<string> {
     best: shown.at(-1)!,
     settings: { batch: 8 },
     failures: [{ path: 'cat/cut.jpg', code: 'IMAGE_TRUNCATED', message: 'it is cut off' }],
+    judgement: {
+      confusion: [
+        [57, 3],
+        [1, 59],
+      ],
+      wrong: [{ path: 'cat/<b>.jpg', label: 0, predicted: 1, probabilities: [0.9, 0.1], picture: null }],
+    },
   });
   writeFileSync(path, page);
   return pathToFileURL(path).href;
@@ -53,6 +60,11 @@ describe.runIf(hasBrowser)(`the page of a training${browserNote}`, () => {
     expect(label).toBe('Loss over 12 epochs: training from 2.1 to 0.1804; held-out from 2.25 to 0.3304');
     expect(await page.textContent('main')).toContain('<i>cat</i>');
     expect(await page.textContent('main')).toContain('cat/cut.jpg');
+    expect(await page.locator('.confusion td').allTextContents()).toEqual(['', '57', '3', '1', '59']);
+    expect(await page.textContent('.suspect')).toMatch(
+      /taken for dog.*90\.0 %.*it is <i>cat<\/i>.*10\.0 %.*cat\/<b>\.jpg/s,
+    );
+    expect(await page.textContent('main > .lead')).toContain('held-out images are classified right');
     const before = await page.textContent('#theme');
     await page.click('#theme');
     expect(await page.textContent('#theme')).not.toBe(before);
@@ -71,7 +83,7 @@ describe.runIf(hasBrowser)(`the page of a training${browserNote}`, () => {
     const widths = await page.$eval('.wide', ({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth]);
     expect(widths[0]).toBeGreaterThan(widths[1]!);
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390);
-    expect(await page.$$eval('th', (heads) => heads.every(({ clientHeight }) => clientHeight < 40))).toBe(
+    expect(await page.$$eval('.columns th', (heads) => heads.every(({ clientHeight }) => clientHeight < 40))).toBe(
       true,
     );
     // As chosen by the reader, too.

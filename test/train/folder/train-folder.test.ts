@@ -154,6 +154,15 @@ describe('trainFolder', () => {
     const scores = epochs.map(({ heldOut }) => heldOut!.accuracy);
     expect(best.heldOut!.accuracy).toBe(Math.max(...scores));
     expect(best).not.toBe(epochs.at(-1));
+    // The page's confusions are those of the written model: its right answers are the best epoch's.
+    const cells = [
+      ...readFileSync(trained.page, 'utf8').matchAll(/<td(?: class="(right|wrong)[^"]*")?>(\d*)<\/td>/g),
+    ]
+      .filter(([, kind]) => kind !== undefined)
+      .map(([, kind, count]) => [kind, Number(count)] as const);
+    const right = cells.reduce((sum, [kind, count]) => sum + (kind === 'right' ? count : 0), 0);
+    expect(cells.reduce((sum, [, count]) => sum + count, 0)).toBe(best.heldOut!.rows);
+    expect(right / best.heldOut!.rows).toBeCloseTo(best.heldOut!.accuracy, 10);
     const again = await train({ ...options, epochs: best.epoch, out: `${options.out}.again.onnx` });
     const bytes = readFileSync(trained.out);
     expect(readFileSync(again.out).equals(bytes)).toBe(true);

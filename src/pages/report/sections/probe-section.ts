@@ -1,8 +1,8 @@
 /** A probe on the page: its classes, confusions and suspected labels. A reader needs no script for it. */
 import { shown } from '../../../base/printable.js';
 import { markup, type Markup } from '../../../html/html.js';
-import { formatCount, formatShare } from '../../../html/numbers.js';
-import { renderColumns, renderSection, renderWide } from '../../../html/components.js';
+import { formatCount, formatShare, formatShareOf } from '../../../html/numbers.js';
+import { renderColumns, renderConfusion, renderPictured, renderSection } from '../../../html/components.js';
 import type { Probe, ProbeResults, SuspectImage } from '../../../features/probe/probe.js';
 
 /** A suspected label and the picture of its image. */
@@ -18,20 +18,18 @@ export interface ProbePart {
   readonly suspects: readonly PicturedSuspect[];
 }
 
-/** More classes make no matrix that fits a page. */
-const MOST_CLASSES = 40;
-/** Steps of colour in the matrix. */
-const SHARES = 5;
-
 /** Renders the section. */
 export function renderProbe({ probe, suspects }: ProbePart): Markup {
   const { kind, strength, results, classes } = probe;
   const what =
     strength === null ? markup`<code>${kind}</code>` : markup`<code>${kind}</code>, strength ${strength}`;
   const body = results
-    ? markup`<p class="lead">${what}: ${formatShare(results.accuracy)} of ${formatCount(results.rows)} images are classified right by a classifier that has not seen them (${results.folds} folds); balanced over ${formatCount(classes.length)} classes ${formatShare(results.balancedAccuracy)}.${describeCalibration(results)}</p>
+    ? markup`<p class="lead">${what}: ${formatShareOf(results.accuracy, results.rows)} of ${formatCount(results.rows)} images are classified right by a classifier that has not seen them (${results.folds} folds); balanced over ${formatCount(classes.length)} classes ${formatShare(results.balancedAccuracy)}.${describeCalibration(results)}</p>
   ${renderClasses(results)}
-  ${renderConfusion(results)}
+  ${renderConfusion(
+    results.classes.map(({ label }) => label),
+    results.confusion,
+  )}
   ${renderSuspects(results, suspects)}`
     : markup`<p class="note">The probe was trained without held-out folds, so it has no results.</p>`;
   return renderSection('probe', 'Labels', body);
@@ -53,36 +51,6 @@ function renderClasses({ classes }: ProbeResults): Markup {
   return renderColumns('Classes', ['label', 'images', 'precision', 'recall', 'F1'], rows);
 }
 
-/** A row per label and a column per prediction. A stronger colour is a larger share of the row. */
-function renderConfusion({ classes, confusion }: ProbeResults): Markup {
-  if (classes.length > MOST_CLASSES)
-    return markup`<p class="note">The confusion matrix is shown for up to ${MOST_CLASSES} classes; the probe’s file has it.</p>`;
-  const head = classes.map(
-    ({ label }) => markup`<th scope="col"><span><bdi>${shown(label)}</bdi></span></th>`,
-  );
-  const rows = confusion.map((counts, given) => {
-    const total = Math.max(1, classes[given]!.support);
-    const cells = counts.map((count, predicted) => {
-      // The page's policy allows no style attributes: five classes stand for the share.
-      const share = Math.ceil((SHARES * count) / total);
-      const kind = given === predicted ? 'right' : 'wrong';
-      return count === 0
-        ? markup`<td></td>`
-        : markup`<td class="${kind} share-${share}">${formatCount(count)}</td>`;
-    });
-    return markup`<tr><th scope="row"><bdi>${shown(classes[given]!.label)}</bdi></th>${cells}</tr>`;
-  });
-  const caption = 'Confusions: the label of a row, the prediction of a column';
-  return renderWide(
-    caption,
-    markup`<table class="confusion">
-    <caption>${caption}</caption>
-    <thead><tr><td></td>${head}</tr></thead>
-    <tbody>${rows}</tbody>
-  </table>`,
-  );
-}
-
 function renderSuspects({ suspectCount }: ProbeResults, suspects: readonly PicturedSuspect[]): Markup {
   if (suspectCount === 0)
     return markup`<h3>Suspected labels</h3><p class="note">Every image is classified as its label says.</p>`;
@@ -96,13 +64,8 @@ function renderSuspects({ suspectCount }: ProbeResults, suspects: readonly Pictu
 function renderSuspect({ suspect, picture }: PicturedSuspect): Markup {
   const { path, row, given, suggested, givenScore, suggestedScore } = suspect;
   const name = path === null ? `(row ${row}, given as bytes)` : shown(path);
-  const image = picture
-    ? markup`<img src="data:image/webp;base64,${picture}" alt="${name}">`
-    : markup`<div></div>`;
-  return markup`<figure class="suspect">
-    ${image}
-    <figcaption><bdi>${shown(given)}</bdi><span>${formatScore(givenScore)}</span><bdi class="bad">rather ${shown(suggested)}</bdi><span>${formatScore(suggestedScore)}</span><bdi class="path muted">${name}</bdi></figcaption>
-  </figure>`;
+  const about = markup`<bdi>labelled ${shown(given)}</bdi><span>${formatScore(givenScore)}</span><bdi class="bad">rather ${shown(suggested)}</bdi><span>${formatScore(suggestedScore)}</span>`;
+  return renderPictured(picture, name, about);
 }
 
 /** Two decimals; one digit of smaller scores, whose ratio to others counts. A class without other images has no score: files hold null. */

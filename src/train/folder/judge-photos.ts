@@ -1,0 +1,79 @@
+/** What a trained model says of each held-out photo. */
+import { isTapirError } from '../../base/errors.js';
+import { embedBatches, openDecodeLanes } from '../../datasets/embed/embed-batches.js';
+import { rowsOf, type Embedded } from '../../datasets/embed/embed-images.js';
+import { EMBED_DEFAULTS, setUpEmbedding } from '../../datasets/embed/embed-options.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
+import { makeThumbnail } from '../../images/thumbnail.js';
+import type { Transform } from '../../images/transform/transform.js';
+import type { OnnxModel } from '../../model/open/open-model.js';
+import { softmax } from '../../tensor/vectors/softmax.js';
+import { listLargest } from '../../tensor/vectors/largest.js';
+import type { ClassImage } from './class-folders.js';
+
+/** Wrong photos that are shown: those that the model is most sure of. */
+const MOST_WRONG = 24;
+const PICTURE_SIDE = 96;
+
+/** A photo that the model takes for another class. */
+export interface WrongPhoto {
+  readonly path: string;
+  readonly label: number;
+  readonly predicted: number;
+  /** Of the predicted class and of the photo's own, from 0 to 1. */
+  readonly probabilities: readonly [predicted: number, own: number];
+  /** WebP in base64; null if the file cannot be read any more. */
+  readonly picture: string | null;
+}
+
+/** How the held-out photos are classified. */
+export interface Judgement {
+  /** Photos of each class, a row, by the class that is predicted, a column. */
+  readonly confusion: readonly (readonly number[])[];
+  /** The surest first. */
+  readonly wrong: readonly WrongPhoto[];
+}
+
+/** Classifies photos with a model whose first output is a score for each class. Photos that cannot be read are left out. */
+export async function judgePhotos(
+  model: OnnxModel,
+  images: readonly ClassImage[],
+  classes: number,
+  transform: Transform,
+  signal: AbortSignal | undefined,
+): Promise<Judgement> {
+  const confusion = Array.from({ length: classes }, () => Array.from({ length: classes }, () => 0));
+  const wrong: Omit<WrongPhoto, 'picture'>[] = [];
+  const sources = new Map<string, ClassImage>();
+  const scoresAt = { [`tensor:${model.outputs[0]!.name}`]: 'scores' } as const;
+  await using extractor = await createFeatureExtractor(model, scoresAt);
+  const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform, signal });
+  await using lanes = openDecodeLanes(extractor, setup);
+  for await (const { index, features } of rowsOfAll(embedBatches(extractor, images, setup, lanes))) {
+    if (!features) continue;
+    const { label, path } = images[index]!;
+    const scores = softmax(Float32Array.from(features['scores']!.data as Float32Array));
+    const [predicted = 0] = listLargest(scores, 1);
+    confusion[label]![predicted]!++;
+    if (predicted === label) continue;
+    sources.set(path, images[index]!);
+    wrong.push({ path, label, predicted, probabilities: [scores[predicted]!, scores[label]!] });
+  }
+  const surest = wrong.toSorted((a, b) => b.probabilities[0] - a.probabilities[0]).slice(0, MOST_WRONG);
+  const pictures = await Promise.all(surest.map(({ path }) => readPicture(sources.get(path)!)));
+  return { confusion, wrong: surest.map((one, i) => Object.assign({ picture: pictures[i]! }, one)) };
+}
+
+async function* rowsOfAll(batches: ReturnType<typeof embedBatches>): AsyncGenerator<Embedded> {
+  for await (const batch of batches) yield* rowsOf(batch);
+}
+
+async function readPicture({ image }: ClassImage): Promise<string | null> {
+  try {
+    const file = typeof image === 'function' ? await image() : image;
+    return Buffer.from((await makeThumbnail(file, PICTURE_SIDE)).bytes).toString('base64');
+  } catch (error) {
+    if (isTapirError(error) && error.code.startsWith('IMAGE_')) return null;
+    throw error;
+  }
+}
