@@ -1,20 +1,21 @@
 /**
  * Draws each picture with its nearest neighbours by cosine: the picture in the README.
- * Run: npx tsx examples/05-nearest-neighbours.ts [MODEL] [OUT]
+ * Run: npx tsx examples/05-nearest-neighbours.ts [MODEL] [OUT] [NODE]
  */
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { createFeatureExtractor, embedImages } from 'onnx-tapir';
 import sharp from 'sharp';
 
-const [model = 'models/resnet50-untrained.onnx', out = 'out/neighbours.png'] = process.argv.slice(2);
+const [model = 'models/resnet50-untrained.onnx', out = 'out/neighbours.png', node = 'avgpool'] =
+  process.argv.slice(2);
 const [folder, tile, gap, shown] = ['examples/photos', { width: 132, height: 99 }, 6, 4];
 
 const vectors: { readonly path: string; readonly unit: Float32Array }[] = [];
-await using extractor = await createFeatureExtractor(model, { avgpool: 'embedding' });
+await using extractor = await createFeatureExtractor(model, [[node, 'embedding']]);
 for await (const { path, features, error } of embedImages(extractor, folder)) {
   if (error || path === null) continue;
-  const values = features.embedding.data as Float32Array;
+  const values = features['embedding']!.data as Float32Array;
   const norm = Math.hypot(...values);
   vectors.push({ path, unit: values.map((value) => value / norm) });
 }

@@ -134,6 +134,25 @@ describe('links', () => {
   });
 });
 
+it('links of the package lead to files of the package', () => {
+  const packed = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+    cwd: projectPath('.'),
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  // An array, or from npm 12 on an object.
+  const [{ files: contents }] = Object.values(JSON.parse(packed) as object) as [
+    { readonly files: readonly { readonly path: string }[] },
+  ];
+  const paths = contents.map(({ path }) => path);
+  const dead = paths
+    .filter((path) => path.endsWith('.md'))
+    .flatMap((page) => linksOf(page).map((link) => ({ page, to: join(dirname(page), link.split('#')[0]!) })))
+    .filter(({ page, to }) => to !== dirname(page) && !paths.some((path) => `${path}/`.startsWith(`${to}/`)));
+  expect(paths).toContain('docs/neighbours.png');
+  expect(dead).toEqual([]);
+});
+
 describe('docs/errors.md', () => {
   it('lists every code once', () => {
     const codes = [...read('docs/errors.md').matchAll(/^\| `([A-Z_]+)`/gm)].map((match) => match[1]!);
