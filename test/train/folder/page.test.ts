@@ -83,9 +83,9 @@ describe.runIf(hasBrowser)(`the page of a training${browserNote}`, () => {
     const widths = await page.$eval('.wide', ({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth]);
     expect(widths[0]).toBeGreaterThan(widths[1]!);
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390);
-    expect(await page.$$eval('.columns th', (heads) => heads.every(({ clientHeight }) => clientHeight < 40))).toBe(
-      true,
-    );
+    expect(
+      await page.$$eval('.columns th', (heads) => heads.every(({ clientHeight }) => clientHeight < 40)),
+    ).toBe(true);
     // As chosen by the reader, too.
     await page.click('#theme');
     await page.click('#theme');
