@@ -4,10 +4,9 @@ import { readOptions, unchecked, type Fields } from '../base/options.js';
 import { TapirError } from '../base/errors.js';
 import { readDevices, type Device } from '../runtime/lanes/device.js';
 import { devicesLike } from '../runtime/devices/device-list.js';
-import { readFeeds } from '../tensor/read-feeds.js';
 import { deviceRows, readSplit, type Split } from '../tensor/split.js';
 import type { DType, Tensor } from '../tensor/tensor.js';
-import { Extractor, extractorInternals } from './extractor.js';
+import { Extractor, extractorInternals, feedsOf } from './extractor.js';
 import { FeatureExtractor } from './feature-extractor.js';
 import { mapInOrder } from './map-in-order.js';
 import { openReplicas } from './replicas/open-replicas.js';
@@ -166,7 +165,7 @@ export class DataParallel<Key extends string = string, Type extends DType = DTyp
     const { split: own, ...options } = readOptions(fields, given, 'run');
     const split = own === undefined ? set.options.split : readSplit('split', own, this.devices.length);
     // Its keys are those of the request; Type is stated only where the graph gives it.
-    return (await set.run(readFeeds(this.inputs, input), { ...options, split })) as Record<Key, Tensor<Type>>;
+    return (await set.run(feedsOf(this, input), { ...options, split })) as Record<Key, Tensor<Type>>;
   }
 
   /**

@@ -5,8 +5,9 @@ import type { ImageNormalization } from '../graph/rewrite/image-input.js';
 import type { FeatureInfo } from '../model/prune/feature-info.js';
 import { Internals } from '../model/open/internals.js';
 import type { EngineName, EnginePrecision, Precision } from '../runtime/capabilities/capabilities.js';
-import { precisionOf, type PrunedModel } from '../model/prune/pruned-model.js';
-import type { DType, Tensor } from '../tensor/tensor.js';
+import { hidesNan, precisionOf, type PrunedModel } from '../model/prune/pruned-model.js';
+import { findBroken, readFeeds } from '../tensor/read-feeds.js';
+import { mismatch, type DType, type NamedTensor, type Tensor } from '../tensor/tensor.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { ReplicaSet } from './replicas/replica-set.js';
 import type { RunInput, RunOptions } from './replicas/run-options.js';
@@ -76,6 +77,18 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
+}
+
+/** Reads the feeds of a run. With fixed scales of 8 bits, NaN would become a number, and a broken row would look healthy. */
+export function feedsOf(
+  { inputs, model }: Pick<Extractor, 'inputs' | 'model'>,
+  input: RunInput,
+): NamedTensor[] {
+  const feeds = readFeeds(inputs, input);
+  const broken = hidesNan(model) ? findBroken(feeds) : undefined;
+  if (!broken) return feeds;
+  const expected = 'finite: the model rounds it to 8 bits, which hides other values';
+  throw mismatch(broken.name, expected, 'NaN or infinity');
 }
 
 /** How many batches at once keep all sessions of an extractor busy. */

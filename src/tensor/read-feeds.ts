@@ -38,6 +38,19 @@ export function readFeeds(inputs: readonly TensorInfo[], given: unknown): NamedT
   });
 }
 
+/** The first feed of float32 or float64 with an element that is not finite. */
+export function findBroken(feeds: readonly NamedTensor[]): NamedTensor | undefined {
+  // A value minus itself is 0, or NaN if it is not finite: faster than a look at each.
+  const isFinite = (data: Float32Array | Float64Array): boolean => {
+    let sum = 0;
+    for (let i = 0; i < data.length; i++) sum += data[i]! - data[i]!;
+    return sum === 0;
+  };
+  return feeds.find(
+    ({ data }) => (data instanceof Float32Array || data instanceof Float64Array) && !isFinite(data),
+  );
+}
+
 function readFeed(input: TensorInfo, given: unknown): Tensor {
   const tensor = readTensor(input.name, given);
   if (input.dtype !== null && input.dtype !== tensor.dtype) {

@@ -13,6 +13,8 @@ export interface Int8Facts {
   readonly isQuantised: boolean;
   /** A scale is taken from a whole batch. */
   readonly sharesScale: boolean;
+  /** Activations are rounded with scales that are constants, so that NaN becomes a number. */
+  readonly hidesNan: boolean;
 }
 
 /** Reads the facts. */
@@ -27,7 +29,15 @@ export function readInt8Facts({ nodes, functions }: Pick<Cut, 'nodes' | 'functio
     isInt8: operators.some(({ int8 }) => int8 === 'computes'),
     isQuantised: operators.some(({ int8 }) => int8 !== undefined),
     sharesScale: operators.some(({ sharesScale }) => sharesScale === true),
+    hidesNan: [...nodes].some(widensActivations),
   };
+}
+
+/** Whether a node turns 8-bit activations into float32 by a constant scale. */
+function widensActivations({ opType, inputs: [levels, scale] }: Node): boolean {
+  return (
+    opType === 'DequantizeLinear' && levels?.initializer === undefined && scale?.initializer !== undefined
+  );
 }
 
 const EIGHT_BITS: ReadonlySet<number> = new Set([ELEMENT_TYPE.int8, ELEMENT_TYPE.uint8]);

@@ -101,4 +101,17 @@ export function precisionOf(pruned: PrunedModel): LoweredPrecision | undefined {
   return lowered?.precision ?? (readInt8Facts(rewrite.cut).isInt8 ? 'int8' : undefined);
 }
 
+/** Whether it rounds activations with fixed scales, which make a number of NaN. */
+export function hidesNan(pruned: PrunedModel): boolean {
+  const known = hiding.get(pruned);
+  if (known !== undefined) return known;
+  const { lowered, rewrite } = prunedInternals.of(pruned);
+  const isHiding = lowered?.isPlain === true || readInt8Facts(rewrite.cut).hidesNan;
+  hiding.set(pruned, isHiding);
+  return isHiding;
+}
+
+/** The answers, because every run asks. */
+const hiding = new WeakMap<PrunedModel, boolean>();
+
 export { createPruned };

@@ -15,6 +15,7 @@ import {
   type LoweringOptions,
 } from '../lower-precision.js';
 import type { LoweringReport } from '../report.js';
+import { checkFinite } from './search/photo-rows.js';
 import { lowerStatic } from './lower-static.js';
 import type { StaticReport } from './static-report.js';
 import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
@@ -133,12 +134,15 @@ export async function quantizeModel(
   const { items } = await sampleItems(openSource(photos, options, options.signal), options.sample);
   const rows = input.multiple ?? (isStatic ? STATIC_ROWS : 1);
   const failures: PhotoFailure[] = [];
+  let count = 0;
   async function* readPhotos(): AsyncGenerator<NamedTensor> {
     await using lanes = new DecodeLanes(transform, options.decodeThreads || availableParallelism());
     for await (const { feed, items: loaded } of loadFeeds(items, lanes, input, rows)) {
       for (const { path, error } of loaded) if (error) failures.push({ path, error });
       const read = feed.dims[0]!;
-      if (input.multiple === null ? read > 0 : read === rows) yield feed;
+      if (input.multiple === null ? read === 0 : read !== rows) continue;
+      checkFinite([feed], count++);
+      yield feed;
     }
   }
   const { keep, minCosine, signal: stop } = options;

@@ -106,6 +106,30 @@ describe('a file in 8 bits', () => {
     await expect(createFeatureExtractor(model, ['relu'])).rejects.toThrow('in int8, which is cut already');
   });
 
+  it('refuses values that are not finite, which fixed scales would make numbers of', async () => {
+    const { model } = await quantizeModel(await pruneModel(exact, names), photos, bars);
+    const [saved, made] = [createFeatureExtractor(int8, names), createFeatureExtractor(model)];
+    for (const extractor of [await saved, await made]) {
+      const data = new Float32Array(2 * 3 * SMALL_SIZE ** 2).fill(0.5);
+      const input = { dtype: 'float32', dims: [2, 3, SMALL_SIZE, SMALL_SIZE], data } as const;
+      expect((await extractor.run(input))['embedding']!.data).not.toContain(NaN);
+      for (const value of [NaN, -Infinity]) {
+        data[7] = value;
+        const error: unknown = await extractor.run(input).catch((thrown: unknown) => thrown);
+        if (!isTapirError(error, 'INPUT_MISMATCH')) throw error;
+        expect(error.message).toMatch(/"input" must be finite: .*, got NaN or infinity/);
+      }
+      await extractor.close();
+    }
+    // In float32 the row shows it, and the others stay right.
+    await using plain = await createFeatureExtractor(exact, names);
+    const data = new Float32Array(2 * 3 * SMALL_SIZE ** 2).fill(NaN, 0, 3 * SMALL_SIZE ** 2);
+    const { embedding } = await plain.run({ dtype: 'float32', dims: [2, 3, SMALL_SIZE, SMALL_SIZE], data });
+    expect([...(embedding!.data as Float32Array)].map(Number.isNaN)).toEqual(
+      Array.from({ length: 8 }, (_, k) => k < 4),
+    );
+  });
+
   it('is not quantised again, whatever asks for int8', async () => {
     await expect(lowerPrecision(int8, { precision: 'int8' })).rejects.toThrow('in 8 bits already');
     const out = join(folder, 'cli');

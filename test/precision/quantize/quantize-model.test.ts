@@ -72,6 +72,27 @@ describe('quantizeModel', () => {
 describe('tapir in int8', () => {
   const int8 = join(photos, '..', 'int8.onnx');
 
+  it('takes one photo and copies of one; refuses pixels that are not finite, and a model without products', async () => {
+    const one = [join(photos, 'sea/sea-0.jpg')];
+    for (const given of [one, [...one, ...one, ...one]]) {
+      const { report } = await quantizeModel(file, given, { transform: options, minCosine: 0.9 });
+      expect(report.measured![0]!.samples).toBe(given.length);
+      expect(report.measured![0]!.least).toBe(report.measured![0]!.mean);
+    }
+    const broken = { ...options, std: [1e-42, 1, 1] as [number, number, number] };
+    const refused = async (given: Promise<unknown>, code: string): Promise<void> => {
+      const error: unknown = await given.then(() => undefined).catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code });
+    };
+    await refused(quantizeModel(file, one, { transform: broken, minCosine: 0.9 }), 'OPTION_INVALID');
+    const keep = ['MatMul', 'Gemm'];
+    await refused(quantizeModel(file, one, { transform: options, keep }), 'PRECISION_UNSUPPORTED');
+    const { model } = await quantizeModel(file, one, { transform: options, minCosine: 0.9 });
+    const again = join(photos, '..', 'again.onnx');
+    await model.save(again);
+    await refused(quantizeModel(again, one, { transform: options }), 'PRECISION_UNSUPPORTED');
+  });
+
   it('extract chooses on photos, verifies, and writes the file that the API gives', async () => {
     const flags = ['--return', 'fc2=features', '--precision', 'int8', '-o', int8, '--verify'];
     const measured = ['--samples', photos, '--min-cosine', '0.99'];

@@ -2,7 +2,7 @@
 import { TapirError } from '../../../base/errors.js';
 import type { Rewrite } from '../../../graph/rewrite/rewrite.js';
 import { describeInputs } from '../../../model/open/value-info.js';
-import { readFeeds } from '../../../tensor/read-feeds.js';
+import { findBroken, readFeeds } from '../../../tensor/read-feeds.js';
 import { takeRow } from '../../../tensor/rows.js';
 import type { NamedTensor, Tensor } from '../../../tensor/tensor.js';
 import { compareVectors } from '../../../tensor/compare-vectors.js';
@@ -27,7 +27,7 @@ const LEAST_SAMPLES = 2;
 /**
  * Reads all samples. They stay in memory.
  *
- * @throws {@link TapirError} `OPTION_INVALID` with fewer than two samples, and for values that are not finite.
+ * @throws {@link TapirError} `OPTION_INVALID` with fewer than two samples.
  */
 export async function readSamples(
   rewrite: Rewrite,
@@ -36,16 +36,7 @@ export async function readSamples(
   const inputs = describeInputs(rewrite);
   const samples: Sample[] = [];
   for await (const sample of given) {
-    const feeds = readFeeds(inputs, sample);
-    const broken = feeds.find(
-      ({ dtype, data }) => dtype === 'float32' && !(data as Float32Array).every(Number.isFinite),
-    );
-    if (broken)
-      throw invalidSamples(
-        'finite values',
-        `NaN or infinity in "${broken.name}" of sample ${samples.length}`,
-      );
-    samples.push(feeds);
+    samples.push(readFeeds(inputs, sample));
   }
   if (samples.length < LEAST_SAMPLES)
     throw invalidSamples(
@@ -53,6 +44,13 @@ export async function readSamples(
       String(samples.length),
     );
   return samples;
+}
+
+/** Refuses values from which nothing can be measured: `OPTION_INVALID`. */
+export function checkFinite(feeds: Sample, sample: number): void {
+  const broken = findBroken(feeds);
+  if (!broken) return;
+  throw invalidSamples('finite values', `NaN or infinity in "${broken.name}" of sample ${sample}`);
 }
 
 function invalidSamples(expected: string, actual: string): TapirError<'OPTION_INVALID'> {

@@ -166,7 +166,7 @@ async function chooseRule(
   { bench, samples, exact, levels }: SearchSubject,
   everything: ReadonlySet<number>,
 ): Promise<RangeRule> {
-  const own = takeRowsOf(samples, exact);
+  const own = takeRowsOf(samples, exact, Infinity);
   let [best, most]: [RangeRule, number] = ['extremes', -Infinity];
   for (const [rule, roundings] of levels) {
     bench.levels = roundings;
@@ -187,27 +187,28 @@ async function correctBiases(
   { bench, samples, exact }: SearchSubject,
   everything: ReadonlySet<number>,
 ): Promise<boolean> {
-  const own = takeRowsOf(samples, exact);
+  const all = takeRowsOf(samples, exact, Infinity);
   const lossOf = async (): Promise<number> => {
-    const compared = compareRows(joinRows(await bench.run(everything, own.samples)), own.exact);
+    const compared = compareRows(joinRows(await bench.run(everything, all.samples)), all.exact);
     return Math.max(...compared.map(({ mean, least }) => 2 - mean - least));
   };
   const before = await lossOf();
-  bench.corrections = await bench.meanErrors(own.samples);
+  bench.corrections = await bench.meanErrors(takeRowsOf(samples, exact, PROBED_ROWS).samples);
   if (bench.corrections.size > 0 && (await lossOf()) < before) return true;
   bench.corrections = new Map();
   return false;
 }
 
-/** The first samples that ranges come from, with {@link PROBED_ROWS} rows or a little more. */
+/** The first samples that ranges come from, with so many rows or a little more. */
 function takeRowsOf(
   samples: readonly Sample[],
   exact: Calibration['exact'],
+  most: number,
 ): { readonly samples: readonly Sample[]; readonly exact: Vectors } {
   const taken: number[] = [];
   let rows = 0;
   for (const place of samples.keys()) {
-    if (isHeldBack(place) || rows >= PROBED_ROWS) continue;
+    if (isHeldBack(place) || rows >= most) continue;
     taken.push(place);
     rows += exact[place]![0]!.length;
   }
@@ -222,7 +223,7 @@ async function probeUnits(
   { bench, samples, exact, savings }: SearchSubject,
   deadline: number,
 ): Promise<{ exact: Float32Array[]; errors: Float32Array[][]; savings: readonly number[] }> {
-  const own = takeRowsOf(samples, exact);
+  const own = takeRowsOf(samples, exact, PROBED_ROWS);
   const truth = thin(own.exact);
   const errors: Float32Array[][] = [];
   for (const unit of savings.keys()) {
