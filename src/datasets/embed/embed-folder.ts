@@ -104,12 +104,20 @@ export function embedFolder(
   return embedWarm(extractor, source, given);
 }
 
-/** {@link embedFolder}, with decoding threads of the same transform that may have been started before. */
+/** What may have been started before a run. */
+interface Warm {
+  /** Decoding threads of the same transform. */
+  readonly lanes?: DecodeLanes;
+  /** The same model in float32, for a run in another precision that compares with it. */
+  readonly exact?: Promise<Extractor> | undefined;
+}
+
+/** {@link embedFolder}, with what was started before. */
 export async function embedWarm(
   extractor: Extractor,
   source: EmbedSource,
   given: Options<EmbedFolderOptions> & { readonly out: string },
-  warm?: DecodeLanes,
+  { lanes: warm, exact }: Warm = {},
 ): Promise<EmbedSummary> {
   const options = readFolderOptions(extractor, given);
   const { setup, shard } = options;
@@ -143,7 +151,8 @@ export async function embedWarm(
     const { choice } = options;
     // What was compared to choose counts.
     const before = latestComparison(folder.before?.shards ?? []) ?? choice?.againstFloat32 ?? undefined;
-    await using check = createPrecisionCheck(extractor, setup, { before, minCosine: options.minCosine });
+    const { minCosine } = options;
+    await using check = createPrecisionCheck(extractor, setup, { before, minCosine, exact });
     await using journal = await JournalWriter.open(out, identity, folder.before);
     const removal = options.removeMissing ? planRemoval(opened.description) : undefined;
     const plan = {

@@ -31,6 +31,8 @@ export interface PrecisionCheckPlan {
   readonly setup: EmbedSetup;
   /** Opens the same model in float32. */
   readonly open: () => Promise<Extractor>;
+  /** That model, if it is being opened already. It is closed with the check. */
+  readonly exact?: Promise<Extractor> | undefined;
   /** What earlier runs compared. It counts towards the number of images. */
   readonly before: Float32Comparison | undefined;
   /** End the run if a cosine is below it. */
@@ -55,6 +57,7 @@ export class PrecisionCheck implements BatchCheck {
   /** @throws {@link TapirError} `PRECISION_TOO_LOW` for what earlier runs compared. */
   constructor(plan: PrecisionCheckPlan) {
     this.#plan = plan;
+    this.#exact = plan.exact;
     this.#compared = plan.before;
     const images = IMAGES_COMPARED[plan.precision] ?? FEW_COMPARED;
     this.#left = Math.max(0, images - (plan.before?.images ?? 0));
@@ -72,6 +75,9 @@ export class PrecisionCheck implements BatchCheck {
     if (reserved.length === 0) return undefined;
     this.#left -= reserved.length;
     this.#reservations++;
+    // It compiles while the batch runs. A failure is thrown when the batch is compared.
+    this.#exact ??= this.#plan.open();
+    this.#exact.catch(() => undefined);
     return async (pixels, features) => {
       if (this.#isClosed) return;
       const comparing = this.#compare(pixels, reserved, features);
@@ -91,8 +97,7 @@ export class PrecisionCheck implements BatchCheck {
     images: readonly number[],
     features: Readonly<Record<string, Tensor>>,
   ): Promise<void> {
-    this.#exact ??= this.#plan.open();
-    const exact = await runImages(await this.#exact, pixels, images, this.#plan.setup);
+    const exact = await runImages(await this.#exact!, pixels, images, this.#plan.setup);
     const cosine = await compareFeatures(features, exact, images.length);
     const before = this.#compared ? [this.#compared] : [];
     this.#compared = joinComparisons([...before, { images: images.length, cosine }]);
@@ -155,7 +160,7 @@ export async function compareFeatures(
 export function createPrecisionCheck(
   extractor: Extractor,
   setup: EmbedSetup,
-  earlier: Pick<PrecisionCheckPlan, 'before' | 'minCosine'>,
+  earlier: Pick<PrecisionCheckPlan, 'before' | 'minCosine' | 'exact'>,
 ): PrecisionCheck | undefined {
   const { sessions, model } = extractorInternals.of(extractor);
   const { lowered } = prunedInternals.of(extractor.model);

@@ -243,6 +243,23 @@ describe('a check', () => {
     await extractor.close();
   });
 
+  it('takes a model that is being opened already, and closes it also if no image was compared', async () => {
+    const extractor = await openInside(0);
+    const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform });
+    const pixels = new Uint8Array(new SharedArrayBuffer(setup.input.imageBytes));
+    for (const images of [[], [0]]) {
+      const exact = openInside(0);
+      const open = () => Promise.reject(new Error('opened twice'));
+      const plan = { precision: 'bfloat16', setup, open, exact, before: undefined, minCosine: 1 };
+      const check = new PrecisionCheck(plan);
+      if (images.length > 0)
+        await check.begin(images)!(pixels, await runImages(extractor, pixels, images, setup));
+      await check.close();
+      expect(await isClosed(await exact)).toBe(true);
+    }
+    await extractor.close();
+  });
+
   it('opens nothing if there are no images', async () => {
     const run = await runChecked(() => openInside(0), 1, []);
     expect([run.opened.length, run.check.compared]).toEqual([0, undefined]);

@@ -1,4 +1,7 @@
 /** The beginning and the end of both kinds of `tapir embed`. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { JOURNAL_FILE } from '../../../datasets/files/file-names.js';
 import { hasFewImages } from '../../measure/few-images.js';
 import { settleEngine } from '../../flags/settle-engine.js';
 import type { EngineChoice } from '../../../datasets/records/engine-choice.js';
@@ -20,8 +23,10 @@ import { findModelFile } from '../../flags/find-model.js';
 import {
   describeTransform,
   openExtractor,
+  readDeviceFlags,
   readTransformFlags,
   type ExtractorFlags,
+  type SettledFlags,
 } from '../../flags/open-extractor.js';
 import type { ShardFlag } from '../../flags/shard-flag.js';
 import { describeUnread, type UnreadCounts } from '../../../datasets/sources/items/unread-files.js';
@@ -42,6 +47,8 @@ export interface EmbedFlags
 /** The parts of a run. */
 export interface OpenedRun {
   readonly extractor: Extractor;
+  /** The model in float32, for the comparison of the first images of a new dataset in bfloat16: both compile side by side. */
+  readonly exact: Promise<Extractor> | undefined;
   /** What was measured for --engine auto and --precision auto. */
   readonly choice: EngineChoice | undefined;
   /** Decoding threads, already started. */
@@ -76,7 +83,13 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   // Meanwhile the session opens.
   const lanes = new DecodeLanes(transform, 1, { checksum: flags.checksum });
   lanes.warm();
-  const opening = openExtractor(model, flags, transform, await hasFew);
+  const few = await hasFew;
+  const opening = openExtractor(model, flags, transform, few);
+  const exact = isCompared(flags, choice)
+    ? openExtractor(model, { ...flags, precision: 'float32', sessions: 1 }, transform, few)
+    : undefined;
+  // It is thrown where the model is needed.
+  exact?.catch(() => undefined);
   // For the manifest, in the meantime too; a failure shows again there.
   if (flags.out !== '-') void identifyFile(model).catch(() => undefined);
   const extractor = await opening;
@@ -84,7 +97,14 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   if (notes.includes(SHARED_SCALES)) terminal.err(`warning: ${SHARED_SCALES}\n`);
   if (batch?.mode === 'per-sample')
     terminal.err(`note: the batch stays ${batch.exported}, because ${batch.reason}\n`);
-  return { extractor, choice, lanes, transform };
+  return { extractor, exact, choice, lanes, transform };
+}
+
+/** Whether a run begins with a comparison with float32, as far as the flags show. A run that turns out to need it opens the model then. */
+function isCompared(flags: SettledFlags & EmbedFlags, choice: EngineChoice | undefined): boolean {
+  const { precision, pipeline, out, shard } = flags;
+  if (precision !== 'bfloat16' || pipeline || out === '-' || shard || choice?.againstFloat32) return false;
+  return readDeviceFlags(flags).length === 1 && !existsSync(join(out, JOURNAL_FILE));
 }
 
 /** Lists the first images that failed. */

@@ -88,7 +88,7 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
       'npy, arrow or parquet for a dataset (jsonl is for rows: --out -)',
       format,
     );
-  const { extractor, choice, lanes, transform } = await openRun(terminal, source, flags);
+  const { extractor, exact, choice, lanes, transform } = await openRun(terminal, source, flags);
   const view = await openRunView(terminal, flags.metricsPort, flags.json);
   try {
     const { signal } = terminal;
@@ -98,7 +98,7 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
       extractor,
       images,
       { ...readFlags(EMBED_FOLDER_FIELDS, flags), transform, format, choice, shard, signal, onProgress },
-      lanes,
+      { lanes, exact },
     );
     view.end();
     report(terminal, summary, flags);
@@ -108,6 +108,8 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
   } finally {
     await view.close();
     await extractor.close();
+    // A run that failed early has not taken it.
+    await (await exact?.catch(() => undefined))?.close();
   }
 }
 
