@@ -60,8 +60,8 @@ async function renderOutput(
   items: readonly SourceItem[],
 ): Promise<Markup> {
   const { key, worst, onPixelsOfA } = output;
-  const tables = [renderAgreement('Each model on its own pixels', output)];
-  if (onPixelsOfA) tables.push(renderAgreement('Both models on A’s pixels', onPixelsOfA));
+  const tables = renderAgreement('Each model on its own pixels', output);
+  if (onPixelsOfA) tables.push(...renderAgreement('Both models on A’s pixels', onPixelsOfA));
   const tiles: Markup[] = [];
   for (const image of worst) tiles.push(await renderTile(image, items[image.index]));
   return renderSection(
@@ -72,7 +72,8 @@ async function renderOutput(
   );
 }
 
-function renderAgreement(title: string, agreement: Agreement): Markup {
+/** A table, and beside it how the cosines lie, where that can be read. */
+function renderAgreement(title: string, agreement: Agreement): Markup[] {
   const { cosine, cosines, recall, maxDifference, top1, images } = agreement;
   const facts: Fact[] = [
     ['mean cosine', cosine ? formatCosine(cosine.mean) : '–'],
@@ -84,7 +85,9 @@ function renderAgreement(title: string, agreement: Agreement): Markup {
     ],
     ...(top1 === null ? [] : [['same class on top', formatShareOf(top1, images)] as const]),
   ];
-  return markup`<div><h3>${title}</h3><p class="note">${describeAgreement(agreement)}</p>${renderTable(facts)}${cosines && cosines.max > cosines.min ? renderBins(cosines, 'Cosine of each image', 'between its two vectors', 'images') : null}</div>`;
+  const table = markup`<div><h3>${title}</h3><p class="note">${describeAgreement(agreement)}</p>${renderTable(facts)}</div>`;
+  if (!cosines || formatValue(cosines.min) === formatValue(cosines.max)) return [table];
+  return [table, renderBins(cosines, 'Cosine of each image', 'between its two vectors', 'images')];
 }
 
 function renderModel(

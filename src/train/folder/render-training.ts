@@ -85,7 +85,7 @@ function describeBest({ best, epochs }: TrainingPage): string {
   if (!heldOut)
     return `${of}: ${formatShare(training.accuracy)} of its own images are classified right. No image was held out to judge it by.`;
   const { accuracy, rows } = heldOut;
-  return `${of}: ${formatShareOf(accuracy, rows)} of ${formatCount(rows)} held-out images are classified right. The range is where the share lies in 95 of 100 such draws.`;
+  return `${of}: ${formatShareOf(accuracy, rows)} of ${formatCount(rows)} held-out images are classified right. The brackets hold the 95 % interval: the fewer images, the wider.`;
 }
 
 /** What became of the held-out images, class by class, and those that went wrong. */
