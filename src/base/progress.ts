@@ -6,7 +6,7 @@ export interface Progress {
   readonly done: number;
   /** How much there is; null while that is not known. */
   readonly total: number | null;
-  readonly unit: 'images' | 'bytes' | 'pairs' | 'rows' | 'rounds' | 'steps';
+  readonly unit: 'images' | 'bytes' | 'pairs' | 'rows' | 'rounds' | 'nodes' | 'files' | 'steps';
   /** What is done now, such as the step that begins or the file that arrives. */
   readonly what?: string;
 }

@@ -8,6 +8,7 @@ import { serveExplorer } from '../../pages/explore/serve-explorer.js';
 import { EXPLORER_FIELDS, writeExplorer, type ExplorerOptions } from '../../pages/explore/write-explorer.js';
 import { formatBytes } from '../../html/numbers.js';
 import { messageOf } from '../terminal/exit-code.js';
+import { createProgressLine } from '../terminal/progress-view.js';
 import { showPage } from '../terminal/show-page.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
@@ -68,6 +69,7 @@ async function runExplore(
   const path = await findModelFile(given, terminal, flags.yes);
   const labels = flags.labels === undefined ? undefined : await readLabelsFlag(flags.labels);
   if (flags.out === undefined) return serve(terminal, path, photos, labels, flags);
+  const view = createProgressLine(terminal);
   const {
     path: written,
     bytes,
@@ -77,7 +79,9 @@ async function runExplore(
     out: flags.out,
     photos,
     labels,
-  });
+    signal: terminal.signal,
+    onProgress: view.show,
+  }).finally(view.end);
   for (const problem of problems) terminal.err(`note: ${shown(problem)}\n`);
   if (flags.json) terminal.out(`${JSON.stringify({ path: written, bytes, problems }, null, 2)}\n`);
   else terminal.out(`${shown(written)}: ${formatBytes(bytes)}\n`);

@@ -6,6 +6,7 @@ import { mergeDataset } from '../../datasets/embed/merge-dataset.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatDims } from '../terminal/table.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
+import { createProgressLine } from '../terminal/progress-view.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface MergeFlags extends Pick<SourceOptions, 'column' | 'nulSeparated' | 'allowHttp'> {
@@ -34,11 +35,13 @@ async function runMerge(terminal: Terminal, folder: string, flags: MergeFlags): 
   const { json } = flags;
   const source = flags.source === '-' ? { paths: terminal.input() } : flags.source;
   const { signal } = terminal;
+  const view = createProgressLine(terminal);
   const { manifest, parts } = await mergeDataset(folder, {
     ...readFlags(SOURCE_FIELDS, flags),
     source,
     signal,
-  });
+    onProgress: view.show,
+  }).finally(view.end);
   const { counts, features } = manifest;
   if (counts.errors > 0) terminal.exitCode(EXIT.someFailed);
   if (json) {

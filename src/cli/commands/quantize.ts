@@ -23,6 +23,7 @@ import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags
 import { reportLeftOut } from '../terminal/left-out.js';
 import { loweringText } from '../terminal/lowering-text.js';
 import { formatTable } from '../terminal/table.js';
+import { createProgressLine } from '../terminal/progress-view.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface QuantizeFlags
@@ -80,9 +81,15 @@ async function runQuantize(
     ? await withReturnNodes(flags.return, path, (nodes) => pruneModel(path, nodes))
     : await openModel(path);
   const transform = readTransformFlag(terminal, flags, 'source' in source ? source.source : source);
-  const options = { ...readFlags(QUANTIZE_FIELDS, flags), transform, signal: terminal.signal };
+  const view = createProgressLine(terminal);
+  const watched = { signal: terminal.signal, onProgress: view.show };
+  const options = { ...readFlags(QUANTIZE_FIELDS, flags), transform, ...watched };
   // A pruned model gives a pruned one, and a whole model a whole one.
-  const { model: quantized, report, failures } = await quantizeModel(source as PrunedModel, photos, options);
+  const {
+    model: quantized,
+    report,
+    failures,
+  } = await quantizeModel(source as PrunedModel, photos, options).finally(view.end);
   terminal.signal.throwIfAborted();
   reportLeftOut(terminal, failures);
   const save = (): Promise<void> => quantized.save(out, saving);

@@ -24,6 +24,7 @@ import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { findTextModels } from '../flags/find-text-models.js';
 import { addFlags } from '../flags/option-flags.js';
 import { formatTable } from '../terminal/table.js';
+import { createProgressLine } from '../terminal/progress-view.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface SearchFlags extends Pick<SearchOptions, 'key' | 'top' | 'metric' | 'device'> {
@@ -97,11 +98,12 @@ async function runSearch(
     await readQueries(terminal, dataset, images, { ...flags, key }),
     flags.mean,
   );
+  const view = createProgressLine(terminal);
   const found = await searchDataset(
     dataset,
     queries.map(({ vector }) => vector),
-    { key, top, metric, device, signal, exclude: queries.map(({ row }) => row) },
-  );
+    { key, top, metric, device, signal, exclude: queries.map(({ row }) => row), onProgress: view.show },
+  ).finally(view.end);
   if (json) {
     const results = queries.map(({ query, row }, i) => ({ query, row, hits: found[i]! }));
     terminal.out(`${JSON.stringify({ dataset: folder, key, metric, results }, null, 2)}\n`);

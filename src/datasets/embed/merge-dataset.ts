@@ -1,7 +1,8 @@
 /** Merging the parts of a sharded dataset, compared with the source that was embedded. */
 import { resolve } from 'node:path';
 import { checkText, type Options } from '../../base/checks.js';
-import { readOptions, signal, unchecked, type Fields } from '../../base/options.js';
+import { callback, readOptions, signal, unchecked, type Fields } from '../../base/options.js';
+import type { Progress } from '../../base/progress.js';
 import { mergeParts, type MergeSummary } from '../merge/merge.js';
 import { SOURCE_FIELDS, type SourceOptions } from '../sources/items/source-options.js';
 import { openSource, type EmbedSource } from '../sources/open-source.js';
@@ -18,9 +19,19 @@ export interface MergeOptions extends SourceOptions {
    * @default undefined
    */
   readonly signal: AbortSignal | undefined;
+  /**
+   * Called with how much is done, and of what.
+   * @default undefined
+   */
+  readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
-const MERGE_FIELDS: Fields<MergeOptions> = { ...SOURCE_FIELDS, source: unchecked(undefined), signal };
+const MERGE_FIELDS: Fields<MergeOptions> = {
+  ...SOURCE_FIELDS,
+  source: unchecked(undefined),
+  signal,
+  onProgress: callback(),
+};
 
 /**
  * Merges the parts that `embedFolder` wrote with `shard` into one dataset: `metadata/`, with the rows numbered over all parts, and
@@ -49,5 +60,5 @@ export async function mergeDataset(folder: string, given: Options<MergeOptions> 
   const options = readOptions(MERGE_FIELDS, given, 'mergeDataset');
   const { source } = options;
   const items = source === undefined ? undefined : openSource(source, options, options.signal);
-  return mergeParts(out, items, options.signal);
+  return mergeParts(out, items, options);
 }

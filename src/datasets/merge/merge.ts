@@ -8,6 +8,7 @@ import { checkUnlocked, lockFolder } from '../../base/folder-lock.js';
 import { MetadataTable, readMetadata } from '../formats/metadata.js';
 import type { Nameable } from '../records/input-names.js';
 import { makeFolder } from '../../base/make-folder.js';
+import type { Progress } from '../../base/progress.js';
 import { encodeManifest, type Manifest } from '../files/manifest.js';
 import { checkInputs, checkSource } from './merge-check.js';
 import { checkSameJournals, mergeManifests, readParts, rowsOf, type Part } from './merge-parts.js';
@@ -18,6 +19,12 @@ export interface MergeSummary {
   readonly manifest: Manifest;
   /** The number of parts. */
   readonly parts: number;
+}
+
+/** How a merge is stopped and watched. */
+interface MergeRun {
+  readonly signal: AbortSignal | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
 /**
@@ -31,7 +38,7 @@ export interface MergeSummary {
 export async function mergeParts(
   out: string,
   source: AsyncIterable<Nameable> | undefined,
-  signal: AbortSignal | undefined,
+  { signal, onProgress }: MergeRun,
 ): Promise<MergeSummary> {
   const parts = await readParts(out);
   // Two merges at once would write the same files.
@@ -40,7 +47,9 @@ export async function mergeParts(
     const known = await checkInputs(out, parts, signal);
     if (source) await checkSource(out, source, known, signal);
     const manifest = mergeManifests(parts);
-    await writeMerged(out, parts, manifest, signal);
+    const total = manifest.shards.length;
+    const tell = (done: number): void => onProgress?.({ done, total, unit: 'files', what: 'writing rows' });
+    await writeMerged(out, parts, manifest, tell, signal);
     return { out, manifest, parts: parts.length };
   } finally {
     await lock.release();
@@ -51,6 +60,7 @@ async function writeMerged(
   out: string,
   parts: readonly Part[],
   manifest: Manifest,
+  tell: (done: number) => void,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const writer = new ChangedFiles(out);
@@ -60,6 +70,7 @@ async function writeMerged(
   for (const { folder, manifest: part } of parts) {
     for (const { metadata } of part.shards) {
       signal?.throwIfAborted();
+      tell(number);
       const table = new MetadataTable();
       for await (const input of readMetadata(join(folder, metadata)))
         if (input.status !== 'removed')

@@ -1,6 +1,8 @@
 /** Exact nearest neighbours in a dataset. It reads block by block, so that memory does not grow with the dataset. */
 import { checkText, invalidOption, type Options } from '../../base/checks.js';
+import type { Progress } from '../../base/progress.js';
 import {
+  callback,
   integer,
   oneOf,
   optional,
@@ -76,6 +78,11 @@ export interface SearchOptions {
    * @default undefined
    */
   readonly signal: AbortSignal | undefined;
+  /**
+   * Called with how much is done, and of what.
+   * @default undefined
+   */
+  readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
 /** The feature that is meant, which {@link chooseKey} checks. */
@@ -94,6 +101,7 @@ export const SEARCH_FIELDS: Fields<SearchOptions> = {
   model: optional(checkText),
   textModel: optional(checkText),
   signal,
+  onProgress: callback(),
 };
 
 /** A neighbour. */
@@ -148,7 +156,7 @@ export async function searchDataset(
 ): Promise<SearchHit[][]> {
   checkDataset(dataset);
   const options = readOptions(SEARCH_FIELDS, given, 'searchDataset');
-  const { top, metric, device, signal } = options;
+  const { top, metric, device, signal, onProgress } = options;
   const key = chooseKey(dataset, options.key);
   const elements = elementCount(dataset.manifest.features[key]!.dims);
   const vectors = isList(query) ? query : [await embedQuery(dataset, query, { ...options, key })];
@@ -165,8 +173,11 @@ export async function searchDataset(
   const rowsPerBlock = Math.max(1, Math.floor(BLOCK_BYTES / (4 * Math.max(1, widest))));
   const score = ({ data }: FeatureBlock): Promise<QueryScores> =>
     session.run({ rows: rowsTensor(data, elements) });
-  for await (const [block, scores] of runAhead(dataset.blocks(key, { rowsPerBlock }), score))
+  const total = dataset.manifest.features[key]!.rows;
+  for await (const [block, scores] of runAhead(dataset.blocks(key, { rowsPerBlock }), score)) {
     merge(search, block, scores);
+    onProgress?.({ done: block.firstRow + block.rows, total, unit: 'rows', what: 'comparing rows' });
+  }
   return await describeHits(dataset, metric, best);
 }
 

@@ -2,8 +2,10 @@
 import { basename, resolve } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { checkText, type Options } from '../../base/checks.js';
+import { countSteps, type Progress, type Tell } from '../../base/progress.js';
 import {
   boolean,
+  callback,
   optional,
   readOptions,
   signal,
@@ -75,6 +77,11 @@ export interface ExplorerOptions {
    * @default undefined
    */
   readonly signal: AbortSignal | undefined;
+  /**
+   * Called with how much is done, and of what.
+   * @default undefined
+   */
+  readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
 export const EXPLORER_FIELDS: Fields<ExplorerOptions> = {
@@ -88,6 +95,7 @@ export const EXPLORER_FIELDS: Fields<ExplorerOptions> = {
   transform: unchecked<TransformRequest>('auto', 'preprocessing, as for embed'),
   device: DEVICE,
   signal,
+  onProgress: callback(),
 };
 
 /** What {@link writeExplorer} has written. */
@@ -148,7 +156,10 @@ export async function writeExplorer(
     layer: shownLayer?.request,
     returnNodes: picked.map(({ request }) => request),
   };
+  const begin = countSteps(options.onProgress);
+  begin('measuring the model');
   for (const question of questionsOf(explorer, await measured(explorer), asked)) {
+    begin(nameOf(explorer, question));
     signal?.throwIfAborted();
     // oxlint-disable-next-line no-await-in-loop -- one run at a time bounds the memory
     const answer = await answerQuestion(explorer, question);
@@ -156,7 +167,8 @@ export async function writeExplorer(
     const { problem } = answer as { readonly problem?: string };
     if (problem !== undefined) problems.push(`${nameOf(explorer, question)}: ${problem}`);
   }
-  await recordDetails(explorer, recorded, signal);
+  const tell = begin('reading weights', 'nodes', explorer.page.nodes.length);
+  await recordDetails(explorer, recorded, tell, signal);
   const html = await renderExplorer({
     model: explorer.page,
     key: null,
@@ -172,23 +184,26 @@ export async function writeExplorer(
   return { path, bytes: bytes.length, problems };
 }
 
-/** What a question is about, for people: `layer4 of dog.jpg`. */
+/** What a question is about, for people: `features of layer4, dog.jpg`. */
 function nameOf({ photos }: Explorer, question: string): string {
   const { pathname, searchParams } = new URL(question, 'page:/');
+  const kind = pathname.replace(/^\//, '').replace('heat', 'Grad-CAM');
+  const node = searchParams.get('node');
   const photo = photos.find(({ id }) => id === searchParams.get('photo'));
-  const what = searchParams.get('node') ?? pathname.slice(1);
-  return photo ? `${what} of ${photo.name}` : what;
+  return `${kind}${node === null ? '' : ` of ${node}`}${photo ? `, ${photo.name}` : ''}`;
 }
 
 /** What the file holds for each node of data. */
 async function recordDetails(
   explorer: Explorer,
   recorded: Record<string, unknown>,
+  tell: Tell,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   for (const [index, { role }] of explorer.page.nodes.entries()) {
     if (role !== 'data') continue;
     signal?.throwIfAborted();
+    tell(index);
     // oxlint-disable-next-line no-await-in-loop -- one node at a time bounds the memory
     const detail = await explorer.detail(index);
     if (detail.attributes.length + detail.weights.length > 0) recorded[`detail?node=${index}`] = detail;

@@ -1,7 +1,8 @@
 /** A model in 8 bits, chosen on photos. */
 import { availableParallelism } from 'node:os';
 import type { Options } from '../../base/checks.js';
-import { integer, number, oneOf, readOptions, signal, type Fields } from '../../base/options.js';
+import { callback, integer, number, oneOf, readOptions, signal, type Fields } from '../../base/options.js';
+import { countSteps, type Progress } from '../../base/progress.js';
 import { chooseModelTransform } from '../../datasets/embed/model-transform.js';
 import { fitTransform } from '../../datasets/embed/image-input.js';
 import { loadFeeds } from '../../datasets/embed/load-feeds.js';
@@ -58,6 +59,11 @@ export interface QuantizeOptions
    * @default 300
    */
   readonly seconds: number;
+  /**
+   * Called as each step begins, with its description as `what`, and within long steps with how much is done.
+   * @default undefined
+   */
+  readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
 export const QUANTIZE_FIELDS: Fields<QuantizeOptions> = {
@@ -75,6 +81,7 @@ export const QUANTIZE_FIELDS: Fields<QuantizeOptions> = {
   sample: integer(1, 1024, 64, 'the most photos, drawn at random'),
   seconds: integer(1, 86_400, 300, 'longest time of the search'),
   signal,
+  onProgress: callback(),
 };
 
 /** A quantised model, and the photos that could not be read. */
@@ -135,9 +142,13 @@ export async function quantizeModel(
   const rows = input.multiple ?? (isStatic ? STATIC_ROWS : 1);
   const failures: PhotoFailure[] = [];
   let count = 0;
+  const begin = countSteps(options.onProgress);
   async function* readPhotos(): AsyncGenerator<NamedTensor> {
+    const tell = begin('reading photos', 'images', items.length);
+    let done = 0;
     await using lanes = new DecodeLanes(transform, options.decodeThreads || availableParallelism());
     for await (const { feed, items: loaded } of loadFeeds(items, lanes, input, rows)) {
+      tell((done += loaded.length));
       for (const { path, error } of loaded) if (error) failures.push({ path, error });
       const read = feed.dims[0]!;
       if (input.multiple === null ? read === 0 : read !== rows) continue;
@@ -147,7 +158,7 @@ export async function quantizeModel(
   }
   const { keep, minCosine, signal: stop } = options;
   const samples = readPhotos();
-  if (isStatic) return { ...(await lowerStatic(source, { ...options, samples })), failures };
+  if (isStatic) return { ...(await lowerStatic(source, { ...options, samples, begin })), failures };
   const lowering = { precision: 'int8', keep, minCosine, signal: stop, samples } as const;
   // A pruned model gives a pruned one, and a whole model a whole one.
   return { ...(await lowerPrecision(source as PrunedModel, lowering)), failures };

@@ -1,4 +1,5 @@
 /** A rewrite in float32 → the same one with layers in 8 bits and fixed scales, chosen on samples. */
+import type { BeginStep } from '../../base/progress.js';
 import type { Unit } from '../../graph/quantize/with-qdq.js';
 import type { Rounding } from '../../graph/quantize/roundings.js';
 import { layOutRewrite, type Naming } from '../../graph/rewrite/lay-out.js';
@@ -26,6 +27,8 @@ export interface StaticSetup extends Omit<Bars, 'deadline'> {
   /** The longest time of the search. */
   readonly seconds: number;
   readonly signal: AbortSignal | undefined;
+  /** Tells how far the work is. */
+  readonly begin: BeginStep;
 }
 
 /** A rewrite with fixed scales, with the pieces of its file. */
@@ -45,7 +48,7 @@ export async function quantizeStatic(
   model: OnnxModel,
   rewrite: Rewrite,
   naming: Naming,
-  { keep, samples: given, minCosine, minNeighbours, seconds, signal }: StaticSetup,
+  { keep, samples: given, minCosine, minNeighbours, seconds, signal, begin }: StaticSetup,
 ): Promise<StaticLowered> {
   const state = modelInternals.of(model);
   const subject = await readSubject(state, rewrite, keep);
@@ -54,13 +57,17 @@ export async function quantizeStatic(
   const deadline = Date.now() + seconds * 1000;
   const sessions = new SessionHolder(model);
   try {
+    begin('measuring ranges');
     const calibration = await calibrateSubject(subject, samples, sessions, signal);
     const made = await makeUnits(subject, calibration);
     const bench = new ChoiceBench(subject, made.units, sessions, signal);
     const levels = levelsOf(made.units, calibration);
     const { exact } = calibration;
     const { savings } = made;
-    const search = await searchUnits({ bench, samples, exact, savings, levels }, { ...bars, deadline });
+    const search = await searchUnits(
+      { bench, samples, exact, savings, levels, begin },
+      { ...bars, deadline },
+    );
     const chosen = search.best?.chosen ?? new Set();
     const qdq = bench.make(chosen);
     const { chunks, before } = await state.withSource((source) => ({

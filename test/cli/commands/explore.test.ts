@@ -71,6 +71,6 @@ describe('tapir explore', () => {
     const out = join(scratch, 'cam.html');
     const ended = await explore(photo, '--cam', 'flatten', '--out', out);
     expect(ended.code).toBe(0);
-    expect(ended.stderr).toMatch(/^note: heat\?node=flatten/);
+    expect(ended.stderr).toMatch(/^note: Grad-CAM of flatten, city-1\.jpg: /);
   });
 });

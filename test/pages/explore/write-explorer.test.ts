@@ -325,7 +325,9 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     );
     const out = join(scratch, 'two.html');
     const { problems } = await writeExplorer(two, { out, photos: [photo], returnNodes: ['seen', 'both'] });
-    expect(problems.find((problem) => problem.startsWith('both of flower-1.jpg'))).toContain('needs “ids”');
+    expect(problems.find((problem) => problem.startsWith('features of both, flower-1.jpg'))).toContain(
+      'needs “ids”',
+    );
     const { page } = await open(pathToFileURL(out).href);
     await page.fill('#find', 'seen');
     await page.press('#find', 'Enter');

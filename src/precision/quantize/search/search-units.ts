@@ -1,4 +1,5 @@
 /** Searches the units that are computed in 8 bits: by a linear model of the vectors, checked by runs of all samples. */
+import type { BeginStep } from '../../../base/progress.js';
 import type { Rounding } from '../../../graph/quantize/roundings.js';
 import { joinRows, type Calibration } from './calibrate.js';
 import { chooseUnits, LossModel } from './choose-units.js';
@@ -61,6 +62,7 @@ export interface SearchSubject {
   readonly savings: readonly number[];
   /** The levels of the tensors by each rule. */
   readonly levels: ReadonlyMap<RangeRule, ReadonlyMap<string, Rounding>>;
+  readonly begin: BeginStep;
 }
 
 /** Searches the cheapest choice that passes. The bench has the levels and the corrections of the result then. */
@@ -68,6 +70,7 @@ export async function searchUnits(subject: SearchSubject, bars: Bars): Promise<S
   const { bench, savings } = subject;
   const judge = new Judge(subject, bars);
   const everything = new Set(savings.keys());
+  subject.begin('judging 8 bits in every layer');
   const rule = await chooseRule(subject, everything);
   bench.levels = subject.levels.get(rule)!;
   const all = await judge.measure(everything);
@@ -82,6 +85,7 @@ export async function searchUnits(subject: SearchSubject, bars: Bars): Promise<S
   const worth = savings.slice(0, known);
   // The limit of the modelled loss, by bisection: what the model leaves out is in what the runs measure.
   let limit = 1 - bars.minCosine;
+  subject.begin('choosing layers');
   let [passing, failing] = [0, Infinity];
   let best: Judgement | undefined;
   const isLate = (): boolean => Date.now() > bars.deadline;
@@ -220,14 +224,16 @@ function takeRowsOf(
 
 /** Runs each unit alone in 8 bits. Ends early at the deadline: what is not known then stays in float32. */
 async function probeUnits(
-  { bench, samples, exact, savings }: SearchSubject,
+  { bench, samples, exact, savings, begin }: SearchSubject,
   deadline: number,
 ): Promise<{ exact: Float32Array[]; errors: Float32Array[][]; savings: readonly number[] }> {
   const own = takeRowsOf(samples, exact, PROBED_ROWS);
   const truth = thin(own.exact);
   const errors: Float32Array[][] = [];
+  const tell = begin('trying each layer in 8 bits', 'nodes', savings.length);
   for (const unit of savings.keys()) {
     if (Date.now() > deadline) break;
+    tell(unit);
     // oxlint-disable-next-line no-await-in-loop -- one session at a time
     const rows = thin(joinRows(await bench.run(new Set([unit]), own.samples)));
     errors.push(rows.map((row, k) => row.map((x, i) => x - truth[k]![i]!)));
