@@ -73,12 +73,9 @@ export async function searchUnits(subject: SearchSubject, bars: Bars): Promise<S
   subject.begin('judging 8 bits in every layer');
   const rule = await chooseRule(subject, everything);
   bench.levels = subject.levels.get(rule)!;
+  await correctBiases(subject, everything);
   const all = await judge.measure(everything);
   if (judge.passes(all)) return { rule, curve: judge.curve, best: all, isCut: false };
-  if (await correctBiases(subject, everything)) {
-    const corrected = await judge.measure(everything);
-    if (judge.passes(corrected)) return { rule, curve: judge.curve, best: corrected, isCut: false };
-  }
   const probe = await probeUnits(subject, bars.deadline);
   const model = new LossModel(probe);
   const known = probe.errors.length;
@@ -182,15 +179,11 @@ async function chooseRule(
   return best;
 }
 
-/**
- * Takes from each bias the mean error that rounding its layer makes in its result (Nagel and others, 2019), if the vectors gain by that.
- *
- * @returns Whether biases are corrected.
- */
+/** Takes from each bias the mean error that rounding its layer makes in its result (Nagel and others, 2019), if the vectors gain by that. */
 async function correctBiases(
   { bench, samples, exact }: SearchSubject,
   everything: ReadonlySet<number>,
-): Promise<boolean> {
+): Promise<void> {
   const all = takeRowsOf(samples, exact, Infinity);
   const lossOf = async (): Promise<number> => {
     const compared = compareRows(joinRows(await bench.run(everything, all.samples)), all.exact);
@@ -198,9 +191,7 @@ async function correctBiases(
   };
   const before = await lossOf();
   bench.corrections = await bench.meanErrors(takeRowsOf(samples, exact, PROBED_ROWS).samples);
-  if (bench.corrections.size > 0 && (await lossOf()) < before) return true;
-  bench.corrections = new Map();
-  return false;
+  if (bench.corrections.size > 0 && (await lossOf()) >= before) bench.corrections = new Map();
 }
 
 /** The first samples that ranges come from, with so many rows or a little more. */
