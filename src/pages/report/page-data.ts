@@ -82,7 +82,7 @@ export async function describeOutput(output: CollectedOutput, describing: Descri
         ),
       },
       {
-        name: 'distance to its nearest',
+        name: 'mean distance to its neighbours',
         values: all(
           Float32Array,
           meanOf(near.distances, members.length),

@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
+import { countSteps } from '../../../src/base/progress.js';
 import { createProgressView } from '../../../src/cli/terminal/progress-view.js';
 import { openMetricsServer } from '../../../src/cli/terminal/metrics-server.js';
 import type { Terminal } from '../../../src/cli/terminal/terminal.js';
@@ -90,6 +91,24 @@ describe('createProgressView', () => {
     );
     expect(err.at(-1)).toBe('\n');
     expect(err).toHaveLength(4);
+  });
+
+  it('shows the share of a long step, and names the step as it begins', () => {
+    const lines: string[] = [];
+    const terminal = {
+      isTerminal: true,
+      err: () => true,
+      rewrite: (text: string) => lines.push(text),
+    } as unknown as Terminal;
+    const view = createProgressView(terminal, false);
+    const begin = countSteps(view.show);
+    begin('reading the metadata');
+    const tell = begin('placing all vectors', 'rows', 200);
+    tell(50);
+    tell(199);
+    view.end();
+    // The terminal is redrawn ten times a second.
+    expect(lines).toEqual(['reading the metadata', 'placing all vectors', 'placing all vectors: 99 %']);
   });
 
   it('writes a line now and then into a log, and none for a short run', () => {

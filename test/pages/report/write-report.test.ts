@@ -359,7 +359,7 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
   it('colours by what it knows, isolates, gathers by name and by drawing around, and gives the list', async () => {
     const { page: opened, problems } = await open();
     const columns = await opened.locator('#colour-by option').allTextContents();
-    expect(columns).toEqual(['folder', 'cluster', 'distance to its nearest', 'length of the vector']);
+    expect(columns).toEqual(['folder', 'cluster', 'mean distance to its neighbours', 'length of the vector']);
     await opened.locator('[data-marks="dots"]').click();
     const before = await drawn(opened);
     await opened.locator('#colour-by').selectOption({ label: 'length of the vector' });

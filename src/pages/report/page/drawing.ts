@@ -128,6 +128,8 @@ function drawDots(
   const isMany = count > MANY;
   for (const faint of isFaint ? [true, false] : [false]) {
     canvas.globalAlpha = faint ? FAINT : CLEAR;
+    // What stands out among thousands is larger.
+    const size = isFaint && !faint ? Math.max(2.2, radius) : radius;
     let colour = '';
     for (let i = 0; i < count; i++) {
       const point = colouring ? colouring.order[i]! : i;
@@ -136,10 +138,10 @@ function drawDots(
       if ((isFaint?.(point) ?? false) !== faint || without.has(point)) continue;
       const own = colourOf(scene, point);
       if (own !== colour) canvas.fillStyle = colour = own;
-      if (isMany) canvas.fillRect(x - radius, y - radius, 2 * radius, 2 * radius);
+      if (isMany) canvas.fillRect(x - size, y - size, 2 * size, 2 * size);
       else {
         canvas.beginPath();
-        canvas.arc(x, y, radius, 0, 7);
+        canvas.arc(x, y, size, 0, 7);
         canvas.fill();
       }
     }
