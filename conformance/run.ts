@@ -39,7 +39,7 @@ if (existsSync(join(cache, 'onnx-tapir/engines')))
   symlinkSync(join(cache, 'onnx-tapir/engines'), join(scratch, 'cache/onnx-tapir/engines'));
 
 /** Larger networks take minutes. */
-const MOST_BYTES = 600e6;
+const MOST_BYTES = 500e6;
 const MOST_MS = 300_000;
 type Found = Omit<Row, 'group' | 'name' | 'seconds'>;
 
@@ -65,10 +65,9 @@ if (python !== undefined)
 for (const name of listModels())
   await add('torchvision', name, async () => {
     const file = join(scratch, 'created.onnx');
-    execFileSync(process.execPath, [tapir, 'create', name, '--overwrite', '--out', file], {
-      env,
-      stdio: 'ignore',
-    });
+    const args = [tapir, 'create', name, '--overwrite', '--out', file];
+    const { status, stderr } = spawnSync(process.execPath, args, { env, encoding: 'utf8' });
+    if (status !== 0) return { error: lastLineOf(stderr) };
     const { size } = statSync(file);
     if (size > MOST_BYTES) return { error: `not run here: larger than ${MOST_BYTES / 1e6} MB` };
     const about = readAbout(join(made, 'torchvision', name));
@@ -139,7 +138,11 @@ async function check(file: string, about: About = {}): Promise<Found> {
   );
   if (signal !== null) return { error: `stopped after ${MOST_MS / 1000} s` };
   if (stdout !== '') return { check: JSON.parse(stdout) as ModelCheck };
-  return { error: stderr.trim().split('\n').at(-1)! };
+  return { error: lastLineOf(stderr) };
+}
+
+function lastLineOf(text: string): string {
+  return text.trim().split('\n').at(-1)!;
 }
 
 /** How many of torchvision's names denote a value. */

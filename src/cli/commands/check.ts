@@ -5,12 +5,13 @@ import { writeAtomically } from '../../base/atomic-file.js';
 import { packageVersion } from '../../base/package.js';
 import { shown } from '../../base/printable.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
-import { renderColumns, renderSection } from '../../html/components.js';
+import { renderColumns, renderSection, renderTable } from '../../html/components.js';
 import { readPageFiles, renderPage } from '../../html/document.js';
+import type { Fact } from '../../html/facts.js';
 import { markup } from '../../html/html.js';
 import { formatBytes } from '../../html/numbers.js';
 import { formatCosine } from '../../precision/compare/describe-comparison.js';
-import { RETURN_HELP } from '../flags/extractor-flags.js';
+import { MODEL_HELP, RETURN_HELP } from '../flags/extractor-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
@@ -43,7 +44,7 @@ export function addCheckCommand(program: Command, terminal: Terminal): void {
     .description(
       'check what a model gives here: names, pixels, cuts, splits, engines; exit code 1 if it is wrong',
     )
-    .argument('<model>', 'ONNX file')
+    .argument('<model>', MODEL_HELP)
     .argument('<photos>', 'folder, list, archive or pattern of images; the first 16 are measured')
     .option(YES_FLAG, YES_HELP, false)
     .option('--return <name[=key]>', `${RETURN_HELP} (default: the graph outputs)`, collect)
@@ -98,19 +99,21 @@ function describe(found: ModelCheck): string {
 
 async function renderCheck(found: ModelCheck): Promise<Uint8Array> {
   const { file, bytes, producer, sha256 } = found.model;
-  const findings = Object.entries(found.findings).map(([name, { verdict, says }]) => [
-    name,
-    `${MARKS[verdict]} ${verdict}`,
-    says,
-  ]);
+  const findings = Object.entries(found.findings);
+  const wrong = findings.filter(([, { verdict }]) => verdict === 'no').map(([name]) => name);
+  const facts = findings.map(([name, { verdict, says }]): Fact => {
+    return [name, `${MARKS[verdict]} ${verdict}: ${says}`, verdict === 'no' ? 'bad' : undefined];
+  });
+  const caption = 'The model alone, on the first photos; cosines to ONNX Runtime in float32';
   const page = renderPage({
     kind: 'check',
     title: shown(file),
     subtitle: markup`${formatBytes(bytes)}, ${shown(producer)}, SHA-256 ${sha256}`,
     controls: null,
     skip: { target: 'findings-section', text: 'Skip to the findings' },
-    main: markup`${renderSection('findings', 'Findings', renderColumns('What holds of the model here', ['', '', ''], findings))}
-${renderSection('engines', 'Engines', renderColumns('The model alone, on the first photos, against ONNX Runtime in float32', COLUMNS, engineRows(found)))}`,
+    main: markup`<p class="lead">${wrong.length > 0 ? `Wrong: ${wrong.join(', ')}.` : 'Nothing is wrong.'}</p>
+${renderSection('findings', 'Findings', renderTable(facts))}
+${renderSection('engines', 'Engines', renderColumns(caption, COLUMNS, engineRows(found)))}`,
     notes: [],
     data: {},
     version: packageVersion(),

@@ -11,6 +11,7 @@ import { SOURCE_DEFAULTS } from '../../datasets/sources/items/source-options.js'
 import { openSource } from '../../datasets/sources/open-source.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { Extractor } from '../../extract/extractor.js';
+import { textOf } from '../../html/facts.js';
 import type { TransformRequest } from '../../images/configs/find-transform.js';
 import { loadImage } from '../../images/transform/load-image.js';
 import { precisionOf, type PrunedModel } from '../../model/prune/pruned-model.js';
@@ -123,7 +124,7 @@ function describePixels({ transform }: EmbedSetup): Finding {
     : assumed
       ? 'assumed: ImageNet1K_V1, as no configuration lies beside the model'
       : 'as stated';
-  return unproven(`${found}: resize ${JSON.stringify(options.resize)}, crop ${JSON.stringify(options.crop)}`);
+  return unproven(`${found}: resize ${textOf(options.resize)}, crop ${textOf(options.crop) || 'none'}`);
 }
 
 /** The pixels of photos are those of the reference. */
@@ -145,7 +146,7 @@ async function checkPixels(setup: EmbedSetup, photos: string, reference: PhotoVe
   if (known === 0) return unproven(says);
   if (images < known)
     return { verdict: 'no', says: `${counted(known - images, 'photo')} of the reference are not here` };
-  return compared(`${says}; ${counted(images, 'photo')}`, most === 0, most, PIXEL_ROUNDING);
+  return compared(`${says}; ${counted(images, 'photo')}`, most === 0, most, PIXEL_ROUNDING, '');
 }
 
 /** Photos that a reference knows. */

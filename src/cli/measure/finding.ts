@@ -1,5 +1,6 @@
 /** What was found out about a property of a model. */
 import { isTapirError, type ErrorCode } from '../../base/errors.js';
+import { formatValue } from '../../html/numbers.js';
 
 /** Whether something holds: bit for bit, within rounding, or not; it can also be refused with an error, or not be provable here. */
 export type Verdict = 'yes' | 'close' | 'no' | 'refused' | 'unproven';
@@ -31,10 +32,18 @@ export async function judge(check: () => Promise<Finding>): Promise<Finding> {
   }
 }
 
-export function compared(what: string, isEqual: boolean, maxRelative: number, tolerance: number): Finding {
-  const verdict = isEqual ? 'yes' : maxRelative <= tolerance ? 'close' : 'no';
-  return {
-    verdict,
-    says: `${what}: ${isEqual ? 'the same bits' : `off by ${maxRelative.toExponential(1)} of the largest value`}`,
-  };
+export function compared(
+  what: string,
+  isEqual: boolean,
+  off: number,
+  tolerance: number,
+  unit = ' of the largest value',
+): Finding {
+  const verdict = isEqual ? 'yes' : off <= tolerance ? 'close' : 'no';
+  const how = isEqual
+    ? 'the same bits'
+    : Number.isFinite(off)
+      ? `off by ${formatValue(off)}${unit}`
+      : 'another shape, or NaN';
+  return { verdict, says: `${what}: ${how}` };
 }
