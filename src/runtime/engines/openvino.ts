@@ -171,6 +171,9 @@ function removeFolder(folder: string): void {
   }
 }
 
+/** After this time, a run that goes on is cancelled once more. */
+const CANCEL_AGAIN_MS = 10;
+
 class OpenVinoSession implements Session {
   readonly facts: SessionFacts;
   readonly finish?: () => Promise<void>;
@@ -215,7 +218,10 @@ class OpenVinoSession implements Session {
     const request = this.#free.pop()!;
     const tensors: Address[] = [];
     this.#held.add(feeds);
+    let again: NodeJS.Timeout | undefined;
     const cancel = (): void => {
+      // A run that still waits for a thread does not hear it.
+      again ??= setInterval(cancel, CANCEL_AGAIN_MS);
       try {
         api.cancel(request);
       } catch {
@@ -236,6 +242,7 @@ class OpenVinoSession implements Session {
       throw runFailure(this.#device, error);
     } finally {
       signal?.removeEventListener('abort', cancel);
+      clearInterval(again);
       for (const tensor of tensors) api.freeTensor(tensor);
       this.#free.push(request);
       this.#held.delete(feeds);
