@@ -94,7 +94,7 @@ export async function searchUnits(subject: SearchSubject, bars: Bars): Promise<S
     const judged = seen ?? (await judge.measure(chosen));
     if (judge.passes(judged)) {
       passing = limit;
-      if (!best || saved(savings, judged) > saved(savings, best)) best = judged;
+      if (!best || saved(savings, judged.chosen) > saved(savings, best.chosen)) best = judged;
     } else failing = limit;
     if (failing / passing < 1.1) break;
     limit = passing === 0 ? failing / 3 : failing === Infinity ? passing * 3 : Math.sqrt(passing * failing);
@@ -114,7 +114,7 @@ export async function searchUnits(subject: SearchSubject, bars: Bars): Promise<S
   return { rule, curve: judge.curve, best, isCut: isLate() };
 }
 
-function saved(savings: readonly number[], { chosen }: Judgement): number {
+function saved(savings: readonly number[], chosen: ReadonlySet<number>): number {
   return [...chosen].reduce((sum, unit) => sum + savings[unit]!, 0);
 }
 
@@ -155,7 +155,7 @@ class Judge {
     const { savings } = this.#subject;
     return (
       chosen.size > 0 &&
-      saved(savings, { chosen } as Judgement) > 0 &&
+      saved(savings, chosen) > 0 &&
       cosines.every(({ least }) => least >= minCosine) &&
       neighbours.every((kept) => kept === undefined || kept >= minNeighbours)
     );
