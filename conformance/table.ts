@@ -80,11 +80,13 @@ function listRows(rows: readonly Row[], ways: readonly string[]): string {
   return [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
+/** A name is right or refused: torchvision's names of sizes and lists, which are no tensors, are refused. */
 function findingOf({ check, torch }: Row, what: (typeof CHECKS)[number]): Finding {
   if (what !== 'names' || !torch || torch.wrong.length === 0) return check!.findings[what];
+  const kinds = new Set(torch.wrong.map((name) => name.replace(/_\d+$/, '').split('.').at(-1)!));
   return {
-    verdict: 'no',
-    says: `${torch.wrong.length} of torchvision’s ${torch.names} names denote nothing: ${torch.wrong.slice(0, 3).join(', ')}`,
+    verdict: 'refused',
+    says: `of torchvision’s ${torch.names} names, ${torch.wrong.length} are refused, which are sizes and lists, no tensors: ${[...kinds].join(', ')}`,
   };
 }
 
