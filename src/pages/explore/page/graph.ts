@@ -124,7 +124,7 @@ export class ModelGraph {
   /** Sizes without their first axis, if that is as long as the batch. */
   withoutBatch(dims: readonly (number | string | null)[] | null): readonly (number | string | null)[] | null {
     if (!dims || dims.length < 2) return dims;
-    const stated = this.model.inputs[0]?.dims?.[0];
+    const stated = this.model.inputs.find((input) => input.dims?.length)?.dims?.[0];
     // An open batch is measured with one row.
     const batch = typeof dims[0] === 'number' && typeof stated !== 'number' ? 1 : stated;
     return dims[0] === batch ? dims.slice(1) : dims;

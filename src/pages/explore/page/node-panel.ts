@@ -155,7 +155,7 @@ function reductionOf(
   dims: readonly (number | string | null)[] | null,
 ): number | undefined {
   const fed = /\[[^,\]]+, \d+, (\d+), \d+\]/.exec(measure?.at ?? '');
-  const stated = model.inputs[0]?.dims?.[2];
+  const stated = model.inputs.find((input) => input.dims?.length === 4)?.dims?.[2];
   const image = fed ? Number(fed[1]) : stated;
   const height = dims?.length === 4 ? dims[2] : undefined;
   if (typeof image !== 'number' || typeof height !== 'number' || height < 2) return undefined;
