@@ -1,5 +1,5 @@
 /** The packed package in bundlers and runtimes: each bundles the same program with the documented externals, and runs what comes out. */
-import { cpSync } from 'node:fs';
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -8,13 +8,27 @@ import { check, pack, photos, project } from './packed.js';
 const EXTERNAL = ['onnxruntime-node', 'sharp', 'onnx-proto', 'protobufjs'];
 const EMBEDDED = '24 embedded, 0 failed';
 
-const { folder, run, tool, install, remove } = pack();
+const { folder, tarball, run, tool, install, remove } = pack();
 const env = { PHOTOS: photos, NEXT_TELEMETRY_DISABLED: '1' };
 
 /** Runs what a bundler wrote, or a runtime. */
 function runs(what, command, ...args) {
   const last = run(command, args, { env }).trim().split('\n').at(-1);
   check(last === EMBEDDED, `${what}: ${last}`);
+}
+
+/** Installs the package by another package manager in a folder, and runs the program there. */
+function installsBy(name, command, manifest = {}) {
+  const cwd = join(folder, name);
+  mkdirSync(cwd);
+  const dependencies = { 'onnx-tapir': `file:${tarball}` };
+  writeFileSync(
+    join(cwd, 'package.json'),
+    JSON.stringify({ private: true, type: 'module', dependencies, ...manifest }),
+  );
+  tool(command, ['install', '--ignore-scripts'], { cwd });
+  cpSync(join(folder, 'app.js'), join(cwd, 'app.js'));
+  runs(name, process.execPath, join(cwd, 'app.js'));
 }
 
 async function freePort() {
@@ -56,8 +70,13 @@ try {
     'react-dom',
     '@oven/bun-linux-x64',
     '@deno/linux-x64-glibc',
+    'pnpm@9',
+    'yarn@1',
   );
   cpSync(join(project, 'scripts/runtimes'), folder, { recursive: true });
+  installsBy('pnpm', 'pnpm');
+  // It gives fastify the newest light-my-request, whose packages need Node 22.
+  installsBy('Yarn', 'yarn', { resolutions: { '**/light-my-request': '6.6.0' } });
   const externals = EXTERNAL.map((name) => `--external:${name}`);
   const bundle = ['app.js', '--bundle', '--platform=node', '--log-level=error', ...externals];
   tool('esbuild', [...bundle, '--format=esm', '--outfile=out/esbuild.mjs']);
