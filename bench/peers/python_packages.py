@@ -5,7 +5,7 @@ import os
 import platform
 
 found, failed = {'python': platform.python_version()}, {}
-for name in ('numpy', 'PIL', 'onnx', 'onnxruntime', 'openvino', 'torch', 'torchvision'):
+for name in ('numpy', 'PIL', 'onnx', 'onnxruntime', 'openvino', 'torch', 'torchvision', 'transformers'):
     try:
         importlib.import_module('torchvision_here' if name == 'torchvision' else name)
         found[name] = importlib.import_module(name).__version__
