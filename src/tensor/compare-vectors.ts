@@ -11,7 +11,8 @@ export interface VectorDifference {
 
 /**
  * Compares two vectors of the same length, in float64. The cosine is 1 for equal vectors, also for two zero vectors, and 0 if only
- * one vector is zero. With NaN or infinite elements, the result can be NaN.
+ * one vector is zero. One element has no direction, and its cosine would be 1 for any two scores: the smaller divided by the larger
+ * stands in for it. With NaN or infinite elements, the result can be NaN.
  */
 export function compareVectors(x: Float32Array, y: Float32Array): VectorDifference {
   let [product, squaresX, squaresY, maxDifference] = [0, 0, 0, 0];
@@ -23,6 +24,10 @@ export function compareVectors(x: Float32Array, y: Float32Array): VectorDifferen
     maxDifference = Math.max(maxDifference, Math.abs(p - q));
   }
   if (maxDifference === 0) return { cosine: 1, maxDifference };
+  if (x.length === 1) {
+    const [p, q] = [x[0]!, y[0]!];
+    return { cosine: Math.abs(p) < Math.abs(q) ? p / q : q / p, maxDifference };
+  }
   const length = Math.sqrt(squaresX) * Math.sqrt(squaresY);
   return { cosine: length === 0 ? 0 : Math.max(-1, Math.min(1, product / length)), maxDifference };
 }

@@ -28,7 +28,10 @@ export interface Agreement {
   readonly identical: number;
   /** Largest absolute difference of an element; null if the vectors have different lengths. */
   readonly maxDifference: number | null;
-  /** The cosine between the two vectors of an image; null if they have different lengths, or if there is no image. */
+  /**
+   * The cosine between the two vectors of an image; of one number, the smaller divided by the larger. Null if they have different
+   * lengths, or if there is no image.
+   */
   readonly cosine: { readonly mean: number; readonly least: number } | null;
   /** How many images have which cosine, in equal steps; null where there is no cosine. */
   readonly cosines: Histogram | null;

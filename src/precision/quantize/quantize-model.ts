@@ -37,7 +37,8 @@ export interface QuantizeOptions
    */
   readonly activations: 'static' | 'dynamic' | 'auto';
   /**
-   * The least cosine to float32 of any row of any output, from -1 to 1. With fixed scales, on photos that gave no ranges.
+   * The least cosine to float32 of any row of any output, from -1 to 1; of a row of one number, the smaller divided by the larger. With
+   * fixed scales, on photos that gave no ranges.
    * @default 0.99
    */
   readonly minCosine: number;
