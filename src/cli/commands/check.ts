@@ -100,7 +100,12 @@ function describe(found: ModelCheck): string {
 async function renderCheck(found: ModelCheck): Promise<Uint8Array> {
   const { file, bytes, producer, sha256 } = found.model;
   const findings = Object.entries(found.findings);
-  const wrong = findings.filter(([, { verdict }]) => verdict === 'no').map(([name]) => name);
+  const namesOf = (asked: Verdict): string =>
+    findings.flatMap(([name, { verdict }]) => (verdict === asked ? [name] : [])).join(', ');
+  const leads = [
+    ['Wrong', namesOf('no')],
+    ['Refused', namesOf('refused')],
+  ].flatMap(([what, names]) => (names === '' ? [] : [`${what}: ${names}.`]));
   const facts = findings.map(([name, { verdict, says }]): Fact => {
     return [name, `${MARKS[verdict]} ${verdict}: ${says}`, verdict === 'no' ? 'bad' : undefined];
   });
@@ -111,7 +116,7 @@ async function renderCheck(found: ModelCheck): Promise<Uint8Array> {
     subtitle: markup`${formatBytes(bytes)}, ${shown(producer)}, SHA-256 ${sha256}`,
     controls: null,
     skip: { target: 'findings-section', text: 'Skip to the findings' },
-    main: markup`<p class="lead">${wrong.length > 0 ? `Wrong: ${wrong.join(', ')}.` : 'Nothing is wrong.'}</p>
+    main: markup`<p class="lead">${leads.join(' ') || 'Nothing is wrong.'}</p>
 ${renderSection('findings', 'Findings', renderTable(facts))}
 ${renderSection('engines', 'Engines', renderColumns(caption, COLUMNS, engineRows(found)))}`,
     notes: [],

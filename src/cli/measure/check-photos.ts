@@ -12,6 +12,7 @@ import { openSource } from '../../datasets/sources/open-source.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { textOf } from '../../html/facts.js';
+import { formatValue } from '../../html/numbers.js';
 import type { TransformRequest } from '../../images/configs/find-transform.js';
 import { loadImage } from '../../images/transform/load-image.js';
 import { precisionOf, type PrunedModel } from '../../model/prune/pruned-model.js';
@@ -35,8 +36,9 @@ import { readDevice, type Device } from '../../runtime/lanes/device.js';
 import { compareTensors } from '../../tensor/compare-tensors.js';
 import { compareVectors } from '../../tensor/compare-vectors.js';
 import { fillFeed } from '../../tensor/image-feed.js';
-import { makeTensor } from '../../tensor/tensor.js';
+import { makeTensor, type Tensor } from '../../tensor/tensor.js';
 import { createBreathe } from '../../tensor/vectors/breathe.js';
+import { widen } from '../../tensor/widen.js';
 import { compared, judge, unproven, yes, type Finding } from './finding.js';
 import type { PhotoVectors } from './photo-vectors.js';
 
@@ -182,7 +184,21 @@ async function checkSplit(pruned: PrunedModel, setup: EmbedSetup, batch: PhotoBa
   );
 }
 
-/** The vectors of photos are those of the reference, and it knows no photo that is missing. */
+/** The length of a vector, which its cosine does not tell. */
+function lengthOf(tensor: Tensor): number {
+  const { dtype, data } = tensor;
+  if (Array.isArray(data)) return Number.NaN;
+  return Math.sqrt(widen(dtype, data.slice().buffer as ArrayBuffer).reduce((sum, x) => sum + x * x, 0));
+}
+
+function fartherFrom1(a: number, b: number): number {
+  return Math.abs(b - 1) > Math.abs(a - 1) ? b : a;
+}
+
+/**
+ * The vectors of photos are those of the reference, and it knows no photo that is missing. Lengths may differ by as much as vectors of
+ * the least cosine are apart.
+ */
 async function checkVectors(
   exact: Extractor,
   setup: EmbedSetup,
@@ -197,6 +213,7 @@ async function checkVectors(
     keys.length === 1 && reference.has(photo) ? photo : `${photo}:${key}`;
   const items = photosOf(photos, (name) => keys.some((key) => left.has(entryOf(name, key))), setup);
   const comparers = new Map(keys.map((key) => [key, new OutputComparer()]));
+  const lengths = new Map(keys.map((key) => [key, 1]));
   const problems: string[] = [];
   const found: string[] = [];
   await using lanes = openDecodeLanes(exact, setup);
@@ -206,8 +223,10 @@ async function checkVectors(
       for (const [key, comparer] of comparers) {
         const entry = entryOf(path!, key);
         const expected = left.delete(entry) ? reference.get(entry) : undefined;
-        if (expected && features)
-          comparer.add(index, path, makeTensor('float32', expected.dims, expected.data), features[key]!);
+        if (!expected || !features) continue;
+        const vector = makeTensor('float32', expected.dims, expected.data);
+        comparer.add(index, path, vector, features[key]!);
+        lengths.set(key, fartherFrom1(lengths.get(key)!, lengthOf(features[key]!) / lengthOf(vector)));
       }
     }
   if (left.size > 0)
@@ -219,7 +238,12 @@ async function checkVectors(
     if (!cosine || notFinite > 0) problems.push(`${key}: other lengths, NaN, or no photo`);
     else {
       const says = `${key}: cosine ≥ ${formatCosine(cosine.least)} over ${counted(images, 'photo')} (${worst[0]!.path}), ${identical} with the same numbers`;
+      const length = lengths.get(key)!;
       if (cosine.least < minCosine) problems.push(`${says}; at least ${minCosine} is asked`);
+      else if (Math.abs(length - 1) > Math.sqrt(2 * (1 - minCosine)) + ROUNDING)
+        problems.push(
+          `${says}, but a vector is ${formatValue(length)} times as long as that of the reference; normalise both or neither`,
+        );
       else found.push(says);
     }
   }

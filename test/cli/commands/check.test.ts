@@ -86,6 +86,7 @@ describe('tapir check', () => {
       /cosine ≥ .*at least 0\.9999 is asked/,
     ],
     ['pixels differ', 'pixels', () => ({ ...right, [`${name}:pixels`]: moved(`${name}:pixels`) }), /off by/],
+    ['a vector is longer', 'reference', () => ({ [name]: scaled(name, 1.1) }), /0\.9091 times as long/],
     ['a photo is missing', 'reference', () => ({ ...right, 'gone.jpg': right[name]! }), /gone\.jpg/],
     ['lengths differ', 'reference', () => ({ [name]: { dims: [2], data: new Float32Array(2) } }), /lengths/],
     ['nothing is compared', 'reference', () => ({}), /no photo/],
@@ -101,12 +102,22 @@ describe('tapir check', () => {
     expect(await check('--against', join(scratch, 'none.npz'))).toMatchObject({ code: 2 });
     const bad = await runTapir(['check', fixturePath('graphs/generated/none.onnx'), photos]);
     expect(bad).toMatchObject({ code: 3 });
+    const page = join(scratch, 'refused.html');
+    expect(
+      await check('--transform', 'torchvision:EfficientNet_B1_Weights.IMAGENET1K_V1', '--out', page),
+    ).toMatchObject({ code: 1 });
+    expect(readFileSync(page, 'utf8')).toContain('Refused: pixels, split, reference.');
   });
 });
 
 function moved(key: string): Arrays[string] {
   const { dims, data } = right[key]!;
   return { dims, data: data.map((value, i) => (i % 2 === 0 ? value : value + 0.1)) };
+}
+
+function scaled(key: string, factor: number): Arrays[string] {
+  const { dims, data } = right[key]!;
+  return { dims, data: data.map((value) => factor * value) };
 }
 
 describe('readPhotoVectors', () => {
