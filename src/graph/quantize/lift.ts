@@ -12,6 +12,7 @@ const CHANGED: ReadonlyMap<string, number> = new Map([
   ...['Clip', 'OneHot', 'Pad', 'Resize', 'ScatterElements', 'Scatter', 'TopK'].map(
     (name) => [name, 11] as const,
   ),
+  ['Dropout', 12],
   ...['Hardmax', 'LogSoftmax', 'ReduceSum', 'Softmax', 'Split', 'Squeeze', 'Unsqueeze'].map(
     (name) => [name, 13] as const,
   ),
@@ -19,6 +20,7 @@ const CHANGED: ReadonlyMap<string, number> = new Map([
 
 /** Attributes without which an operator of operator set 13 means what it meant before. */
 const UNLESS: ReadonlyMap<string, string> = new Map([
+  ['Dropout', 'ratio'],
   ['ReduceSum', 'axes'],
   ['Split', 'split'],
   ['Squeeze', 'axes'],

@@ -353,6 +353,12 @@ describe('withQdq', () => {
     const other = await open(modelBytes(squeezed, { opset: 11 }));
     expect(other.lift(11)).toMatch(/Squeeze means something else since 13/);
     expect(other.lift(13)).toBeUndefined();
+    const dropped = async (floats: Record<string, number>): Promise<string | undefined> => {
+      const node = { op: 'Dropout', inputs: ['c1'], outputs: ['z'], floats };
+      return (await open(modelBytes({ ...NET, nodes: [...NET.nodes, node] }, { opset: 11 }))).lift(11);
+    };
+    expect(await dropped({})).toBeUndefined();
+    expect(await dropped({ ratio: 0.5 })).toMatch(/Dropout means something else since 12/);
   });
 });
 
