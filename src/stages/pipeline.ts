@@ -13,10 +13,9 @@ import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../runtime/lanes
 import { openAll } from '../runtime/open-all.js';
 import { openReplica } from '../runtime/replica.js';
 import { readSessionOptions, type SessionOptions } from '../runtime/lanes/session-options.js';
-import { readFeeds } from '../tensor/read-feeds.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { describeLanes } from '../model/lanes/describe-lanes.js';
-import { Extractor, extractorInternals } from '../extract/extractor.js';
+import { Extractor, extractorInternals, feedsOf } from '../extract/extractor.js';
 import { createFeatureModel } from '../extract/replicas/feature-model.js';
 import type { SessionSetup } from '../model/lanes/session-model.js';
 import { pruneSource } from '../extract/prune-source.js';
@@ -190,10 +189,7 @@ export class Pipeline<Key extends string = string> extends Extractor<Key> {
    */
   async run(input: RunInput, given: Options<RunOptions> = {}): Promise<Record<Key, Tensor>> {
     const options = { ...readRunOptions(given), split: 'dynamic' } as const;
-    return (await extractorInternals.of(this).run(readFeeds(this.inputs, input), options)) as Record<
-      Key,
-      Tensor
-    >;
+    return (await extractorInternals.of(this).run(feedsOf(this, input), options)) as Record<Key, Tensor>;
   }
 
   /**
@@ -212,7 +208,7 @@ export class Pipeline<Key extends string = string> extends Extractor<Key> {
     return mapInOrder(
       inputs,
       set.runsAtOnce,
-      (input) => set.run(readFeeds(this.inputs, input), options) as Promise<Record<Key, Tensor>>,
+      (input) => set.run(feedsOf(this, input), options) as Promise<Record<Key, Tensor>>,
     );
   }
 }

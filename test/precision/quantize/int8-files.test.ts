@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { createFeatureExtractor, embedFolder, isTapirError, pruneModel, type Manifest } from 'onnx-tapir';
 import { compareModels, lowerPrecision, quantizeModel } from 'onnx-tapir/precision';
 import { createService } from 'onnx-tapir/serve';
+import { Pipeline } from 'onnx-tapir/stages';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
@@ -109,7 +110,8 @@ describe('a file in 8 bits', () => {
   it('refuses values that are not finite, which fixed scales would make numbers of', async () => {
     const { model } = await quantizeModel(await pruneModel(exact, names), photos, bars);
     const [saved, made] = [createFeatureExtractor(int8, names), createFeatureExtractor(model)];
-    for (const extractor of [await saved, await made]) {
+    const staged = Pipeline.create(int8, names, { devices: ['cpu:0', 'cpu:1'] });
+    for (const extractor of [await saved, await made, await staged]) {
       const data = new Float32Array(2 * 3 * SMALL_SIZE ** 2).fill(0.5);
       const input = { dtype: 'float32', dims: [2, 3, SMALL_SIZE, SMALL_SIZE], data } as const;
       expect((await extractor.run(input))['embedding']!.data).not.toContain(NaN);
