@@ -1,6 +1,6 @@
 /** Image file → thumbnail. */
 import { decodeImage } from './decode/decode.js';
-import { encodeWebp } from './encode-webp.js';
+import { encodeWebp } from './encode.js';
 import type { ImageFile } from './file/image-file.js';
 import { TRANSFORM_PRESETS } from './transform/transform-options.js';
 

@@ -5,11 +5,12 @@ import { TapirError } from '../base/errors.js';
 import { chunkBytes, fieldChunks, sizeOf, type Chunk } from './wire/chunk.js';
 import { GRAPH, MODEL } from './wire/schema.js';
 import type { ScannedModel } from './scan/scan.js';
-import { openFileSource, type ByteSource } from './wire/source.js';
+import { type ByteSource, openFileSource } from './wire/source.js';
 import type { Field } from './wire/wire.js';
+import { createHash } from 'node:crypto';
 
 /** What a rewrite changes; an edit that changes nothing gives the source's bytes back. */
-export interface Edit {
+interface Edit {
   readonly dropped: ReadonlySet<Field>;
   /** What stands in place of a field of the model or its graph, tags included. */
   readonly replaced?: ReadonlyMap<Field, readonly Chunk[]>;
@@ -126,7 +127,7 @@ function* slices(
 let collecting = 0;
 
 /** Whether chunks are being collected, for a session that cannot start before: what can wait gives way to it. */
-export function isCollecting(): boolean {
+function isCollecting(): boolean {
   return collecting > 0;
 }
 
@@ -163,4 +164,18 @@ export async function appendChunks(
   chunks: readonly Chunk[],
 ): Promise<void> {
   for (const piece of pieces(source, chunks)) await file.append(piece);
+}
+
+const SLICE_BYTES = 1024 * 1024;
+
+/** Hashes a source in slices, giving the event loop a turn between them. */
+export async function digestSource(source: ByteSource, signal?: AbortSignal): Promise<string> {
+  const hash = createHash('sha256');
+  for (let offset = 0; offset < source.sizeBytes; offset += SLICE_BYTES) {
+    signal?.throwIfAborted();
+    while (isCollecting()) await nextTurn();
+    hash.update(source.read(offset, Math.min(SLICE_BYTES, source.sizeBytes - offset)));
+    await nextTurn();
+  }
+  return hash.digest('hex');
 }

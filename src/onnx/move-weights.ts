@@ -1,8 +1,7 @@
 /** Weights in other places: inside the model file, in a new file, under another path, or read from where they lie. */
 import { relative, sep } from 'node:path';
-import { fieldChunks, type Chunk } from './wire/chunk.js';
+import { type Chunk, fieldChunks, type Patch } from './wire/chunk.js';
 import type { ExternalFiles, ExternalTensor } from './external-data.js';
-import type { Patch } from './wire/patch.js';
 import { payloadRange } from './payload-range.js';
 import type { ScannedTensor } from './scan/scan-value.js';
 import { TENSOR } from './wire/schema.js';

@@ -4,9 +4,10 @@ import type { Progress } from '../../base/progress.js';
 import type { EmbedProgress } from '../../datasets/embed/progress.js';
 import { formatBytes } from '../../html/numbers.js';
 import type { Terminal } from './terminal.js';
+import { openMetricsServer } from './metrics-server.js';
 
 /** Shows progress. Its functions may be handed on alone. */
-export interface ProgressView {
+interface ProgressView {
   readonly show: (progress: Progress | EmbedProgress) => void;
   readonly end: () => void;
 }
@@ -121,4 +122,34 @@ function formatSeconds(seconds: number): string {
   if (seconds < 90) return `${Math.ceil(seconds)} s`;
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   return seconds < 172_800 ? `${(seconds / 3600).toFixed(1)} h` : `${(seconds / 86_400).toFixed(1)} days`;
+}
+
+/** Progress for people or programs, and for Prometheus with `--metrics-port`. */
+interface RunView {
+  show(progress: EmbedProgress): void;
+  /** Ends the line of progress, so that other output starts on a new line. Idempotent. */
+  end(): void;
+  close(): Promise<void>;
+}
+
+/** Opens a view. Throws `OPTION_INVALID` for a port that cannot be used. */
+export async function openRunView(
+  terminal: Terminal,
+  metricsPort: number | undefined,
+  isJson: boolean,
+): Promise<RunView> {
+  const progress = createProgressView(terminal, isJson);
+  const metrics = metricsPort === undefined ? undefined : await openMetricsServer(metricsPort);
+  if (metrics) terminal.err(`metrics: ${metrics.url}\n`);
+  return {
+    show(now) {
+      progress.show(now);
+      metrics?.update(now);
+    },
+    end: () => progress.end(),
+    async close() {
+      progress.end();
+      await metrics?.close();
+    },
+  };
 }

@@ -1,12 +1,12 @@
 /** Images → rows as a stream of bytes, which `tapir embed --out -` writes. */
 import { recordTransform } from '../embed/describe-run.js';
-import type { Options } from '../../base/checks.js';
+import { invalidOption, type Options } from '../../base/checks.js';
 import { callback, oneOf, readOptions, type Fields } from '../../base/options.js';
 import type { Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import { loadArrow } from '../../tensor/arrow/library.js';
-import { openDecodeLanes, type EmbeddedBatch } from '../embed/embed-batches.js';
-import { EMBED_FIELDS, setUpEmbedding, type EmbedOptions, type EmbedSetup } from '../embed/embed-options.js';
+import { type EmbeddedBatch, openDecodeLanes, runImages, writtenDims } from '../embed/embed-batches.js';
+import { EMBED_FIELDS, type EmbedOptions, type EmbedSetup, setUpEmbedding } from '../embed/embed-options.js';
 import { embedRecords } from './embed-records.js';
 import { EMBED_FOLDER_FIELDS } from '../embed/embed-folder-options.js';
 import { checkFailures, readFailureLimit, type MaxFailures } from '../embed/failure-limit.js';
@@ -16,7 +16,6 @@ import type { UnreadCounts } from '../sources/items/unread-files.js';
 import { openSource } from '../sources/open-source.js';
 import { MAX_WAIT } from './row-pipe.js';
 import { createArrowRows } from './arrow-rows.js';
-import { describeColumns, storedFeatures } from './feature-columns.js';
 import { createJsonlRows } from './jsonl-rows.js';
 import { openRecords } from '../sources/records/open-records.js';
 import {
@@ -28,6 +27,9 @@ import {
   type SourceRecord,
 } from '../sources/records/source-record.js';
 import { checkKeys, ROW_FORMATS, type RowEncoder, type RowFormat } from './row-output.js';
+import { TapirError } from '../../base/errors.js';
+import { elementCount, type DType, type Tensor } from '../../tensor/tensor.js';
+import { storedTensor, storedType } from '../files/stored-tensor.js';
 
 /** Options of {@link embedRows}. */
 export interface EmbedRowsOptions extends EmbedOptions {
@@ -125,4 +127,63 @@ async function createEncoder(
   const metadata = new Map([['onnx-tapir.transform', JSON.stringify(recordTransform(transform))]]);
   if (format === 'arrow') return createArrowRows(input, columns, await loadArrow(), metadata);
   return createJsonlRows(input, columns, input.format === 'arrow' ? await loadArrow() : undefined);
+}
+
+/**
+ * Describes the columns of an extractor's outputs. If the model does not state all sizes, runs a black image to find them.
+ *
+ * @param half - Write float32 outputs as float16.
+ * @throws {@link TapirError} `OPTION_INVALID` for an output of strings; those of `run`.
+ */
+async function describeColumns(
+  extractor: Extractor,
+  setup: EmbedSetup,
+  half: boolean,
+): Promise<readonly FeatureColumn[]> {
+  let known = extractor.outputs.map(({ name, dtype, dims }) => ({
+    key: name,
+    dtype,
+    dims: dims && writtenDims(dims, setup).slice(1),
+  }));
+  if (known.some(({ dtype, dims }) => dtype === null || !isStatic(dims))) {
+    const pixels = new Uint8Array(new SharedArrayBuffer(setup.input.imageBytes));
+    const features = await runImages(extractor, pixels, [0], setup);
+    known = Object.entries(features).map(([key, { dtype, dims }]) => ({ key, dtype, dims: dims.slice(1) }));
+  }
+  return known.map((column) => {
+    const dtype = storedType(column.dtype as DType, half);
+    if (dtype === 'string')
+      throw invalidOption('returnNodes', 'made of numeric outputs to write them', dtype);
+    const dims = column.dims as readonly number[];
+    return { key: column.key, dtype, dims, elements: elementCount(dims) };
+  });
+}
+
+function isStatic(dims: readonly unknown[] | null): boolean {
+  return dims !== null && dims.every((size) => typeof size === 'number');
+}
+
+/**
+ * Converts the features of a batch to the form that is written.
+ *
+ * @throws {@link TapirError} `OUTPUT_NOT_BATCHED` if the rows do not match the columns.
+ */
+function storedFeatures(
+  features: Readonly<Record<string, Tensor>>,
+  columns: readonly FeatureColumn[],
+  half: boolean,
+): Readonly<Record<string, Tensor>> {
+  const stored: Record<string, Tensor> = {};
+  for (const { key, dtype, dims } of columns) {
+    const tensor = features[key];
+    if (!tensor) continue;
+    stored[key] = storedTensor(tensor, half);
+    if (stored[key].dtype === dtype && tensor.dims.slice(1).join() === dims.join()) continue;
+    throw new TapirError(
+      'OUTPUT_NOT_BATCHED',
+      `output "${key}" has rows of [${tensor.dims.slice(1).join(', ')}] ${tensor.dtype} instead of [${dims.join(', ')}] ${dtype}; ask for another tensor`,
+      { details: { output: key, dims: tensor.dims, rows: tensor.dims[0]! } },
+    );
+  }
+  return stored;
 }

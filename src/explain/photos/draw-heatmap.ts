@@ -1,7 +1,7 @@
 /** Heat map over an image → PNG with a scale. */
 import type { Options } from '../../base/checks.js';
 import { boolean, number, readOptions, type Fields } from '../../base/options.js';
-import { encodePng } from '../../images/encode-png.js';
+import { encodePng } from '../../images/encode.js';
 import type { LoadedImage } from '../../images/transform/load-image.js';
 import { checkRgbImage, type RgbImage } from '../../images/pixels/rgb-image.js';
 import { mismatch, readTensor, type Tensor } from '../../tensor/tensor.js';

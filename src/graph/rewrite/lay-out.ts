@@ -2,10 +2,9 @@
 import { TapirError } from '../../base/errors.js';
 import type { MovedWeights } from '../../onnx/move-weights.js';
 import type { Node, Value } from '../graph.js';
-import { fieldChunks, type Chunk } from '../../onnx/wire/chunk.js';
+import { type Chunk, fieldChunks, type Patch, patchField } from '../../onnx/wire/chunk.js';
 import { layOut } from '../../onnx/emit.js';
 import { replaceElements } from '../../onnx/wire/replace-elements.js';
-import { patchField, type Patch } from '../../onnx/wire/patch.js';
 import { GRAPH, MODEL, NODE, VALUE_INFO } from '../../onnx/wire/schema.js';
 import {
   writeInitializer,

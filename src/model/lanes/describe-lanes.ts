@@ -4,7 +4,6 @@ import { CAPABILITIES, checkPrecision } from '../../runtime/capabilities/capabil
 import { prepareModel, warnUnprepared, type PreparedFor } from '../../runtime/prepare-model.js';
 import { cacheOf, isWhole, type CacheEntry } from '../../runtime/lanes/prepared-cache.js';
 import type { LaneDescription } from '../../runtime/lanes/protocol.js';
-import { arePacksSafe, whyNotOnGpu } from './check-prepared.js';
 import { describeCompiled } from './describe-compiled.js';
 import { checkRunnable, listHostNodes } from '../open/check-runnable.js';
 import { prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
@@ -15,6 +14,11 @@ import {
   type DescribeLane,
   type SessionSetup,
 } from './session-model.js';
+import { listExternalInitializers, listExternalInNodes } from '../../onnx/external-data.js';
+import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
+import { scanModel } from '../../onnx/scan/scan.js';
+import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
+import { memorySource } from '../../onnx/wire/source.js';
 
 /** A preparation under way, or what it gave: nothing if the model is opened as it is. */
 type Preparing = Promise<CacheEntry | undefined>;
@@ -166,4 +170,44 @@ function describePrepared(
     cudaLibraries: lane.cudaLibraries,
     isPrepared: true,
   };
+}
+
+/** Operators whose packed matrices are one block of floats. */
+const PACKED_OPS: ReadonlySet<string> = new Set(['MatMul', 'FusedMatMul', 'Gemm', 'FusedGemm']);
+/** The alignment of onnxruntime's allocator; its kernels load packed matrices in whole vector registers. */
+const ALIGNMENT = 64;
+
+/**
+ * Whether the packed matrices of a saved graph can be mapped: onnxruntime 1.30 writes them after the weights wherever those end,
+ * and crashes (SIGSEGV in Gemm) on one that is not aligned. Those of other operators than products of floats are not trusted.
+ */
+export function arePacksSafe(graph: Uint8Array): boolean {
+  const { initializers, nodes } = scanModel(memorySource(graph)).graph;
+  return [...listExternalInitializers(initializers), ...listExternalInNodes(nodes)].every(({ tensor }) =>
+    packsOf(tensor).every((pack) => tensor.elemType === ELEMENT_TYPE.float32 && isSafe(pack)),
+  );
+}
+
+/** Entries as `Gemm+6959216030870521856|130608;8192;0`: operator, hash, and offset, length, checksum of each block. */
+function packsOf({ external }: ScannedTensor): string[] {
+  return [...(external ?? [])].flatMap(([key, value]) => (key.startsWith('prepacked') ? [value] : []));
+}
+
+function isSafe(pack: string): boolean {
+  const [key = '', ...blocks] = pack.split('|');
+  const numbers = blocks.join(';').split(';');
+  if (!PACKED_OPS.has(key.split('+')[0]!) || numbers.length !== 3) return false;
+  return Number.isSafeInteger(Number(numbers[0])) && Number(numbers[0]) % ALIGNMENT === 0;
+}
+
+/**
+ * Why a graph that was prepared on the CPU must not run on a GPU: the CPU computes in float32 where it has no float16, through Cast
+ * nodes, which a GPU would run as well.
+ *
+ * @param casts - Cast nodes of the graph that was prepared.
+ */
+function whyNotOnGpu(graph: Uint8Array, casts: number): string | undefined {
+  const { nodes } = scanModel(memorySource(graph)).graph;
+  const now = nodes.filter(({ opType }) => opType === 'Cast').length;
+  return now > casts ? 'its float16 parts would run in float32' : undefined;
 }

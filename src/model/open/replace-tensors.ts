@@ -6,10 +6,9 @@ import { FreshNames } from '../../graph/rewrite/fresh-names.js';
 import { addNamesInside } from '../../graph/scopes.js';
 import type { Graph, Node, Value } from '../../graph/graph.js';
 import type { Site } from '../../graph/parameters/site.js';
-import type { Chunk } from '../../onnx/wire/chunk.js';
+import { type Chunk, type Patch, patchField } from '../../onnx/wire/chunk.js';
 import { layOut } from '../../onnx/emit.js';
 import { replaceElements } from '../../onnx/wire/replace-elements.js';
-import { patchField, type Patch } from '../../onnx/wire/patch.js';
 import { GRAPH, NODE } from '../../onnx/wire/schema.js';
 import { WireReader, type Field } from '../../onnx/wire/wire.js';
 import {

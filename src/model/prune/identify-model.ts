@@ -1,6 +1,6 @@
 /** Identifying a model file by its content. */
 import { basename } from 'node:path';
-import { digestSource } from '../../onnx/digest.js';
+import { digestSource } from '../../onnx/emit.js';
 import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
 

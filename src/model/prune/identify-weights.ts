@@ -1,6 +1,6 @@
 /** Identifying the external weights of a model by their content. */
 import { modelChanged } from '../../base/file-stamp.js';
-import { digestSource } from '../../onnx/digest.js';
+import { digestSource } from '../../onnx/emit.js';
 import { locateExternal } from '../../onnx/external-data.js';
 import { openFileSource, type FileSource } from '../../onnx/wire/source.js';
 import { modelInternals } from '../open/model-state.js';

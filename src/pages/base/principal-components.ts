@@ -2,7 +2,7 @@
 import { EigenvalueDecomposition, Matrix as Numbers, QrDecomposition } from 'ml-matrix';
 import { createRandom } from '../../base/random.js';
 import type { Breathe } from '../../tensor/vectors/breathe.js';
-import type { Matrix } from '../../tensor/vectors/matrix.js';
+import type { Matrix } from '../../tensor/vectors/cosine.js';
 
 /** Vectors along their principal components, the one of largest variance first. */
 export interface Components {

@@ -2,7 +2,7 @@
 import { basename } from 'node:path';
 import { shown } from '../../base/printable.js';
 import { fitTransform, type ImageInput } from '../../datasets/embed/image-input.js';
-import { encodeWebp } from '../../images/encode-webp.js';
+import { encodeWebp } from '../../images/encode.js';
 import { chooseTransform, type TransformRequest } from '../../images/configs/find-transform.js';
 import type { ImageSource } from '../../images/file/image-source.js';
 import { loadImage, type LoadedImage } from '../../images/transform/load-image.js';

@@ -7,14 +7,19 @@ import { formatCount } from '../../html/numbers.js';
 import type { Inputs } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
 import type { Duplicates } from '../../features/dedupe/find-duplicates.js';
-import { renderDuplicates } from './sections/duplicate-section.js';
 import type { Facts } from './sections/facts.js';
-import { renderHeatmaps } from './sections/heatmap-section.js';
 import type { Heatmaps } from './sections/heatmaps.js';
 import type { PageData } from './page/data.js';
 import { renderProbe, type ProbePart } from './sections/probe-section.js';
 import { renderSearch } from './sections/search-section.js';
-import { renderCounts, renderFailures, renderOrigin, renderStatistics } from './sections/sections.js';
+import {
+  renderCounts,
+  renderDuplicates,
+  renderFailures,
+  renderHeatmaps,
+  renderOrigin,
+  renderStatistics,
+} from './sections/sections.js';
 
 /** What a report is made of. */
 export interface ReportParts {

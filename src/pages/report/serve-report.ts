@@ -4,10 +4,18 @@ import type { Device } from '../../runtime/lanes/device.js';
 import { findTextTower } from '../../features/text/text-tower.js';
 import { problemOf, servePage, type ServedPage } from '../../html/serve-page.js';
 import type { MadeReport } from './make-report.js';
-import { ReportSearch, type SearchFields } from './report-search.js';
+import { invalidOption } from '../../base/checks.js';
+import { makeThumbnail } from '../../images/thumbnail.js';
+import { QueryModels, type QueryModelOptions } from '../../features/search/query-models.js';
+import { chooseKey, searchDataset, type SearchHit } from '../../features/search/search-dataset.js';
+import { readSearchQuery } from '../../features/search/search-query.js';
+import { nameOf } from './page-data.js';
+import type { PageHit, PageHits } from './page/data.js';
+import { MOST_CHARACTERS } from './sections/search-section.js';
+import { makePicture } from './sections/thumbnails.js';
 
 /** How a report is served. */
-export interface ReportServing {
+interface ReportServing {
   /** 0 for a free port. */
   readonly port: number;
   /** The model that made the dataset; undefined for a page that takes no photos. */
@@ -60,4 +68,67 @@ export async function serveReport(report: MadeReport, serving: ReportServing): P
       await search.close();
     },
   };
+}
+
+/** What a page asks for: the key of an output, and words. */
+interface SearchFields {
+  readonly output?: string;
+  readonly text?: string;
+}
+
+const HITS = 24;
+/** Longer side of pictures in pixels. */
+const PICTURE_SIDE = 160;
+
+/** Searches the whole dataset. Models of queries stay open until {@link ReportSearch.close}. */
+class ReportSearch {
+  readonly #report: MadeReport;
+  readonly #options: Omit<QueryModelOptions, 'key'>;
+  readonly #models = new Map<string, QueryModels>();
+
+  constructor(report: MadeReport, options: Omit<QueryModelOptions, 'key'>) {
+    this.#report = report;
+    this.#options = options;
+  }
+
+  /**
+   * Finds the images that are nearest to words, a photo, or their mean.
+   *
+   * @param photo - Contents of a file.
+   * @throws {@link TapirError} `OPTION_INVALID`; those of {@link QueryModels}.
+   */
+  async run({ output, text = '' }: SearchFields, photo: Uint8Array | undefined): Promise<PageHits> {
+    if (text.length > MOST_CHARACTERS)
+      throw invalidOption('text', `of at most ${MOST_CHARACTERS} characters`, text.length);
+    const { dataset } = this.#report;
+    const key = chooseKey(dataset, output, 'output');
+    const words = text.trim();
+    const query = { text: words === '' ? [] : [words], images: photo ? [photo] : [] };
+    const vector = await readSearchQuery(query, this.#modelsOf(key));
+    const [found] = await searchDataset(dataset, [vector], { key, top: HITS, device: this.#options.device });
+    const picture = photo ? Buffer.from((await makeThumbnail(photo, PICTURE_SIDE)).bytes) : null;
+    return {
+      photo: picture?.toString('base64') ?? null,
+      hits: await Promise.all(found!.map((hit) => this.#show(hit))),
+    };
+  }
+
+  /** Ends the sessions. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#models.values()].map((models) => models.close()));
+  }
+
+  #modelsOf(key: string): QueryModels {
+    let models = this.#models.get(key);
+    if (!models)
+      this.#models.set(key, (models = new QueryModels(this.#report.dataset, { key, ...this.#options })));
+    return models;
+  }
+
+  async #show(hit: SearchHit): Promise<PageHit> {
+    const { imageFolder } = this.#report;
+    const { path, row, score } = hit;
+    const picture = imageFolder === undefined ? null : await makePicture(imageFolder, path, PICTURE_SIDE);
+    return { name: nameOf(hit), row, cosine: score, picture };
+  }
 }

@@ -2,8 +2,7 @@
 import { resolve } from 'node:path';
 import { checkPath, checkText, type Options } from '../../base/checks.js';
 import { optional, readOptions, type Fields } from '../../base/options.js';
-import { readSafetensors } from '../safetensors/safetensors.js';
-import { readShardedSafetensors } from '../safetensors/sharded-safetensors.js';
+import { readSafetensors, readShardedSafetensors } from '../safetensors/safetensors.js';
 import { stateDict, type StateContent, type StateDict } from '../state/state-dict.js';
 import { StateFile, invalidState } from '../state/state-file.js';
 import { readTorchLegacy } from '../torch/torch-legacy.js';

@@ -1,6 +1,5 @@
 /** Cosine distances of all pairs. Neighbours and groups of near-duplicates follow from them. */
 import type { Breathe } from './breathe.js';
-import type { Matrix } from './matrix.js';
 
 /** Distances of all pairs: `rows × rows`, symmetric, zero on the diagonal. */
 export interface Distances {
@@ -92,4 +91,11 @@ function dotBlock(
   set(i + 1, j + 1, s11);
   set(i + 2, j + 1, s21);
   set(i + 3, j + 1, s31);
+}
+
+/** Rows in C order. */
+export interface Matrix {
+  readonly rows: number;
+  readonly columns: number;
+  readonly data: Float32Array;
 }

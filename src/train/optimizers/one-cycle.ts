@@ -1,8 +1,7 @@
 /** The one-cycle schedule (Smith and Topin, 2018), as torch's OneCycleLR computes it with two phases. */
 import { invalidOption, withDefaults } from '../../base/checks.js';
 import { checkedBy, integer, number, oneOf, readOptions } from '../../base/options.js';
-import type { Schedule } from './rate.js';
-import type { OneCycleSchedule } from './schedule-options.js';
+import type { OneCycleSchedule, Schedule } from './schedule-options.js';
 
 const FORMS = ['cosine', 'linear'] as const;
 type Form = (typeof FORMS)[number];

@@ -1,10 +1,13 @@
 /** The optimizers of torch.optim, computed on the host. */
-import { adagradRule } from './adagrad.js';
-import { adamRule } from './adam.js';
 import { readOptimizerOptions, type OptimizerLike, type OptimizerOptions } from './optimizer-options.js';
-import { rmsPropRule } from './rmsprop.js';
-import { sgdRule } from './sgd.js';
-import type { OptimizerState, UpdateRule } from './update-rule.js';
+import {
+  adagradRule,
+  adamRule,
+  type OptimizerState,
+  rmsPropRule,
+  sgdRule,
+  type UpdateRule,
+} from './update-rule.js';
 
 /** An optimizer with its options. It has no state: the caller keeps that of each parameter. */
 export interface Optimizer extends UpdateRule {

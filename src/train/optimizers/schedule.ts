@@ -14,8 +14,7 @@ import {
 } from '../../base/options.js';
 import { between, readOneCycle } from './one-cycle.js';
 import type { Optimizer } from './optimizer.js';
-import type { ScheduleLike, NamedSchedule } from './schedule-options.js';
-import type { Rate, Schedule } from './rate.js';
+import type { NamedSchedule, Rate, Schedule, ScheduleLike } from './schedule-options.js';
 
 type Kind = NamedSchedule['kind'];
 type ScheduleOf<Name extends Kind> = Extract<NamedSchedule, { readonly kind: Name }>;

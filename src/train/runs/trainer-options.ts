@@ -6,8 +6,7 @@ import { PLACE_FIELDS, type PlaceOptions } from '../../extract/replicas/place-op
 import { readLoss, type LossLike, type Loss } from '../losses/loss-options.js';
 import type { OptimizerLike } from '../optimizers/optimizer-options.js';
 import { readOptimizer, type Optimizer } from '../optimizers/optimizer.js';
-import type { Schedule } from '../optimizers/rate.js';
-import type { ScheduleLike } from '../optimizers/schedule-options.js';
+import type { Schedule, ScheduleLike } from '../optimizers/schedule-options.js';
 import { checkMomentum, readSchedule } from '../optimizers/schedule.js';
 import { readPatterns } from './trained-tensors.js';
 

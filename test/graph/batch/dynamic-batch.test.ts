@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { modelInternals } from '../../../src/model/open/model-state.js';
 import { openModel } from '../../../src/model/open/open-model.js';
 import { readAttributes } from '../../../src/onnx/scan/attributes.js';
-import { readIntegers } from '../../../src/onnx/tensor-integers.js';
+import { readIntegers } from '../../../src/graph/read-constants.js';
 import { WireReader } from '../../../src/onnx/wire/wire.js';
 import { flattenAxis, listReshapedAxes } from '../../../src/graph/batch/batch-axis.js';
 import { withDynamicBatch, type BatchResult } from '../../../src/graph/batch/dynamic-batch.js';

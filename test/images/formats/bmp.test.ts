@@ -1,4 +1,4 @@
-/** BMPs compared with Pillow by hash, and hostile files. Covers bmp-header.ts and bmp-rle.ts, too. */
+/** BMPs compared with Pillow by hash, and hostile files. Covers bmp-header.ts, too. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';

@@ -1,7 +1,7 @@
 /** Headers of WebPs. Files that are cut off: headers.test.ts. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { readWebpHeader } from '../../../src/images/formats/webp.js';
+import { readWebpHeader } from '../../../src/images/formats/headers.js';
 import { fixturePath } from '../../support/fixtures.js';
 
 const fixture = (name: string): Buffer => readFileSync(fixturePath(`preprocess/images/${name}`));

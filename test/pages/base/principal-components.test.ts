@@ -1,7 +1,7 @@
 /** Principal components against the covariance's eigenvectors. */
 import { describe, expect, it } from 'vitest';
 import { EigenvalueDecomposition, Matrix as Numbers } from 'ml-matrix';
-import type { Matrix } from '../../../src/tensor/vectors/matrix.js';
+import type { Matrix } from '../../../src/tensor/vectors/cosine.js';
 import { findComponents } from '../../../src/pages/base/principal-components.js';
 import { createRandom } from '../../../src/base/random.js';
 

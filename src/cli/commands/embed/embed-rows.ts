@@ -10,7 +10,7 @@ import type { UnreadCounts } from '../../../datasets/sources/items/unread-files.
 import { FAILURES_SHOWN, openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
 import { EXIT } from '../../terminal/exit-code.js';
 import { readFlags } from '../../flags/option-flags.js';
-import { openRunView } from '../../terminal/run-view.js';
+import { openRunView } from '../../terminal/progress-view.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 /** Embeds and writes rows. Exit code 1 if some images failed. */

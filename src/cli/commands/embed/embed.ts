@@ -8,7 +8,7 @@ import type { EmbedProgress } from '../../../datasets/embed/progress.js';
 import { runEmbedRows } from './embed-rows.js';
 import { openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
 import { EXIT } from '../../terminal/exit-code.js';
-import { openRunView } from '../../terminal/run-view.js';
+import { openRunView } from '../../terminal/progress-view.js';
 import { chooseLocalDevice, parseShard, readShardFlag } from '../../flags/shard-flag.js';
 import { formatDims } from '../../terminal/table.js';
 import { EMBED_FOLDER_FIELDS } from '../../../datasets/embed/embed-folder-options.js';

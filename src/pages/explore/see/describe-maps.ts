@@ -5,10 +5,10 @@ import { listLargest } from '../../../tensor/vectors/largest.js';
 import { softmax } from '../../../tensor/vectors/softmax.js';
 import { encodeNumbers } from '../../../html/html.js';
 import type { PageAttention, PageClass, PageFeatures } from '../page/data.js';
-import { drawMaps } from './draw-maps.js';
+import { drawMaps, toBytes } from './draw-maps.js';
 import { measureValues } from './measure-values.js';
-import { gridOf, readPlaces, valuesOfTensor, type Places } from './places.js';
-import { principalColours } from './principal-colours.js';
+import { gridOf, type Places, readPlaces, valuesOfTensor } from './places.js';
+import { findComponents } from '../../base/principal-components.js';
 
 /** Longer vectors are not drawn. */
 const MOST_VALUES = 8192;
@@ -104,4 +104,37 @@ function countDead({ channels, height, width, data }: Places): number {
     if (i === size) dead++;
   }
   return dead;
+}
+
+const COMPONENTS = 3;
+/** The share of places that may lie outside of the colours' range, at each end. */
+const CLIPPED = 0.01;
+
+/** The colours of places as bytes `[height, width, 3]`; undefined with fewer than three channels. The same values give the same colours. */
+export async function principalColours({
+  channels,
+  height,
+  width,
+  data,
+}: Places): Promise<Uint8Array | undefined> {
+  const size = height * width;
+  if (channels < COMPONENTS || size < COMPONENTS) return undefined;
+  const rows = Float32Array.from({ length: channels * size }, (_, i) => {
+    const value = data[(i % channels) * size + Math.floor(i / channels)]!;
+    return Number.isFinite(value) ? value : 0;
+  });
+  const breathe = (): Promise<void> => Promise.resolve();
+  const { places } = await findComponents({ rows: size, columns: channels, data: rows }, COMPONENTS, breathe);
+  const colours = new Uint8Array(COMPONENTS * size);
+  places.forEach((values, k) => {
+    const bytes = toBytes(Float32Array.from(values), ...clippedRange(values));
+    bytes.forEach((byte, i) => (colours[COMPONENTS * i + k] = byte));
+  });
+  return colours;
+}
+
+function clippedRange(values: readonly number[]): [number, number] {
+  const sorted = values.toSorted((a, b) => a - b);
+  const skip = Math.floor(CLIPPED * sorted.length);
+  return [sorted[skip]!, sorted[sorted.length - 1 - skip]!];
 }

@@ -6,7 +6,7 @@ import type { Inputs } from './collect-inputs.js';
 import type { Tell } from '../../../base/progress.js';
 import { layOutRow, poolRow, type RowLayout } from '../../../tensor/vectors/row-layout.js';
 import type { Breathe } from '../../../tensor/vectors/breathe.js';
-import type { Matrix } from '../../../tensor/vectors/matrix.js';
+import type { Matrix } from '../../../tensor/vectors/cosine.js';
 import { StatisticsCollector, type OutputStatistics } from './statistics.js';
 
 /** An output, read once. */

@@ -8,7 +8,7 @@ import { openRecordedModel, readRecordedModel } from '../../../datasets/embed/re
 import { createAttribution, describeScores, type AttributionResult } from '../../../explain/attribution.js';
 import type { AttributionMethod } from '../../../explain/methods.js';
 import { ATTRIBUTION_FIELDS } from '../../../explain/options.js';
-import { encodeWebp } from '../../../images/encode-webp.js';
+import { encodeWebp } from '../../../images/encode.js';
 import { loadImage, type LoadedImage } from '../../../images/transform/load-image.js';
 import { createTransform, type Transform } from '../../../images/transform/transform.js';
 import { blendHeatmap, DRAW_FIELDS } from '../../../explain/photos/draw-heatmap.js';

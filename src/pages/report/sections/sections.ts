@@ -3,11 +3,14 @@ import { shown } from '../../../base/printable.js';
 import type { CollectedOutput } from '../collect/collect-output.js';
 import type { FailureGroup, Inputs } from '../collect/collect-inputs.js';
 import type { Facts } from './facts.js';
-import { renderNumbers, renderTable } from '../../../html/components.js';
+import { renderNumbers, renderSection, renderTable } from '../../../html/components.js';
 import type { Fact } from '../../../html/facts.js';
 import { markup, type Markup } from '../../../html/html.js';
 import { formatCount, formatValue } from '../../../html/numbers.js';
 import { renderHistogram } from '../../../html/histogram.js';
+import type { Duplicates } from '../../../features/dedupe/find-duplicates.js';
+import { colourOf, INFERNO } from '../../../explain/photos/colour-map.js';
+import type { HeatmapPair, Heatmaps } from './heatmaps.js';
 
 /** Channels that are listed by number. */
 const MAX_CHANNELS_LISTED = 24;
@@ -96,4 +99,64 @@ function renderGroup({ code, count, listed }: FailureGroup, isOpen: boolean): Ma
     <ul>${rows}</ul>
     ${more > 0 ? markup`<p class="note">and ${formatCount(more)} more; the dataset’s metadata lists all of them (status = 'error')</p>` : null}
   </details>`;
+}
+
+/** Groups that are listed. */
+const MOST_GROUPS = 50;
+/** Copies of a group that are listed. */
+const MOST_COPIES = 8;
+
+/** The groups of an output; the largest come first. */
+export function renderDuplicates({ key, cosine, groups, compared }: Duplicates): Markup {
+  const copies = groups.reduce((sum, group) => sum + group.copies.length, 0);
+  const largest = groups.toSorted((a, b) => b.copies.length - a.copies.length).slice(0, MOST_GROUPS);
+  const more = groups.length - largest.length;
+  const items = largest.map(({ best, copies: others }) => {
+    const listed = others
+      .slice(0, MOST_COPIES)
+      .map(
+        (copy) => markup`<li>${pathOf(copy.path)} <span class="note">${copy.cosine.toFixed(4)}</span></li>`,
+      );
+    const rest = others.length - listed.length;
+    return markup`<details class="failures"><summary>${pathOf(best.path)} <span class="note">${formatCount(others.length)} ${others.length === 1 ? 'copy' : 'copies'}</span></summary><ul>${listed}${rest > 0 ? markup`<li class="note">${formatCount(rest)} more</li>` : null}</ul></details>`;
+  });
+  return markup`<h3>Among all images</h3><p class="lead"><bdi>${shown(key)}</bdi>: every pair of ${formatCount(compared)} images was compared. ${formatCount(groups.length)} ${groups.length === 1 ? 'group holds' : 'groups hold'} ${formatCount(copies)} ${copies === 1 ? 'copy' : 'copies'} with a cosine of ${String(cosine)} and more.</p>
+  ${items}
+  ${more > 0 ? markup`<p class="note">${formatCount(more)} more groups: “tapir dedupe --json” lists them.</p>` : null}`;
+}
+
+function pathOf(path: string | null): Markup {
+  return path === null ? markup`<span class="note">given as bytes</span>` : markup`<bdi>${shown(path)}</bdi>`;
+}
+
+/** The section. Without pictures it says so; the notes of the page say why. */
+export function renderHeatmaps({ method, layer, scores, pairs }: Heatmaps, images: number): Markup {
+  const of = layer === null ? markup`` : markup` of <code>${shown(layer)}</code>`;
+  const lead = markup`<p class="lead">Where the score of the predicted class comes from: <code>${method}</code>${of}, for ${formatCount(pairs.length)} of ${formatCount(images)} images. ${scores} Each photo is as the model sees it; the map is scaled to its own largest value.</p>`;
+  const body =
+    pairs.length === 0
+      ? markup`<p class="note">None of the chosen photos could be read.</p>`
+      : markup`${lead}${renderScale()}<div class="heatmaps grid">${pairs.map(renderPair)}</div>`;
+  return renderSection('heatmaps', 'Heat maps', body);
+}
+
+function renderPair({ path, photo, overlay, classIndex, label, score }: HeatmapPair): Markup {
+  const name = label === null ? `class ${classIndex}` : shown(label);
+  const source = (picture: string): string => `data:image/webp;base64,${picture}`;
+  return markup`<figure class="heatmap">
+    <div><img src="${source(photo)}" alt="${shown(path)}"><img src="${source(overlay)}" alt="heat map of ${name} over ${shown(path)}"></div>
+    <figcaption><bdi>${name}</bdi><span>score ${score.toFixed(2)}</span><bdi class="path muted">${shown(path)}</bdi></figcaption>
+  </figure>`;
+}
+
+const STOPS = 9;
+
+/** The colours from 0 to 1. */
+function renderScale(): Markup {
+  const stops = Array.from({ length: STOPS }, (_, i) => {
+    const share = i / (STOPS - 1);
+    const [red, green, blue] = colourOf(share, INFERNO).map(Math.round);
+    return markup`<stop offset="${share}" stop-color="rgb(${red!},${green!},${blue!})"/>`;
+  });
+  return markup`<div class="heat-scale line tiny"><span>0</span><svg viewBox="0 0 100 8" role="img" aria-label="scale from 0 to the largest value" preserveAspectRatio="none"><defs><linearGradient id="heat">${stops}</linearGradient></defs><rect width="100" height="8" fill="url(#heat)"/></svg><span>largest</span></div>`;
 }

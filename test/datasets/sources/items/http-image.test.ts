@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { SourceItem } from '../../../../src/datasets/sources/items/source-item.js';
-import { itemOfUrl, type FetchPlan } from '../../../../src/datasets/sources/items/http-image.js';
+import { type FetchPlan, itemOfUrl } from '../../../../src/datasets/sources/items/entries.js';
 import { bytesOf, inPieces, itemsOf, untilError } from '../../../support/sources.js';
 
 const PLAN: FetchPlan = { httpTimeoutMs: 10_000, httpMaxBytes: 1000, retryAfterMs: [0, 0] };

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest';
 import {
   describeAttention,
   describeMaps,
+  principalColours,
   topClasses,
 } from '../../../../src/pages/explore/see/describe-maps.js';
 import { gridOf } from '../../../../src/pages/explore/see/places.js';
-import { principalColours } from '../../../../src/pages/explore/see/principal-colours.js';
 import { makeTensor, type Tensor } from '../../../../src/tensor/tensor.js';
 
 function filled(dims: readonly number[], value: (i: number) => number): Tensor<'float32'> {

@@ -18,3 +18,11 @@ export async function encodeWebp(
     .webp({ quality, effort: 4 })
     .toBuffer();
 }
+
+/** Encodes pixels. Throws `DEPENDENCY_MISSING` without sharp. */
+export async function encodePng({ data, height, width }: RgbImage): Promise<Uint8Array> {
+  const sharp = await openSharp();
+  return await sharp(data, { raw: { height, width, channels: 3 } })
+    .png()
+    .toBuffer();
+}
