@@ -7,7 +7,7 @@ import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { openDataset, type Dataset } from '../../datasets/files/dataset.js';
 import { findDuplicates, type Duplicates } from '../../features/dedupe/find-duplicates.js';
 import { readPageFiles } from '../../html/document.js';
-import { createBreathe, type Breathe } from '../../tensor/vectors/breathe.js';
+import { createBreathe } from '../../tensor/vectors/breathe.js';
 import { collectInputs, type SampledImage } from './collect/collect-inputs.js';
 import { collectOutput, takePlaces, type CollectedOutput } from './collect/collect-output.js';
 import { readFacts } from './sections/facts.js';
@@ -17,9 +17,8 @@ import type { PageImages, PageOutput, PageServer } from './page/data.js';
 import type { ReportOptions } from './report-options.js';
 import { renderReport } from './render-report.js';
 import { findImageFolder, makeThumbnails, type Thumbnails } from './sections/thumbnails.js';
-import { NO_LABEL, readLabels, type RowLabels } from '../../features/probe/rows/labels.js';
-import type { Probe } from '../../features/probe/probe.js';
-import type { ProbePart } from './sections/probe-section.js';
+import { readLabels } from '../../features/probe/rows/labels.js';
+import { labelsOf, showProbe } from './show-probe.js';
 
 /** Size limit of the page: browsers open it at once, and mail servers accept it. */
 const MAX_PAGE_BYTES = 20e6;
@@ -67,7 +66,7 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
   const describing = { dataset, inputs, withUmap: umap, breathe, signal, begin: say };
   const { outputs, pageOutputs } = await describeOutputs(keys, describing);
   const columns = [
-    ...(probed?.labels ? [{ name: 'label', labels: probed.labels }] : []),
+    ...(probed?.columns ?? []),
     ...(await readColumns(dataset, inputs.images, options.colourBy)),
   ];
   const duplicates: Duplicates[] = [];
@@ -158,10 +157,6 @@ async function readColumns(
   return columns;
 }
 
-function labelsOf(images: readonly SampledImage[], { classes, ofRow }: RowLabels): string[] {
-  return images.map(({ row }) => classes[ofRow[row] ?? NO_LABEL] ?? UNLABELLED);
-}
-
 function chooseOutputs({ manifest }: Dataset, wanted: readonly string[]): readonly string[] {
   const keys = Object.keys(manifest.features);
   const unknown = wanted.find((key) => !keys.includes(key));
@@ -186,44 +181,4 @@ function heatmapNotes(wanted: ReportHeatmaps | undefined, heatmaps: Heatmaps | u
   if (!heatmaps) return ['There are no heat maps, for the same reason.'];
   const { unreadable } = heatmaps;
   return unreadable === 0 ? [] : [`${unreadable} of the photos for heat maps could not be read again.`];
-}
-
-/** Suspects with a picture. */
-const MOST_SUSPECTS = 60;
-/** Size limit of their pictures. */
-const PICTURE_BYTES = 1e6;
-const UNLABELLED = '(no label)';
-
-/** A probe as the page needs it. */
-interface ShownProbe {
-  readonly part: ProbePart;
-  /** The labels of the sampled images; undefined if the probe does not say where they come from. */
-  readonly labels: readonly string[] | undefined;
-  readonly notes: readonly string[];
-}
-
-/**
- * Reads the labels of the images again, and makes the pictures of suspected ones.
- *
- * @param folder - Folder of the images; undefined for no pictures.
- */
-async function showProbe(
-  dataset: Dataset,
-  probe: Probe,
-  images: readonly SampledImage[],
-  folder: string | undefined,
-  breathe: Breathe,
-): Promise<ShownProbe> {
-  const suspects = (probe.results?.suspects ?? []).slice(0, MOST_SUSPECTS);
-  const listed = suspects.map(({ path, row }) => ({ path, row, width: null, height: null }));
-  const { pictures } = await makeThumbnails(listed, folder, PICTURE_BYTES, breathe);
-  const part = {
-    probe,
-    suspects: suspects.map((suspect, i) => ({ suspect, picture: pictures[i] ?? null })),
-  };
-  if (probe.labels === null) {
-    const note = 'The map is coloured by folder: the labels of the probe were given as a Map.';
-    return { part, labels: undefined, notes: [note] };
-  }
-  return { part, labels: labelsOf(images, await readLabels(dataset, probe.labels)), notes: [] };
 }

@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { createFeatureExtractor, embedFolder, openDataset } from 'onnx-tapir';
-import { saveProbe, trainProbe, type Probe } from 'onnx-tapir/features';
+import { predictProbe, saveProbe, trainProbe, type Probe } from 'onnx-tapir/features';
 import { writeReport } from 'onnx-tapir/pages';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -69,6 +69,16 @@ describe.skipIf(!hasBrowser)(`a probe on the page${browserNote}`, () => {
     // The legend is of labels.
     for (const name of byFolder.classes)
       expect(await opened.locator('#legend').textContent()).toContain(name);
+    const predicted = new Map<string, number>();
+    for await (const { data, rows } of (await openDataset(dataset)).blocks('embedding'))
+      for (let row = 0; row < rows; row++) {
+        const width = data.length / rows;
+        const { label } = predictProbe(byFolder, data.subarray(row * width, (row + 1) * width));
+        predicted.set(label, (predicted.get(label) ?? 0) + 1);
+      }
+    await opened.locator('#colour-by').selectOption({ label: 'prediction' });
+    const entries = await opened.locator('#legend button').allTextContents();
+    expect(entries.toSorted()).toEqual([...predicted].map(([label, count]) => label + count).toSorted());
     await opened.locator('#probe-section').screenshot({ path: projectPath(`out/probe-${colorScheme}.png`) });
     expect(problems).toEqual([]);
     await opened.close();
