@@ -16,12 +16,14 @@ import { assemblePageData, describeOutput, type Describing, type NamedLabels } f
 import type { PageImages, PageOutput, PageServer } from './page/data.js';
 import type { ReportOptions } from './report-options.js';
 import { renderReport } from './render-report.js';
-import { findImageFolder, makeThumbnails, type Thumbnails } from './sections/thumbnails.js';
+import { findImageFolder, makePicture, makeThumbnails, type Thumbnails } from './sections/thumbnails.js';
 import { readLabels } from '../../features/probe/rows/labels.js';
 import { labelsOf, showProbe } from './show-probe.js';
 
 /** Size limit of the page: browsers open it at once, and mail servers accept it. */
 const MAX_PAGE_BYTES = 20e6;
+/** Longer side in pixels of pictures that a served page asks for. */
+const SHOWN_SIDE = 160;
 
 /** A report that is ready to be written or served. */
 export interface MadeReport {
@@ -33,6 +35,8 @@ export interface MadeReport {
   readonly duplicates: readonly Duplicates[];
   /** What the page does not show, and why. */
   readonly notes: readonly string[];
+  /** Makes the picture of the image at a place, WebP in base64; null if its file cannot be read. */
+  readonly makePictureAt: (place: number) => Promise<string | null>;
   /** Writes the page as text; for a page that is served, with what it needs for its questions. */
   readonly render: (server?: PageServer) => string;
 }
@@ -121,6 +125,10 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
     },
     duplicates,
     notes,
+    makePictureAt: async (place) => {
+      const image = inputs.images[place];
+      return image && imageFolder !== undefined ? makePicture(imageFolder, image.path, SHOWN_SIDE) : null;
+    },
     render: (server) => render(pictures, notes, server ?? null),
   };
 }

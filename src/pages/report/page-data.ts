@@ -170,6 +170,7 @@ export function assemblePageData(
         width === null || height === null ? null : ([width, height] as const),
       ),
       thumbnails,
+      key: server?.key ?? null,
     },
     columns: [
       ...classes

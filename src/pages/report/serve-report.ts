@@ -10,7 +10,7 @@ import { QueryModels, type QueryModelOptions } from '../../features/search/query
 import { chooseKey, searchDataset, type SearchHit } from '../../features/search/search-dataset.js';
 import { readSearchQuery } from '../../features/search/search-query.js';
 import { nameOf } from './page-data.js';
-import type { PageHit, PageHits } from './page/data.js';
+import type { PageHit, PageHits, PagePicture } from './page/data.js';
 import { MOST_CHARACTERS } from './sections/search-section.js';
 import { makePicture } from './sections/thumbnails.js';
 
@@ -33,6 +33,12 @@ const SEARCH_FIELDS = {
   properties: { output: { type: 'string' }, text: { type: 'string' } },
 } as const;
 
+const PICTURE_FIELDS = {
+  type: 'object',
+  properties: { image: { type: 'integer', minimum: 0 } },
+  required: ['image'],
+} as const;
+
 /**
  * Serves a report on a port of this machine, to this machine. Models of queries stay open until it is closed.
  *
@@ -53,13 +59,20 @@ export async function serveReport(report: MadeReport, serving: ReportServing): P
     port,
     onError,
     render: (key) => report.render({ key, takesTexts, takesPhotos: model !== undefined }),
-    addRoutes: (app) =>
+    addRoutes: (app) => {
+      app.get<{ Querystring: { readonly image: number } }>('/api/picture', {
+        schema: { querystring: PICTURE_FIELDS },
+        handler: async ({ query }): Promise<PagePicture> => ({
+          picture: await report.makePictureAt(query.image),
+        }),
+      });
       app.route<{ Querystring: SearchFields }>({
         method: ['GET', 'POST'],
         url: '/api/search',
         schema: { querystring: SEARCH_FIELDS },
         handler: async ({ query, body }) => search.run(query, body as Buffer | undefined).catch(problemOf),
-      }),
+      });
+    },
   });
   return {
     url: page.url,

@@ -91,6 +91,11 @@ describe('the search of a served report', () => {
     expect((await fetch(`${origin}//`)).status).toBe(403);
     const twice = await fetch(`${origin}/api/search?text=x&text=y`, { headers: { 'x-tapir-key': key } });
     expect(twice.status).toBe(400);
+    expect((await fetch(`${origin}/api/picture?image=0`)).status).toBe(403);
+    const pictureAt = async (place: string): Promise<unknown> =>
+      (await fetch(`${origin}/api/picture?image=${place}`, { headers: { 'x-tapir-key': key } })).json();
+    expect(await pictureAt('9999')).toEqual({ picture: null });
+    expect(await pictureAt('-1')).toHaveProperty('problem');
   });
 });
 
@@ -156,6 +161,23 @@ describe.skipIf(!hasBrowser)(`the page${browserNote}`, () => {
     });
     await page.locator('#search-said', { hasText: /not.* image/i }).waitFor();
     expect(problems).toEqual([]);
+    await page.close();
+  });
+
+  it('asks for the pictures that it lacks', async () => {
+    const page = await browser.newPage();
+    await page.route(served.url, async (route) => {
+      const response = await route.fetch();
+      const body = (await response.text()).replace(/"thumbnails":\{[^}]*\}/, '"thumbnails":{}');
+      await route.fulfill({ response, body });
+    });
+    await page.goto(served.url);
+    await page.locator('.panel-picture img').waitFor();
+    const shown = await page.locator('.panel-picture img').getAttribute('src');
+    expect(await page.locator('.panel-name').textContent()).toBe(HOSTILE);
+    const [hit] = (await ask({ text: '' }, readFileSync(join(photos, HOSTILE)))).hits;
+    expect(shown).toBe(`data:image/webp;base64,${hit!.picture}`);
+    await page.locator('#panel .tile img').nth(3).waitFor();
     await page.close();
   });
 

@@ -26,6 +26,14 @@ export interface PageImages {
   readonly paths: Readonly<Record<number, string>>;
   /** WebP in base64, by the place of the image; those of a sample, where the files could be read. */
   readonly thumbnails: Readonly<Record<number, string>>;
+  /** The key to ask for other pictures with; null for a page that is a file. */
+  readonly key: string | null;
+}
+
+/** The answer to a question for a picture. */
+export interface PagePicture {
+  /** WebP in base64; null if the file could not be read. */
+  readonly picture: string | null;
 }
 
 /** An output. Its points are the images in `members`. */

@@ -9,7 +9,7 @@ import { decodePoints, formatCosine, type Points } from './points.js';
 import { startSearch } from './search-box.js';
 import { Selection } from './selection.js';
 import { formatCount } from '../../../html/numbers.js';
-import { makePicture, makeTile, shortName } from './tiles.js';
+import { makePictureOf, makeTile, shortName } from './tiles.js';
 
 /** On maps of more images, a picture would stand for too many. */
 const MOST_FOR_PICTURES = 3000;
@@ -174,7 +174,7 @@ function showPanel(
   });
   const among = points.compared < points.count ? ` of ${formatCount(points.compared)} compared images` : '';
   panel.replaceChildren(
-    make('div', 'panel-picture', makePicture(images.thumbnails[image])),
+    make('div', 'panel-picture', makePictureOf(images, image)),
     make(
       'div',
       '',

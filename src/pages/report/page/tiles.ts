@@ -1,6 +1,7 @@
 /** Pictures of images, and tiles that show an image when they are pressed. */
+import { askServer } from '../../../html/browser/ask-server.js';
 import { make } from '../../../html/browser/elements.js';
-import type { PageImages } from './data.js';
+import type { PageImages, PagePicture } from './data.js';
 
 /** The address of a picture of WebP in base64. */
 export function pictureUrl(webp: string): string {
@@ -14,6 +15,16 @@ export function makePicture(webp: string | null | undefined): HTMLElement {
     : make('span', 'picture missing tiny', { 'aria-hidden': 'true' }, 'no picture');
 }
 
+/** The picture of an image, or a placeholder; the command that serves the page puts the picture in its place. */
+export function makePictureOf({ thumbnails, key }: PageImages, image: number): HTMLElement {
+  const shown = makePicture(thumbnails[image]);
+  if (thumbnails[image] === undefined && key !== null)
+    void askServer<PagePicture>(key, `picture?image=${image}`).then((outcome) => {
+      if ('value' in outcome && outcome.value.picture) shown.replaceWith(makePicture(outcome.value.picture));
+    });
+  return shown;
+}
+
 /** The last part of a path. */
 export function shortName(name: string): string {
   return name.slice(name.lastIndexOf('/') + 1);
@@ -21,12 +32,12 @@ export function shortName(name: string): string {
 
 /** A picture with a note under it; pressing it shows the image on the map. */
 export function makeTile(
-  { names, thumbnails }: PageImages,
+  images: PageImages,
   image: number,
   label: string,
   note: string,
   click: () => void,
 ): HTMLButtonElement {
-  const traits = { title: names[image]!, 'aria-label': label, click };
-  return make('button', 'tile', traits, makePicture(thumbnails[image]), make('span', 'tiny clip', note));
+  const traits = { title: images.names[image]!, 'aria-label': label, click };
+  return make('button', 'tile', traits, makePictureOf(images, image), make('span', 'tiny clip', note));
 }

@@ -2,14 +2,14 @@
 import { byId, make } from '../../../html/browser/elements.js';
 import type { PageImages } from './data.js';
 import type { Place } from './geometry.js';
-import { makePicture } from './tiles.js';
+import { makePictureOf } from './tiles.js';
 
 /** Pixels between the card and the map's edge. */
 const EDGE = 4;
 
 /** Shows an image's card above a place of the map, or below it if there is no room above. */
 export function showTip(
-  { names, thumbnails }: PageImages,
+  images: PageImages,
   image: number,
   { x, y }: Place,
   gap: number,
@@ -17,7 +17,7 @@ export function showTip(
 ): void {
   const tip = byId('tip');
   tip.hidden = false;
-  tip.replaceChildren(makePicture(thumbnails[image]), make('bdi', 'tip-name tiny', names[image]!));
+  tip.replaceChildren(makePictureOf(images, image), make('bdi', 'tip-name tiny', images.names[image]!));
   const [w, h] = [tip.offsetWidth, tip.offsetHeight];
   const above = y - gap - h;
   const left = Math.max(EDGE, Math.min(width - w - EDGE, x - w / 2));
