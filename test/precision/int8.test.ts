@@ -381,7 +381,8 @@ describe('products chosen on samples', () => {
     });
     const { report } = await quantise(rows, { samples: [x], minCosine: 0 });
     expect(report.measured).toMatchObject([{ output: 'y', samples: 1 }]);
-    expect(report.measured![0]!.least).toBeCloseTo(1, 5);
+    // Rows of one number: the smaller divided by the larger.
+    expect(report.measured![0]!.least).toBeCloseTo(0.9948, 3);
   });
 
   it('leave out what loses most, and measure what is left', async () => {
