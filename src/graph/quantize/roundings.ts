@@ -43,8 +43,12 @@ export function roundValue(x: number, { scale, zero, isSigned }: Rounding): numb
 }
 
 const WEIGHT_LEVELS = 127;
-/** Biases stay well inside int32: engines add products to them. */
-const MOST_BIAS = 2 ** 30;
+/**
+ * Biases stay well inside int32: engines add products to them, and the range of the activations that is chosen in the end may be a
+ * hundred times narrower than the one that weights are rounded for.
+ */
+const MOST_BIAS = 2 ** 24;
+const MOST_INT32 = 2 ** 31 - 1;
 
 /** A float32 constant, row-major. */
 export interface FloatConstant {
@@ -94,7 +98,9 @@ export function roundBias(
   scales: Float32Array,
 ): RoundedConstant<Int32Array> {
   const steps = scales.map((scale) => inputScale * scale);
-  const values = Int32Array.from(bias, (x, channel) => roundToEven(x / steps[channel]!));
+  const values = Int32Array.from(bias, (x, channel) =>
+    Math.max(-MOST_INT32, Math.min(MOST_INT32, roundToEven(x / steps[channel]!))),
+  );
   return { values, dims: [bias.length], axis: 0, scales: steps };
 }
 

@@ -130,7 +130,10 @@ export class QdqParts {
     return rounded;
   }
 
-  /** The float32 form of a rounded constant. Layers that read the same weights share them, unless they are one's own. */
+  /**
+   * The float32 form of a rounded constant. Layers that read the same weights share them, unless they are one's own, or have other
+   * scales: engines take the scale of a layer's bias to be that of its products.
+   */
   constant(
     value: Value,
     { values, dims, axis, scales }: RoundedConstant<Int8Array | Int32Array>,
@@ -138,7 +141,8 @@ export class QdqParts {
     isOwn = false,
   ): string {
     const isWeight = values instanceof Int8Array;
-    const key = isWeight && !isOwn ? value.name : `${value.name}/${reader.index}`;
+    const key =
+      isWeight && !isOwn ? `${value.name}/${axis}/${scales.join()}` : `${value.name}/${reader.index}`;
     const known = this.#made.get(key);
     if (known !== undefined) return known;
     const type = isWeight ? ELEMENT_TYPE.int8 : ELEMENT_TYPE.int32;

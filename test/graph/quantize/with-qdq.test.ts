@@ -154,6 +154,29 @@ const SPLIT: GraphSpec = {
   },
 };
 
+const HEAD = [1e-10, 1e-10, 1, -1];
+/** A head that two levels share, as detectors have it. One of its channels gives its bias alone. */
+const SHARED: GraphSpec = {
+  inputs: [{ name: 'x', dims: ['n', 2, 4, 4] }],
+  outputs: [
+    { name: 'y', dims: ['n', 1, 4, 4] },
+    { name: 'z', dims: ['n', 1, 4, 4] },
+  ],
+  nodes: [
+    { op: 'Mul', inputs: ['x', 'k'], outputs: ['big'] },
+    { op: 'Conv', inputs: ['x', 'w', 'b'], outputs: ['h'] },
+    { op: 'Conv', inputs: ['big', 'w', 'b'], outputs: ['i'] },
+    { op: 'Conv', inputs: ['h', 'u'], outputs: ['y'] },
+    { op: 'Conv', inputs: ['i', 'u'], outputs: ['z'] },
+  ],
+  initializers: {
+    k: { dims: [], values: [30] },
+    w: { dims: [2, 2, 1, 1], values: HEAD },
+    b: [4, 1],
+    u: { dims: [1, 2, 1, 1], values: [1, 1] },
+  },
+};
+
 /** A block with squeeze and excitation, a convolution, and the pool behind it. */
 const POOLS: GraphSpec = {
   inputs: [{ name: 'x', dims: ['n', 2, 4, 4] }],
@@ -253,6 +276,28 @@ describe('withQdq', () => {
       });
     for (const name of ['/relu/Relu', '/conv2/Conv', '/Add', '/Flatten', '/fc/Gemm'])
       expect(await nodeBytes(written, name)).toBe(await nodeBytes(opened.model, name));
+  });
+
+  it('shares rounded weights only with the scales that the bias of each layer is rounded by, which engines take', async () => {
+    const opened = await open(modelBytes(SHARED));
+    const ranges = { x: 1, big: 30, h: 6, i: 60 };
+    const roundings = new Map(Object.entries(ranges).map(([name, most]) => [name, roundingOf(0, most)]));
+    const layers = opened.search.layers.map((layer) => {
+      const bias = layer.bias && Float32Array.of(4, 1);
+      const values = layer.bias ? HEAD : [1, 1];
+      const { scale } = roundings.get(layer.tensor)!;
+      const constant = { data: Float32Array.from(values), dims: layer.weights.tensor.dims };
+      return { layer, weights: roundWeights(constant, layer.axis, bias, scale)!, bias };
+    });
+    const { reads, roundings: planned } = planReads(
+      opened.rewrite,
+      opened.search.layers,
+      roundings,
+      new Set(),
+    );
+    const { patches } = withQdq(opened.rewrite, { layers, reads, roundings: planned });
+    const weights = layers.map(({ layer }) => patches.get(layer.node)!.inputs.get(1));
+    expect(weights).toEqual(['w/rounded', 'w/rounded_1', 'u/rounded', 'u/rounded']);
   });
 
   it('rounds before nodes that only move elements, and after them alike', async () => {
@@ -383,5 +428,10 @@ describe('roundings', () => {
     expect(scales[0]! * 1e-3 * 2 ** 31).toBeGreaterThan(1e6);
     expect(scales[1]).toBeCloseTo(2 / 127);
     expect(roundWeights({ data: Float32Array.of(NaN), dims: [1, 1] }, 0, undefined, 1)).toBeUndefined();
+    // The range that is chosen in the end may be narrower than the one that weights are rounded for.
+    const dead = roundWeights({ data: Float32Array.of(0), dims: [1, 1] }, 0, Float32Array.of(5), 1)!;
+    const narrow = roundBias(Float32Array.of(5), 1 / 100, dead.scales);
+    expect(narrow.values[0]! * narrow.scales[0]!).toBeCloseTo(5);
+    expect(roundBias(Float32Array.of(5), 1e-9, dead.scales).values[0]).toBe(2 ** 31 - 1);
   });
 });
