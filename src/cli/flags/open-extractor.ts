@@ -1,6 +1,7 @@
 /** The flags for model, device and transform that the embedding commands share. */
 import { availableParallelism } from 'node:os';
 import { checkInteger, invalidOption, type Options } from '../../base/checks.js';
+import { canHoldImages } from '../../graph/rewrite/image-input.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { Extractor } from '../../extract/extractor.js';
 import type { FeatureExtractorOptions } from '../../extract/extractor-options.js';
@@ -180,8 +181,8 @@ export function readDeviceFlags({ device, devices, threads }: ExtractorFlags): D
 }
 
 /**
- * Chooses what to feed. A GPU gets 8-bit pixels, a quarter of the bytes. On the CPU, a pass over the pixels takes 0.3 ms per 224×224
- * image, onnxruntime's operators 1.6 ms.
+ * Chooses what to feed. A GPU gets 8-bit pixels, a quarter of the bytes. On the CPU, looking values up in the graph takes as long as
+ * one pass over the pixels (docs/decisions/052-bytes-as-feeds.md).
  */
 function chooseInput(
   model: OnnxModel,
@@ -191,11 +192,15 @@ function chooseInput(
 ): FeatureExtractorOptions['input'] {
   const [input, ...others] = model.inputs;
   const isFloat = others.length === 0 && (input?.dtype === 'float32' || input?.dtype === 'float16');
-  const { mean, std } = transform.options;
-  // The graph can do torchvision's steps on RGB pixels, channels first.
-  const canGraph =
-    isFloat && mean && std && !transform.isFloat && isNormalizedBy(valuesOf(transform), mean, std);
+  const { mean, std, layout } = transform.options;
+  const { channels, isFloat: resizesFloats } = transform;
+  const hasPlace = layout === 'nhwc' ? input?.dims?.[3] === channels : canHoldImages(input?.dims, channels);
+  const canGraph = isFloat && !resizesFloats && hasPlace;
   if (normalize === 'cpu' || (normalize === 'auto' && !(isGpu && canGraph))) return 'tensor';
-  if (mean && std) return { type: 'image-uint8', mean, std };
-  throw invalidOption('--normalize', '"cpu" or "auto" for a transform without mean and std', normalize);
+  if (resizesFloats)
+    throw invalidOption('--normalize', '"cpu" or "auto" for a transform that resizes floats', normalize);
+  const values = valuesOf(transform);
+  if (mean && std && isNormalizedBy(values, mean, std)) return { type: 'image-uint8', mean, std };
+  const all = (value: number): number[] => Array.from({ length: channels }, () => value);
+  return { type: 'image-uint8', mean: mean ?? all(0), std: std ?? all(1), values };
 }

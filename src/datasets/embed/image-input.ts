@@ -131,7 +131,11 @@ function checkNormalization({ imageNormalization: inGraph }: ImageTaker, transfo
       'resampler "torch-float"',
     );
   if (!inGraph) return; // The model was exported with its own normalisation.
-  if (isNormalizedBy(valuesOf(transform), inGraph.mean, inGraph.std)) return;
+  const [ours, theirs] = [valuesOf(transform), inGraph.values];
+  if (
+    theirs ? ours.every((value, i) => value === theirs[i]) : isNormalizedBy(ours, inGraph.mean, inGraph.std)
+  )
+    return;
   const text = (values: readonly number[] | null): string => (values ? `[${values.join(', ')}]` : 'none');
   const { mean, std } = transform.options;
   throw invalidOption(

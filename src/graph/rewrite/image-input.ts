@@ -13,36 +13,49 @@ import { keptInputs, type Rewrite } from './rewrite.js';
 export interface ImageNormalization {
   readonly mean: readonly number[];
   readonly std: readonly number[];
+  /** The value of each channel and byte, `channels × 256`, for a library that rounds otherwise. */
+  readonly values?: Float32Array | undefined;
 }
 
 /**
  * Replaces a float input `[N, C, H, W]` (or `[N, H, W, C]`) by an image input `[N, H, W, C]` uint8. The
- * arithmetic is float32 in torchvision's order, so results equal torchvision's bit for bit.
+ * arithmetic is float32 in torchvision's order, so results equal torchvision's bit for bit. Values that are given are looked up.
  *
  * @param chosen - The input to replace; by default the only one that fits.
  * @throws {@link TapirError} `INPUT_MISMATCH` if the model has no such input or several, or its operator set cannot express the arithmetic.
  */
-export function withImageInput(rewrite: Rewrite, { mean, std }: ImageNormalization, chosen?: Value): Rewrite {
+export function withImageInput(rewrite: Rewrite, image: ImageNormalization, chosen?: Value): Rewrite {
   const { cut, names } = rewrite;
+  const { mean, std, values } = image;
   const channels = mean.length;
   const input = chosen ?? imageInputOf(keptInputs(rewrite), channels);
   const type = input.type as Extract<Value['type'], { kind: 'tensor' }>;
   const [batch, ...sizes] = rewrite.restated.get(input)?.dims ?? type.dims!;
-  const isChannelFirst = sizes[0] === channels;
+  const isChannelFirst = sizes[0] === channels || sizes[2] !== channels;
   const [height, width] = isChannelFirst ? sizes.slice(1) : sizes;
   const name = names.take('image');
   const nodes = new NodeBuilder(names, 'image', opsetOf(cut.graph), refuse);
   const shape = isChannelFirst ? [channels, 1, 1] : [channels];
-  const constant = (values: readonly number[]): string =>
-    nodes.tensor(ELEMENT_TYPE.float32, shape, new Uint8Array(Float32Array.from(values).buffer));
+  const constant = (list: ArrayLike<number>, dims: readonly number[] = shape): string =>
+    nodes.tensor(ELEMENT_TYPE.float32, dims, new Uint8Array(Float32Array.from(list).buffer));
   // Transposing bytes moves a quarter of the memory that floats would.
   const pixels = isChannelFirst ? nodes.add('Transpose', [name], { perm: [0, 3, 1, 2] }) : name;
-  const floats = nodes.add('Cast', [pixels], { to: ELEMENT_TYPE.float32 });
-  const scale = nodes.tensor(ELEMENT_TYPE.float32, [], new Uint8Array(Float32Array.of(255).buffer));
-  const scaled = nodes.add('Div', [floats, scale]);
-  const centred = nodes.add('Sub', [scaled, constant(mean)]);
-  if (type.elemType === ELEMENT_TYPE.float32) nodes.add('Div', [centred, constant(std)], {}, input.name);
-  else nodes.add('Cast', [nodes.add('Div', [centred, constant(std)])], { to: type.elemType }, input.name);
+  const isFloat32 = type.elemType === ELEMENT_TYPE.float32;
+  const last = isFloat32 ? input.name : undefined;
+  let normalized: string;
+  if (values) {
+    const bytes = nodes.add('Cast', [pixels], { to: ELEMENT_TYPE.int32 });
+    const starts = Int32Array.from(mean, (_, channel) => channel * 256);
+    const offsets = nodes.tensor(ELEMENT_TYPE.int32, shape, new Uint8Array(starts.buffer));
+    const table = constant(values, [values.length]);
+    normalized = nodes.add('Gather', [table, nodes.add('Add', [bytes, offsets])], {}, last);
+  } else {
+    const floats = nodes.add('Cast', [pixels], { to: ELEMENT_TYPE.float32 });
+    const scaled = nodes.add('Div', [floats, constant([255], [])]);
+    const centred = nodes.add('Sub', [scaled, constant(mean)]);
+    normalized = nodes.add('Div', [centred, constant(std)], {}, last);
+  }
+  if (!isFloat32) nodes.add('Cast', [normalized], { to: type.elemType }, input.name);
   return {
     ...rewrite,
     inputs: [
@@ -62,14 +75,20 @@ function refuse(reason: string): TapirError {
   });
 }
 
+/**
+ * Whether an input of these dims can hold images of so many channels. Channels that the file leaves open come first, as PyTorch has
+ * them: a graph that has them last does not run then.
+ */
+export function canHoldImages(dims: readonly unknown[] | null | undefined, channels: number): boolean {
+  if (dims?.length !== 4) return false;
+  const places = [dims[1], dims[3]];
+  return places.includes(channels) || places.every((size) => typeof size !== 'number');
+}
+
 /** The only input that can hold images. */
 function imageInputOf(inputs: readonly Value[], channels: number): Value {
   const fitting = inputs.filter(
-    ({ type }) =>
-      type?.kind === 'tensor' &&
-      isFloatType(type.elemType) &&
-      type.dims?.length === 4 &&
-      (type.dims[1] === channels || type.dims[3] === channels),
+    ({ type }) => type?.kind === 'tensor' && isFloatType(type.elemType) && canHoldImages(type.dims, channels),
   );
   if (fitting.length === 1) return fitting[0]!;
   const expected = `one float input of dims [N, ${channels}, H, W] or [N, H, W, ${channels}], to be computed from an image`;

@@ -22,6 +22,8 @@ export interface ImageInput {
   readonly mean?: readonly number[];
   /** Per channel, not 0; ImageNet's if absent. */
   readonly std?: readonly number[];
+  /** The value of each channel and byte, `channels × 256`, for preprocessing that rounds otherwise; from mean and std if absent. */
+  readonly values?: Float32Array;
 }
 
 /** Options that change what is computed, shared by {@link pruneModel} and {@link createFeatureExtractor}. */
@@ -159,7 +161,7 @@ function readImageInput(given: unknown): ImageNormalization | undefined {
   const expected = '"tensor", "image-uint8" or { type: "image-uint8", mean, std }';
   if (given === null || typeof given !== 'object' || !('type' in given) || given.type !== 'image-uint8')
     throw invalidOption('input', expected, given);
-  const unknown = Object.keys(given).find((key) => !['type', 'mean', 'std'].includes(key));
+  const unknown = Object.keys(given).find((key) => !['type', 'mean', 'std', 'values'].includes(key));
   if (unknown !== undefined) throw invalidOption('input', expected, given);
   const mean: unknown = ('mean' in given ? given.mean : undefined) ?? imagenet.mean;
   const std: unknown = ('std' in given ? given.std : undefined) ?? imagenet.std;
@@ -171,5 +173,14 @@ function readImageInput(given: unknown): ImageNormalization | undefined {
   if (!isChannels(mean)) throw invalidOption('input.mean', 'a finite number per channel', mean);
   if (!isChannels(std) || std.length !== mean.length || std.includes(0))
     throw invalidOption('input.std', 'a finite number other than 0 per channel, as many as in mean', std);
-  return { mean: [...mean], std: [...std] };
+  const values: unknown = 'values' in given ? given.values : undefined;
+  if (values === undefined) return { mean: [...mean], std: [...std] };
+  const length = mean.length * 256;
+  if (!(values instanceof Float32Array) || values.length !== length || !values.every(Number.isFinite))
+    throw invalidOption(
+      'input.values',
+      `${length} finite floats (Float32Array), as mean has ${mean.length}`,
+      values,
+    );
+  return { mean: [...mean], std: [...std], values: values.slice() };
 }
