@@ -140,7 +140,9 @@ export async function quantizeModel(
   const transform = chooseModelTransform(options.transform, whole);
   const input = fitTransform(taker, transform);
   const { items } = await sampleItems(openSource(photos, options, options.signal), options.sample);
-  const rows = input.multiple ?? (isStatic ? STATIC_ROWS : 1);
+  // Of few photos, too, one run gives ranges and another one judges.
+  const half = Math.max(1, Math.floor(items.length / 2));
+  const rows = input.multiple ?? (isStatic ? Math.min(STATIC_ROWS, half) : 1);
   const failures: PhotoFailure[] = [];
   let count = 0;
   const begin = countSteps(options.onProgress);
@@ -165,7 +167,7 @@ export async function quantizeModel(
   return { ...(await lowerPrecision(source as PrunedModel, lowering)), failures };
 }
 
-/** Photos of a run with fixed scales. */
+/** The most photos of a run with fixed scales. */
 const STATIC_ROWS = 4;
 
 /** Whether a model has more products of matrices than convolutions. */

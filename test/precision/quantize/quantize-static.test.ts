@@ -152,6 +152,9 @@ describe('quantizeModel with fixed scales', () => {
 
   it('takes copies of one photo, and leaves a layer in float32 whose activations are not finite', async () => {
     const same = Array.from({ length: 14 }, () => join(photos, 'sea/sea-0.jpg'));
+    // One gives the ranges, and the other judges.
+    const { report: ofTwo } = await quantizeModel(file, same.slice(12), options);
+    expect((ofTwo as StaticReport).calibration).toMatchObject({ samples: 1, heldBack: 1 });
     const { report } = await quantizeModel(file, same, options);
     expect((report as StaticReport).calibration.neighbours).toBe(1);
     const broken: GraphSpec = {
