@@ -160,7 +160,7 @@ async function readColumns(
   for (const source of sources)
     columns.push({
       name: basename(source.replace(/^column:/, '')),
-      labels: labelsOf(images, await readLabels(dataset, source)),
+      labels: labelsOf(images, await readLabels(dataset, source, 'colourBy')),
     });
   return columns;
 }

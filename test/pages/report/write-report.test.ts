@@ -117,6 +117,7 @@ describe('tapir report', () => {
     ['an output that is not there', ['--output', 'nothing'], 2, /"embedding", "map\/3".*OPTION_INVALID/],
     ['a sample of 0', ['--sample', '0'], 2, /1 to 200000, got 0/],
     ['a sample that is no number', ['--sample', 'some'], 2, /--sample.*whole number/],
+    ['colours of nothing', ['--colour-by', 'nothing'], 2, /colour-?by.*"column:NAME"/i],
     ['images that are no folder', ['--images', page], 2, /no folder.*SOURCE_INVALID/],
     ['to replace the manifest', ['--out', join(dataset, 'manifest.json')], 4, /OUTPUT_EXISTS/],
     ['to write where nothing can be', ['--out', join(dataset, 'manifest.json/x')], 4, /OUTPUT_UNWRITABLE/],

@@ -32,21 +32,26 @@ const EXPECTED =
 /**
  * Reads the labels of a dataset's rows.
  *
+ * @param option - The option that names the source, for messages.
  * @throws {@link TapirError} `OPTION_INVALID` for no such source of labels, or fewer than two classes; `SOURCE_INVALID` for a table that
  * cannot be read; `DATASET_INVALID` for a column that the metadata lacks.
  */
-export async function readLabels(dataset: Dataset, given: ProbeLabels): Promise<RowLabels> {
+export async function readLabels(
+  dataset: Dataset,
+  given: ProbeLabels,
+  option = 'labels',
+): Promise<RowLabels> {
   const names = new NameTable();
   const last = dataset.manifest.shards.at(-1);
   const ofRow = new Int32Array(last ? last.firstRow + last.rows : 0).fill(NO_LABEL);
   const warnings =
     typeof given === 'string' && given.startsWith(COLUMN)
       ? await labelByColumn(dataset, given.slice(COLUMN.length), names, ofRow)
-      : await labelByPath(dataset, await openLabels(given), names, ofRow);
+      : await labelByPath(dataset, await openLabels(given, option), names, ofRow);
   const { classes, places } = names.sorted();
   for (const [row, label] of ofRow.entries()) if (label !== NO_LABEL) ofRow[row] = places[label]!;
   if (classes.length < 2)
-    throw invalidOption('labels', 'a source of at least two classes', describeClasses(given, classes));
+    throw invalidOption(option, 'a source of at least two classes', describeClasses(given, classes));
   return { classes, ofRow, warnings };
 }
 
@@ -63,14 +68,14 @@ interface PathLabels {
   readonly listed?: ReadonlyMap<string, string>;
 }
 
-async function openLabels(given: ProbeLabels): Promise<PathLabels> {
+async function openLabels(given: ProbeLabels, option: string): Promise<PathLabels> {
   if (typeof given === 'string' && Object.hasOwn(FOLDERS, given)) {
     const place = FOLDERS[given as keyof typeof FOLDERS];
     return { labelOf: (path) => path.split('/').slice(0, -1).at(place) };
   }
   const isTable = typeof given === 'string' && TABLE.test(given);
   const listed = isTable ? await readTableLabels(given) : given;
-  if (!(listed instanceof Map)) throw invalidOption('labels', EXPECTED, given);
+  if (!(listed instanceof Map)) throw invalidOption(option, EXPECTED, given);
   return { labelOf: (path) => listed.get(path) as string | undefined, listed };
 }
 

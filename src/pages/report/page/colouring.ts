@@ -29,11 +29,13 @@ export function colourPoints(data: PageData, points: Points, column: PageColumn)
   const { name } = column;
   const { members, count } = points;
   // The columns of an output have an entry for each point, those of the page for each image.
-  const at = points.columns.includes(column) ? (point: number) => point : (point: number) => members[point]!;
+  const isOwn = points.columns.includes(column);
+  const at = isOwn ? (point: number) => point : (point: number) => members[point]!;
   if ('values' in column) return finish(name, true, ...stepsOf(decodeFloats(column.values), count, at));
   const places = decodeShorts(column.places);
   const groupOf = Uint16Array.from({ length: count }, (_, point) => places[at(point)]!);
-  const names = name === 'cluster' ? nameClusters(data, points, groupOf, column.names) : column.names;
+  const names =
+    isOwn && name === 'cluster' ? nameClusters(data, points, groupOf, column.names) : column.names;
   return finish(name, false, names, groupOf);
 }
 
