@@ -15,7 +15,7 @@ export interface Row {
   readonly seconds: number;
 }
 
-const CHECKS = ['opens', 'names', 'pixels', 'cut', 'split', 'reference'] as const;
+const CHECKS = ['opens', 'names', 'pixels', 'cut', 'split', 'reference', 'agree'] as const;
 const CELLS: Readonly<Record<Verdict, string>> = {
   yes: '✓',
   close: '≈',

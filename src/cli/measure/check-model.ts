@@ -24,7 +24,9 @@ import { readPhotoVectors } from './photo-vectors.js';
 export interface ModelCheck {
   readonly model: FileIdentity & { readonly producer: string };
   /** In the order of the table. */
-  readonly findings: Readonly<Record<'opens' | 'names' | 'pixels' | 'cut' | 'split' | 'reference', Finding>>;
+  readonly findings: Readonly<
+    Record<'opens' | 'names' | 'pixels' | 'cut' | 'split' | 'reference' | 'agree', Finding>
+  >;
   readonly engines: PhotoCheck['engines'];
 }
 
@@ -71,7 +73,13 @@ export async function checkModel(
     return yes(`${shapesOf(exact.inputs)} → ${shapesOf(exact.outputs)}`);
   });
   await using _closed = opened?.exact;
-  const unopened: PhotoCheck = { pixels: opens, split: opens, reference: opens, engines: [] };
+  const unopened: PhotoCheck = {
+    pixels: opens,
+    split: opens,
+    reference: opens,
+    agree: opens,
+    engines: [],
+  };
   const { engines, ...seen } = opened ? await checkPhotos(opened, photos, reference, options) : unopened;
   return {
     model: { ...(await identifyFile(model)), producer: model.producer },

@@ -46,6 +46,8 @@ import type { PhotoVectors } from './photo-vectors.js';
 export const FLOAT32: Way = { engine: 'onnxruntime', precision: 'float32' };
 /** Photos in the batch that is split. */
 const SPLIT_ROWS = 4;
+/** The least cosine of engines that compute in float32; sums in another order reach 0.999999. */
+const LEAST_AGREEMENT = 0.9999;
 /** Relative differences that sums in another order make. */
 const ROUNDING = 1e-4;
 /** Rounding of the normalisation, in the units of the model's input. */
@@ -67,6 +69,8 @@ export interface PhotoCheck {
   readonly pixels: Finding;
   readonly split: Finding;
   readonly reference: Finding;
+  /** Whether all engines give the same in float32. */
+  readonly agree: Finding;
   /**
    * Each engine and precision that is installed: images/s of the model alone, the least cosine to ONNX Runtime in float32, and the
    * reason if it does not run the model. Empty if the model takes no photos.
@@ -87,7 +91,7 @@ export async function checkPhotos(
     setup = setUpEmbedding(exact, { ...EMBED_DEFAULTS, transform, signal });
     return describePixels(setup);
   });
-  if (!setup) return { pixels: fits, split: fits, reference: fits, engines: [] };
+  if (!setup) return { pixels: fits, split: fits, reference: fits, agree: fits, engines: [] };
   const batches = await readBatches(photos, exact, setup);
   const pixels = reference ? await judge(() => checkPixels(setup!, photos, reference)) : fits;
   const split = await judge(() => checkSplit(pruned, setup!, batches[0]!));
@@ -100,7 +104,23 @@ export async function checkPhotos(
     if (!isTapirError(error)) throw error;
     return [{ ...FLOAT32, imagesPerSecond: null, compared: undefined, reason: reasonOf(error) }];
   });
-  return { pixels, split, reference: vectors, engines: engines.map(describeWay) };
+  const described = engines.map(describeWay);
+  const agree = precisionOf(pruned)
+    ? unproven('engines round a file of lower precision in their own ways')
+    : checkEngines(described);
+  return { pixels, split, reference: vectors, agree, engines: described };
+}
+
+/** All engines give the same vectors in float32. */
+export function checkEngines(engines: readonly EngineCandidate[]): Finding {
+  const others = engines.filter(
+    ({ engine, precision, cosine }) =>
+      precision === 'float32' && engine !== FLOAT32.engine && cosine !== null,
+  );
+  if (others.length === 0) return unproven('no second engine runs it in float32');
+  const says = others.map(({ engine, cosine }) => `${engine}, float32: cosine ≥ ${formatCosine(cosine!)}`);
+  const isWrong = others.some(({ cosine }) => !(cosine! >= LEAST_AGREEMENT));
+  return { verdict: isWrong ? 'no' : 'yes', says: `${says.join('; ')} to ${FLOAT32.engine}` };
 }
 
 function describeWay({ compared, ...way }: Measured): EngineCandidate {

@@ -5,7 +5,9 @@ import { createFeatureExtractor, embedImages, loadImage } from 'onnx-tapir';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../../models/resnet.js';
 import type { ModelCheck } from '../../../src/cli/measure/check-model.js';
+import { checkEngines } from '../../../src/cli/measure/check-photos.js';
 import { readPhotoVectors } from '../../../src/cli/measure/photo-vectors.js';
+import type { EngineCandidate } from '../../../src/datasets/records/engine-choice.js';
 import { encodeNpyHeader } from '../../../src/datasets/formats/npy.js';
 import { makeZip } from '../../support/archives.js';
 import { fixturePath, projectPath, scratchFolder } from '../../support/fixtures.js';
@@ -44,6 +46,17 @@ beforeAll(async () => {
   await extractor.close();
   const { data, dims } = (await loadImage(join(photos, name), 'ImageNet1K_V1')).toTensor();
   right = { ...right, [`${name}:pixels`]: { dims: dims.slice(1), data: data as Float32Array } };
+});
+
+it('an engine that computes something else in float32 is wrong', () => {
+  const way = (engine: string, precision: string, cosine: number | null): EngineCandidate =>
+    ({ engine, precision, cosine, imagesPerSecond: 1, reason: null }) as EngineCandidate;
+  const [exact, fast] = [way('onnxruntime', 'float32', 1), way('openvino', 'bfloat16', 0.9)];
+  expect(checkEngines([exact, fast]).verdict).toBe('unproven');
+  expect(checkEngines([exact, fast, way('openvino', 'float32', null)]).verdict).toBe('unproven');
+  expect(checkEngines([exact, fast, way('openvino', 'float32', 0.999999)]).verdict).toBe('yes');
+  expect(checkEngines([exact, way('openvino', 'float32', 0.99)]).verdict).toBe('no');
+  expect(checkEngines([exact, way('openvino', 'float32', Number.NaN)]).verdict).toBe('no');
 });
 
 describe('tapir check', () => {
@@ -106,7 +119,7 @@ describe('tapir check', () => {
     expect(
       await check('--transform', 'torchvision:EfficientNet_B1_Weights.IMAGENET1K_V1', '--out', page),
     ).toMatchObject({ code: 1 });
-    expect(readFileSync(page, 'utf8')).toContain('Refused: pixels, split, reference.');
+    expect(readFileSync(page, 'utf8')).toContain('Refused: pixels, split, reference, agree.');
   });
 });
 
