@@ -1,6 +1,6 @@
 /** Constants of a model in float16, with what the smaller range costs. */
 import type { Value } from '../graph/graph.js';
-import { constantTensor } from '../graph/precision/with-float16.js';
+import { constantTensor } from '../graph/precision/constants.js';
 import { encodeFloat16InRange, type RangedFloat16 } from '../tensor/float16.js';
 import type { ModelState } from '../model/open/model-state.js';
 import { readInitializerBytes } from '../model/open/read-initializer.js';

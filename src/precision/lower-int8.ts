@@ -3,23 +3,22 @@ import { TapirError } from '../base/errors.js';
 import type { Node, Value } from '../graph/graph.js';
 import { opsetOf } from '../graph/operator-sets.js';
 import { layOutRewrite, type Naming } from '../graph/rewrite/lay-out.js';
-import { isConstant } from '../graph/precision/choose-nodes.js';
+import { constantTensor, isConstant, listFloats } from '../graph/precision/constants.js';
 import { halfForm } from '../graph/precision/half-forms.js';
 import { findProducts, type Product } from '../graph/precision/products.js';
-import { constantTensor } from '../graph/precision/with-float16.js';
 import { INT8_OPSET, withInt8, type Int8Matrix } from '../graph/precision/with-int8.js';
+import { roundWeights } from '../graph/quantize/roundings.js';
 import { readInt8Facts } from '../graph/rewrite/int8-facts.js';
 import { describeNode } from '../graph/rewrite/prune.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
 import { readAttributes, type Attribute } from '../onnx/scan/attributes.js';
-import { ELEMENT_TYPE } from '../onnx/wire/schema.js';
 import { WireReader } from '../onnx/wire/wire.js';
 import { elementCount } from '../tensor/tensor.js';
 import { modelInternals, type ModelState } from '../model/open/model-state.js';
 import type { OnnxModel } from '../model/open/open-model.js';
 import { chooseProducts, type ProductSamples } from './choose-products.js';
-import { readInt8 } from './int8-weights.js';
 import { sizeWithWeights, type Lowered } from './lower-rewrite.js';
+import { readConstant } from './read-constant.js';
 import type { KeptNode, LoweringReport } from './report.js';
 
 /** What is asked for. */
@@ -73,7 +72,7 @@ export async function lowerToInt8(
   }));
   const report: LoweringReport = {
     precision: 'int8',
-    tensors: floatConstants(rewrite).length,
+    tensors: listFloats(rewrite.cut).length,
     converted: new Set(chosen.map(({ matrix }) => matrix.tensor)).size,
     nodes: chosen.length,
     kept: [...reasons]
@@ -121,8 +120,9 @@ async function readMatrices(
 }> {
   const matrices = new Map<Value, Int8Matrix | undefined>();
   for (const { matrix } of products)
-    // oxlint-disable-next-line no-await-in-loop -- one matrix in float32 at a time
-    if (!matrices.has(matrix.value)) matrices.set(matrix.value, await readInt8(state, matrix));
+    if (!matrices.has(matrix.value))
+      // oxlint-disable-next-line no-await-in-loop -- one matrix in float32 at a time
+      matrices.set(matrix.value, roundWeights(await readConstant(state, matrix), 1, undefined, 1));
   const isFinite = ({ matrix }: Product): boolean => matrices.get(matrix.value) !== undefined;
   const broken = products.filter((product) => !isFinite(product));
   return {
@@ -153,12 +153,6 @@ function checkShare({ cut }: Rewrite, products: readonly Product[]): void {
   const percent = all === 0 ? 0 : Math.round((100 * small) / all);
   throw unsupported(
     `only ${percent} % of the weights that it computes with are in products of matrices in float32, and convolutions gain too little from 8 bits for what they lose`,
-  );
-}
-
-function floatConstants({ cut }: Rewrite): Value[] {
-  return [...cut.values].filter(
-    (value) => isConstant(value) && constantTensor(value)?.elemType === ELEMENT_TYPE.float32,
   );
 }
 

@@ -2,7 +2,7 @@
  * Whether the value at the end of a module is the module's own. Where a module ends in a convolution into which the exporter
  * folded a BatchNorm, that BatchNorm may be the module's last child, or come after the module.
  */
-import type { Node } from '../graph.js';
+import type { Node, Value } from '../graph.js';
 import { operatorOf } from '../operators/operators.js';
 import { isConvolution, mayHoldBatchNorm } from './batch-norm.js';
 import { isUnder, joinPath, splitPath } from '../module-path.js';
@@ -11,11 +11,23 @@ import type { Module, ModuleTree } from './module-tree.js';
 const QUANTIZERS = new Set(['QuantizeLinear', 'DequantizeLinear']);
 /** Quantized values pass through a QuantizeLinear and a DequantizeLinear. */
 const MAX_HOPS = 4;
+/** What `quantize/with-qdq` calls a tensor whose channels it scales before it rounds them. */
+const SMOOTHED = /\/smoothed(?:_\d+)?$/;
+
+/** The value that quantization reads, where a value came through it. */
+export function beforeRounding(value: Value): Value {
+  let at = value;
+  for (let hops = 0; at.producer?.inputs[0] && hops < MAX_HOPS; hops++) {
+    if (!QUANTIZERS.has(at.producer.opType) && !SMOOTHED.test(at.name)) break;
+    [at] = at.producer.inputs as [Value];
+  }
+  return at;
+}
 
 /** The convolution that computes a node's value, itself or through quantization, if a BatchNorm may be folded into it. */
 export function foldedEnd(tree: ModuleTree, node: Node): Node | undefined {
-  let at: Node | undefined = node;
-  for (let hops = 0; at && QUANTIZERS.has(at.opType) && hops < MAX_HOPS; hops++) at = at.inputs[0]?.producer;
+  const [result] = node.outputs;
+  const at = result && beforeRounding(result).producer;
   const place = at && tree.places.get(at);
   return at && place && mayHoldBatchNorm(at, place) ? at : undefined;
 }

@@ -1,6 +1,6 @@
 /** Module path → value: the right value, or a refusal that names what exists instead. */
 import { batchNormNames, isConvolution, mayHoldBatchNorm, weightModules } from './batch-norm.js';
-import { doubtEnd, foldedEnd } from './module-ends.js';
+import { beforeRounding, doubtEnd, foldedEnd } from './module-ends.js';
 import { readStage } from './flat-names.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { readLayer } from './keras-names.js';
@@ -255,7 +255,7 @@ function readEntered(tree: ModuleTree, path: string, why: string): ModuleReading
   const module = tree.modules.get(path);
   const node = module?.first;
   if (!node || (node.opType !== 'Gemm' && node.opType !== 'MatMul')) return undefined;
-  const [value] = node.inputs;
+  const value = node.inputs[0] && beforeRounding(node.inputs[0]);
   return value && !value.initializer ? { kind: 'value', value, why } : undefined;
 }
 

@@ -4,6 +4,7 @@ import { operatorKey } from '../../onnx/scan/scan-body.js';
 import type { Node, Value } from '../graph.js';
 import { nodeRoles, type Role } from '../roles.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
+import { isConstant } from './constants.js';
 import type { ElementTypeOf } from './element-types.js';
 import { halfForm, keptReason, readsAnyType } from './half-forms.js';
 
@@ -38,11 +39,6 @@ export function chooseNodes(rewrite: Rewrite, rules: PrecisionRules): NodeChoice
     else if (isJoining(node, half, rules)) half.add(node);
   }
   return { half, kept };
-}
-
-/** Whether a value's elements are in the file: an initializer, or the tensor of a Constant. */
-export function isConstant({ initializer, producer }: Value): boolean {
-  return producer ? producer.opType === 'Constant' || producer.opType === 'ConstantOfShape' : !!initializer;
 }
 
 function touchesFloat32({ reads, outputs }: Node, typeOf: ElementTypeOf): boolean {

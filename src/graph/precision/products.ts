@@ -1,12 +1,9 @@
 /** Finds the matrix products of a rewrite that can be computed with 8-bit weights, and says why others cannot. */
-import type { Attribute } from '../../onnx/scan/attributes.js';
-import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { Node, Value } from '../graph.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
-import { isConstant } from './choose-nodes.js';
+import { constantTensor, findConstant, type AttributesOf, type LayerConstant } from './constants.js';
 import { halfForm } from './half-forms.js';
-import { constantTensor } from './with-float16.js';
 
 /** A product with a constant matrix: `input [.., K] × matrix [K, N]`, plus a bias. */
 export interface Product {
@@ -21,18 +18,10 @@ export interface Product {
 }
 
 /** A float32 matrix `[K, N]` in the file. */
-export interface ConstantMatrix {
-  /** The value that the product reads. */
-  readonly value: Value;
-  readonly tensor: ScannedTensor;
-  /** Whether the file holds it as `[N, K]`. */
-  readonly isTransposed: boolean;
+export interface ConstantMatrix extends LayerConstant {
   readonly rows: number;
   readonly columns: number;
 }
-
-/** Reads the attributes of a node. */
-export type AttributesOf = (node: Node) => ReadonlyMap<string, Attribute>;
 
 /** What a rewrite multiplies by constants. */
 export interface ProductSearch {
@@ -72,7 +61,7 @@ function readProduct(node: Node, attributesOf: AttributesOf): Product | string |
       : undefined;
   }
   if (!left || !right) return undefined;
-  const constant = findMatrix(right, attributesOf);
+  const constant = findConstant(right, attributesOf);
   if (!constant) return constantTensor(left) ? 'its constant matrix is on the left' : undefined;
   const attributes = attributesOf(node);
   const { tensor, isTransposed } = constant;
@@ -85,19 +74,4 @@ function readProduct(node: Node, attributesOf: AttributesOf): Product | string |
   if (Math.min(rows, columns) < LEAST_SIZE) return `its matrix is small (${rows} × ${columns})`;
   const matrix = { value: right, tensor, isTransposed: isFlipped, rows, columns };
   return { node, input: left, matrix, factor: attributes.get('alpha')?.float ?? 1, bias };
-}
-
-/** The constant behind a value: itself, or what a Transpose of two axes reads. */
-function findMatrix(
-  value: Value,
-  attributesOf: AttributesOf,
-): { readonly tensor: ScannedTensor; readonly isTransposed: boolean } | undefined {
-  const tensor = isConstant(value) ? constantTensor(value) : undefined;
-  if (tensor) return { tensor, isTransposed: false };
-  const { producer } = value;
-  const source = producer?.domain === '' && producer.opType === 'Transpose' ? producer.inputs[0] : undefined;
-  const behind = source && isConstant(source) ? constantTensor(source) : undefined;
-  if (!behind || behind.dims.length !== 2) return undefined;
-  const isSwapped = (attributesOf(producer!).get('perm')?.ints[0] ?? 1) === 1;
-  return { tensor: behind, isTransposed: isSwapped };
 }

@@ -5,7 +5,8 @@ import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
 import type { Node, Value } from '../graph.js';
 import type { FreshNames } from '../rewrite/fresh-names.js';
 import type { NewElements, NodePatch, Rewrite } from '../rewrite/rewrite.js';
-import { isConstant, type NodeChoice } from './choose-nodes.js';
+import type { NodeChoice } from './choose-nodes.js';
+import { constantTensor, isConstant } from './constants.js';
 import type { ElementTypeOf } from './element-types.js';
 import { readsAnyType } from './half-forms.js';
 
@@ -18,12 +19,6 @@ export interface Float16Rewrite {
   readonly casts: number;
   /** Constants that nodes read in float16 now, each once. */
   readonly converted: readonly Value[];
-}
-
-/** The tensor of a constant as the file holds it; undefined for a constant that is a plain number or list of an attribute. */
-export function constantTensor({ initializer, producer }: Value): ScannedTensor | undefined {
-  const tensor = producer ? producer.scanned.tensors[0]?.tensor : initializer;
-  return tensor?.parts ? undefined : tensor;
 }
 
 /** The float32 constants that nodes would read in float16, each once. */

@@ -2,10 +2,9 @@
 import type { Attribute } from '../../onnx/scan/attributes.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { Node, Value } from '../graph.js';
-import { isConstant } from '../precision/choose-nodes.js';
 import { operatorOf } from '../operators/operators.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
-import { findConstant, type AttributesOf, type LayerConstant } from './constants.js';
+import { findConstant, isConstant, type AttributesOf, type LayerConstant } from '../precision/constants.js';
 import { findNorm, type LayerNorm } from './norms.js';
 
 /** A tensor that a node reads. */
@@ -59,7 +58,7 @@ export function findLayers(rewrite: Rewrite, attributesOf: AttributesOf): LayerS
     else if (found) layers.push(found);
   }
   const convolutions = new Set(
-    layers.flatMap(({ node, norm }) => (PRODUCTS.has(node.opType) ? [] : norm ? [node, norm.node] : [node])),
+    layers.flatMap(({ node, norm }) => (isProduct(node) ? [] : norm ? [node, norm.node] : [node])),
   );
   const joins = [...cut.nodes].flatMap((node) => {
     const isJoin = node.domain === '' && JOINS.get(node.opType)?.(node, convolutions) === true;
@@ -93,6 +92,11 @@ function isLastPool({ inputs: [value], outputs }: Node, convolutions: ReadonlySe
   const source = isActivated ? producer.inputs[0]?.producer : producer;
   if (!source || !convolutions.has(source)) return false;
   return !outputs.some((output) => output?.uses.some((reader) => convolutions.has(reader)));
+}
+
+/** Whether a node is a product of matrices. */
+export function isProduct({ opType }: Node): boolean {
+  return PRODUCTS.has(opType);
 }
 
 function readAll(rewrite: Rewrite, node: Node): readonly Read[] {

@@ -3,7 +3,7 @@ import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { Node, Value } from '../graph.js';
 import { placeOf } from '../module-path.js';
 import { addedNodes, type Rewrite } from '../rewrite/rewrite.js';
-import { findConstant, type AttributesOf, type LayerConstant } from './constants.js';
+import { findConstant, type AttributesOf, type LayerConstant } from '../precision/constants.js';
 import type { FloatConstant } from './roundings.js';
 
 /** A BatchNormalization that only reads what one layer gives. */

@@ -1,6 +1,6 @@
 /** Lets nodes that only move elements read 8-bit tensors: a rounding behind such a node goes before it, with the same values. */
 import type { Node, Value } from '../graph.js';
-import { isConstant } from '../precision/choose-nodes.js';
+import { isConstant } from '../precision/constants.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
 import { readName, type Read } from './layers.js';
 import { movedSlots } from './moves.js';
@@ -28,6 +28,7 @@ export function planReads(
     const node = rewrite.cut.graph.values.get(tensor)?.producer;
     if (!node || !moving.has(node)) continue;
     const rounding = planned.get(tensor)!;
+    if (rounding.factors) continue; // Behind the node, channels are elsewhere.
     const results = node.outputs.filter((output) => output !== undefined);
     const isOpen = results.some((one) => {
       const known = planned.get(one.name);
@@ -76,5 +77,5 @@ function isReadRounded(
 }
 
 function isSame(a: Rounding, b: Rounding): boolean {
-  return a.scale === b.scale && a.zero === b.zero && a.isSigned === b.isSigned;
+  return a.scale === b.scale && a.zero === b.zero && a.isSigned === b.isSigned && a.factors === b.factors;
 }

@@ -6,6 +6,8 @@ export interface Rounding {
   readonly zero: number;
   /** Whether levels go from -128 to 127, not from 0 to 255. */
   readonly isSigned: boolean;
+  /** What the channels on the last axis are multiplied by before they are rounded. */
+  readonly factors?: Float32Array;
 }
 
 /** Whole numbers that stand for a constant, with a scale per channel. */
@@ -42,7 +44,8 @@ export function roundValue(x: number, { scale, zero, isSigned }: Rounding): numb
   return Math.fround((level - zero) * scale);
 }
 
-const WEIGHT_LEVELS = 127;
+/** The largest level of a weight. */
+export const WEIGHT_LEVELS = 127;
 /**
  * Biases stay well inside int32: engines add products to them, and the range of the activations that is chosen in the end may be a
  * hundred times narrower than the one that weights are rounded for.

@@ -1,6 +1,6 @@
 /** A rewrite → one that also gives what rounding a layer adds to its results on average, for each layer and channel. */
 import type { BackNode, Rewrite } from '../rewrite/rewrite.js';
-import { QdqParts, type RoundedLayer } from './with-qdq.js';
+import { isOwn, QdqParts, type RoundedLayer } from './with-qdq.js';
 import type { Rounding } from './roundings.js';
 
 /** A rewrite with further tensors. */
@@ -23,9 +23,10 @@ export function withMeanErrors(
   const { builder, names } = parts;
   const back: BackNode[] = [];
   const errors = layers.map(({ layer, weights }) => {
-    const { node, tensor, norm, result } = layer;
-    const data = parts.round(tensor, roundings.get(tensor)!, node);
-    const constant = parts.constant(layer.weights.value, weights, node, norm !== undefined);
+    const { node, tensor, result } = layer;
+    const rounding = roundings.get(tensor)!;
+    const data = parts.round(tensor, rounding, node);
+    const constant = parts.constant(layer.weights.value, weights, node, isOwn(layer, rounding));
     const { name, opType } = node;
     const [rounded, own] = [names.take('tapir/int8/rounded'), names.take(`tapir/int8/${name}`)];
     const inputs = [data, constant, ...node.inputs.slice(2).map(() => '')];

@@ -49,19 +49,24 @@ export function withQdq(rewrite: Rewrite, { layers, reads, roundings }: QdqPlan)
   const gone: Value[] = [];
   for (const { layer, weights, bias } of layers) {
     // Biases get the scales of the layer's products, as integer kernels add them.
-    const { scale } = roundings.get(layer.tensor)!;
+    const rounding = roundings.get(layer.tensor)!;
     const constants = [
       [1, layer.weights.value, weights],
-      [2, biasValue(layer), bias && roundBias(bias, scale, weights.scales)],
+      [2, biasValue(layer), bias && roundBias(bias, rounding.scale, weights.scales)],
     ] as const;
     for (const [slot, value, rounded] of constants) {
       if (!value || !rounded) continue;
-      parts.patch(layer.node, slot, parts.constant(value, rounded, layer.node, layer.norm !== undefined));
+      parts.patch(layer.node, slot, parts.constant(value, rounded, layer.node, isOwn(layer, rounding)));
       gone.push(value);
     }
     if (layer.norm) gone.push(...parts.fold(layer.node, layer.norm));
   }
   return dropUnread(parts.result(), gone);
+}
+
+/** Whether the weights of a layer hold more than the file's, so that other layers cannot read them. */
+export function isOwn({ norm }: Layer, { factors }: Rounding): boolean {
+  return norm !== undefined || factors !== undefined;
 }
 
 /** Nodes and tensors of the 8-bit form. */
@@ -109,7 +114,7 @@ export class QdqParts {
   }
 
   /** The rounded form of a tensor. It is computed once, before its first reader, so ask in execution order. */
-  round(tensor: string, { scale, zero, isSigned }: Rounding, reader: Node): string {
+  round(tensor: string, { scale, zero, isSigned, factors }: Rounding, reader: Node): string {
     const known = this.#made.get(tensor);
     if (known !== undefined) return known;
     const type = isSigned ? ELEMENT_TYPE.int8 : ELEMENT_TYPE.uint8;
@@ -119,7 +124,7 @@ export class QdqParts {
     ];
     const levels = this.builder.add(
       'QuantizeLinear',
-      [tensor, ...steps],
+      [factors ? this.#scale(tensor, factors) : tensor, ...steps],
       {},
       this.names.take(`${tensor}/int8`),
     );
@@ -128,6 +133,12 @@ export class QdqParts {
     this.place(reader);
     this.#made.set(tensor, rounded);
     return rounded;
+  }
+
+  /** A tensor with its channels scaled. Names that mean what a layer reads lead past it (names/module-ends). */
+  #scale(tensor: string, factors: Float32Array): string {
+    const constant = this.#add(`${tensor}/factors`, ELEMENT_TYPE.float32, [factors.length], factors);
+    return this.builder.add('Mul', [tensor, constant], {}, this.names.take(`${tensor}/smoothed`));
   }
 
   /**

@@ -1,46 +1,53 @@
 /** Runs samples with any choice of units in 8 bits: each choice is the model that would be written. */
+import { planReads } from '../../graph/quantize/plan-reads.js';
 import { withMeanErrors } from '../../graph/quantize/with-mean-errors.js';
-import type { Unit } from '../../graph/quantize/with-qdq.js';
-import type { Rounding } from '../../graph/quantize/roundings.js';
+import { withQdq, type RoundedLayer } from '../../graph/quantize/with-qdq.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { SessionHolder } from '../../model/oracle/session-holder.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
-import { makeQdq, type Qdq } from './make-qdq.js';
-import type { Bench } from './search/search-units.js';
+import type { Bench, Form } from './search/search-units.js';
 import type { StaticSubject } from './static-subject.js';
 import { withOutputs } from './search/calibrate.js';
 import { rowsOf, type Sample, type Vectors } from './search/photo-rows.js';
 
+/** A choice as a model, and its layers. */
+export interface Qdq {
+  readonly rewrite: Rewrite;
+  readonly layers: readonly RoundedLayer[];
+}
+
 /** Opens a session for each choice. */
 export class ChoiceBench implements Bench {
-  levels: ReadonlyMap<string, Rounding> = new Map();
+  form: Form;
   corrections: ReadonlyMap<number, Float32Array> = new Map();
   readonly #subject: StaticSubject;
-  readonly #units: readonly Unit[];
   readonly #sessions: SessionHolder;
   readonly #signal: AbortSignal | undefined;
 
-  constructor(
-    subject: StaticSubject,
-    units: readonly Unit[],
-    sessions: SessionHolder,
-    signal: AbortSignal | undefined,
-  ) {
+  constructor(subject: StaticSubject, form: Form, sessions: SessionHolder, signal: AbortSignal | undefined) {
     this.#subject = subject;
-    this.#units = units;
+    this.form = form;
     this.#sessions = sessions;
     this.#signal = signal;
   }
 
   /** The model of a choice. */
   make(chosen: ReadonlySet<number>): Qdq {
-    const units = [...chosen].toSorted((a, b) => a - b);
-    const given = units.map((unit) => {
-      const { reads, rounded } = this.#units[unit]!;
-      return { reads, rounded, correction: this.corrections.get(unit) };
+    const { units, levels } = this.form;
+    const places = [...chosen].toSorted((a, b) => a - b);
+    const layers = places.flatMap((place): RoundedLayer[] => {
+      const { rounded } = units[place]!;
+      const correction = this.corrections.get(place);
+      const bias = rounded?.bias?.map((x, channel) => x - (correction?.[channel] ?? 0));
+      return rounded ? [{ ...rounded, bias }] : [];
     });
-    return makeQdq(this.#subject, given, this.levels);
+    const reads = places.flatMap((place) => units[place]!.reads);
+    const read = new Set(reads.map(({ tensor }) => tensor));
+    const own = new Map([...levels].filter(([tensor]) => read.has(tensor)));
+    const { rewrite, moving } = this.#subject;
+    const planned = planReads(rewrite, reads, own, moving);
+    return { rewrite: withQdq(rewrite, { layers, ...planned }), layers };
   }
 
   async run(chosen: ReadonlySet<number>, samples: readonly Sample[]): Promise<Vectors[]> {
@@ -50,13 +57,13 @@ export class ChoiceBench implements Bench {
   }
 
   async meanErrors(samples: readonly Sample[]): Promise<ReadonlyMap<number, Float32Array>> {
-    const layers = [...this.#units.entries()].flatMap(([unit, { rounded }]) =>
+    const layers = [...this.form.units.entries()].flatMap(([unit, { rounded }]) =>
       rounded?.bias ? [{ unit, rounded }] : [],
     );
     if (layers.length === 0) return new Map();
     const { rewrite } = this.#subject;
     const rounded = layers.map((one) => one.rounded);
-    const measured = withMeanErrors(rewrite, rounded, this.levels);
+    const measured = withMeanErrors(rewrite, rounded, this.form.levels);
     const runs = await this.#runAll(withOutputs(measured.rewrite, measured.errors), samples, measured.errors);
     const errors = new Map<number, Float32Array>();
     for (const [k, one] of layers.entries()) {

@@ -10,11 +10,12 @@ import type { OnnxModel } from '../../model/open/open-model.js';
 import { SessionHolder } from '../../model/oracle/session-holder.js';
 import { WireReader } from '../../onnx/wire/wire.js';
 import { ChoiceBench } from './choice-bench.js';
+import { findSmoothable, smoothSubject } from './smooth-subject.js';
 import { sizeWithWeights, type Lowered } from '../lower-rewrite.js';
-import { RANGE_RULES, roundingBy, type RangeRule } from './search/activation-range.js';
+import { RANGE_RULES, roundingBy } from './search/activation-range.js';
 import { calibrate, type Calibration } from './search/calibrate.js';
 import { isHeldBack, readSamples, type Sample } from './search/photo-rows.js';
-import { searchUnits, type Bars, type SearchSubject } from './search/search-units.js';
+import { searchUnits, type Bars, type Form } from './search/search-units.js';
 import { describeStatic, type StaticReport } from './static-report.js';
 import { readSubject, type StaticSubject } from './static-subject.js';
 import { makeUnits, type StaticUnits } from './static-units.js';
@@ -60,12 +61,14 @@ export async function quantizeStatic(
     begin('measuring ranges');
     const calibration = await calibrateSubject(subject, samples, sessions, signal);
     const made = await makeUnits(subject, calibration);
-    const bench = new ChoiceBench(subject, made.units, sessions, signal);
-    const levels = levelsOf(made.units, calibration);
+    const forms = listForms(made.units, calibration);
+    const again = await smoothSubject(subject, calibration, samples, sessions, signal);
+    const smoothed = again ? listSmoothed((await makeUnits(subject, again)).units, made.units, again) : [];
+    const bench = new ChoiceBench(subject, forms[0]!, sessions, signal);
     const { exact } = calibration;
     const { savings } = made;
     const search = await searchUnits(
-      { bench, samples, exact, savings, levels, begin },
+      { bench, samples, exact, savings, forms, smoothed, begin },
       { ...bars, deadline },
     );
     const chosen = search.best?.chosen ?? new Set();
@@ -90,13 +93,16 @@ export async function quantizeStatic(
 }
 
 function calibrateSubject(
-  { rewrite, candidates, joins }: StaticSubject,
+  subject: StaticSubject,
   samples: readonly Sample[],
   sessions: SessionHolder,
   signal: AbortSignal | undefined,
 ): Promise<Calibration> {
+  const { rewrite, candidates, joins } = subject;
   const request = {
     tensors: new Set([...candidates, ...joins.flat()].map(({ tensor }) => tensor)),
+    channels: new Set(findSmoothable(subject).keys()),
+    factors: new Map(),
     results: candidates.map(({ result }) => result.name),
     isForRanges: (sample: number) => !isHeldBack(sample),
     signal,
@@ -104,12 +110,21 @@ function calibrateSubject(
   return calibrate(rewrite, samples, request, sessions);
 }
 
-/** By rule and tensor. */
-function levelsOf(units: readonly Unit[], { ranges }: Calibration): SearchSubject['levels'] {
+/** All ways to choose ranges. */
+function listForms(units: readonly Unit[], { ranges, factors }: Calibration, note = ''): Form[] {
   const tensors = new Set(units.flatMap(({ reads }) => reads.map(({ tensor }) => tensor)));
-  const by = (rule: RangeRule): Map<string, Rounding> =>
-    new Map(Array.from(tensors, (tensor) => [tensor, roundingBy(rule, ranges.get(tensor)!)]));
-  return new Map(RANGE_RULES.map((rule) => [rule, by(rule)]));
+  return RANGE_RULES.map((rule) => {
+    const levels = Array.from(tensors, (tensor): [string, Rounding] => {
+      const own = factors.get(tensor);
+      return [tensor, { ...roundingBy(rule, ranges.get(tensor)!), ...(own && { factors: own }) }];
+    });
+    return { rule: `${rule}${note}`, units, levels: new Map(levels) };
+  });
+}
+
+/** The same with smoothed tensors, unless scaling them rules a unit out. */
+function listSmoothed(units: readonly Unit[], plain: readonly Unit[], calibration: Calibration): Form[] {
+  return units.length === plain.length ? listForms(units, calibration, ', smoothed') : [];
 }
 
 /** Why layers stay in float32, with those that the search left out. */

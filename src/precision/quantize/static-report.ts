@@ -1,13 +1,11 @@
 /** What was quantised with fixed scales, and what it costs. */
 import { TapirError } from '../../base/errors.js';
 import type { Node } from '../../graph/graph.js';
-import { constantTensor } from '../../graph/precision/with-float16.js';
-import { isConstant } from '../../graph/precision/choose-nodes.js';
+import { listFloats } from '../../graph/precision/constants.js';
 import type { RoundedLayer } from '../../graph/quantize/with-qdq.js';
 import { describeNode } from '../../graph/rewrite/prune.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { LoweringReport } from '../report.js';
-import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import { isHeldBack } from './search/photo-rows.js';
 import type { MeasuredSpeed } from './measure-speeds.js';
 import type { Bars, Judgement, SearchResult } from './search/search-units.js';
@@ -15,7 +13,7 @@ import type { Bars, Judgement, SearchResult } from './search/search-units.js';
 /** What quantising with fixed scales did. */
 export interface StaticReport extends LoweringReport {
   readonly calibration: {
-    /** How ranges of activations were chosen. */
+    /** How ranges of activations were chosen; "smoothed" if large channels moved into the weights that read them. */
     readonly rule: string;
     /** The rows (photos) that gave ranges, and those that were held back to judge. */
     readonly samples: number;
@@ -54,12 +52,9 @@ export function describeStatic({
   const { best } = search;
   if (!best) throw tooLow(rewrite, search, bars);
   const tensors = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
-  const constants = [...rewrite.cut.values].filter(
-    (value) => isConstant(value) && constantTensor(value)?.elemType === ELEMENT_TYPE.float32,
-  );
   return {
     precision: 'int8',
-    tensors: constants.length,
+    tensors: listFloats(rewrite.cut).length,
     converted: new Set(layers.map(({ layer }) => layer.weights.tensor)).size,
     nodes: layers.length,
     kept: [...reasons]

@@ -2,9 +2,7 @@
 import { TapirError } from '../../base/errors.js';
 import type { Node } from '../../graph/graph.js';
 import { opsetOf } from '../../graph/operator-sets.js';
-import { isConstant } from '../../graph/precision/choose-nodes.js';
-import { constantTensor } from '../../graph/precision/with-float16.js';
-import type { AttributesOf } from '../../graph/quantize/constants.js';
+import { constantTensor, isConstant, type AttributesOf } from '../../graph/precision/constants.js';
 import { findLayers, type Layer, type LayerSearch } from '../../graph/quantize/layers.js';
 import { whyNotLifted } from '../../graph/quantize/lift.js';
 import { movesLevels } from '../../graph/quantize/moves.js';

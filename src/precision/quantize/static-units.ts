@@ -1,14 +1,13 @@
 /** What the search switches: layers with rounded weights, sums and pools, with what each saves. */
 import type { Node, Value } from '../../graph/graph.js';
 import { nodeMacs } from '../../graph/cost/macs.js';
-import type { LayerConstant } from '../../graph/quantize/constants.js';
 import type { Layer, Read } from '../../graph/quantize/layers.js';
-import { foldNorm } from '../../graph/quantize/norms.js';
-import { roundWeights, type FloatConstant } from '../../graph/quantize/roundings.js';
+import { roundWeights } from '../../graph/quantize/roundings.js';
+import { unscaleWeights } from '../../graph/quantize/smoothing.js';
 import type { RoundedLayer, Unit } from '../../graph/quantize/with-qdq.js';
-import { readInitializerBytes } from '../../model/open/read-initializer.js';
 import type { ModelState } from '../../model/open/model-state.js';
 import { elementCount } from '../../tensor/tensor.js';
+import { readLayer } from './layer-weights.js';
 import { roundingBy } from './search/activation-range.js';
 import type { Calibration } from './search/calibrate.js';
 import { unsupported, type StaticSubject } from './static-subject.js';
@@ -49,41 +48,14 @@ function whyKept({ node, tensor, result }: Layer, { ranges, dims }: Calibration)
 async function readRounded(
   state: ModelState,
   layer: Layer,
-  { ranges }: Calibration,
+  { ranges, factors }: Calibration,
 ): Promise<RoundedLayer | string> {
-  const { weights, bias } = await readLayer(state, layer);
+  const { weights: read, bias } = await readLayer(state, layer);
+  const scaled = factors.get(layer.tensor);
+  const weights = scaled ? unscaleWeights({ weights: read, axis: layer.axis }, scaled) : read;
   const { scale } = roundingBy('least squares', ranges.get(layer.tensor)!);
   const rounded = roundWeights(weights, layer.axis, bias, scale);
   return rounded ? { layer, weights: rounded, bias } : 'its weights have values that are not finite';
-}
-
-/** Reads a constant as its layer reads it. */
-async function readConstant(
-  state: ModelState,
-  { tensor, isTransposed }: LayerConstant,
-): Promise<FloatConstant> {
-  const { buffer } = await readInitializerBytes(state, tensor);
-  const data = new Float32Array(buffer);
-  if (!isTransposed) return { data, dims: tensor.dims };
-  const [rows, columns] = tensor.dims as [number, number];
-  return {
-    data: data.map((_, at) => data[(at % rows) * columns + Math.floor(at / rows)]!),
-    dims: [columns, rows],
-  };
-}
-
-/** The weights and the bias of a layer, with its norm in them. */
-async function readLayer(
-  state: ModelState,
-  { weights, bias, norm, axis }: Layer,
-): Promise<{ readonly weights: FloatConstant; readonly bias: Float32Array | undefined }> {
-  const own = await readConstant(state, weights);
-  const added = bias && (await readConstant(state, bias)).data;
-  if (!norm) return { weights: own, bias: added };
-  const parameters = await Promise.all(
-    norm.constants.map(async (one) => (await readConstant(state, one)).data),
-  );
-  return foldNorm(own, added, axis, parameters, norm.epsilon);
 }
 
 function listUnits(

@@ -2,13 +2,19 @@
 import type { Rewrite, RewriteOutput } from '../../../graph/rewrite/rewrite.js';
 import type { SessionHolder } from '../../../model/oracle/session-holder.js';
 import { wholePart } from '../../../tensor/tensor-part.js';
+import { scaleChannels } from '../../../graph/quantize/smoothing.js';
 import { ActivationRange } from './activation-range.js';
-import { appendRows, rowsOf, type Sample, type Vectors } from './photo-rows.js';
+import { ChannelRange } from './channel-range.js';
+import { rowsOf, type Sample, type Vectors } from './photo-rows.js';
 
 /** What float32 gives on samples. */
 export interface Calibration {
   /** By the name of the tensor. Tensors that are not float32 are missing. */
   readonly ranges: ReadonlyMap<string, ActivationRange>;
+  /** The channels of tensors of which they are wanted. */
+  readonly channels: ReadonlyMap<string, ChannelRange>;
+  /** What the channels of tensors are multiplied by in `ranges`, and then in the model. */
+  readonly factors: ReadonlyMap<string, Float32Array>;
   /** The sizes of tensors in the first run. */
   readonly dims: ReadonlyMap<string, readonly number[]>;
   /** The vectors of each sample. */
@@ -19,6 +25,9 @@ export interface Calibration {
 export interface CalibrationRequest {
   /** Names of tensors whose ranges are wanted. */
   readonly tensors: ReadonlySet<string>;
+  /** Those of which the channels are wanted as well. */
+  readonly channels: ReadonlySet<string>;
+  readonly factors: Calibration['factors'];
   /** Names of tensors whose sizes are wanted. */
   readonly results: readonly string[];
   /** Whether a sample gives ranges; all give vectors. */
@@ -30,7 +39,7 @@ export interface CalibrationRequest {
 export async function calibrate(
   rewrite: Rewrite,
   samples: readonly Sample[],
-  { tensors, results, isForRanges, signal }: CalibrationRequest,
+  { tensors, channels: ofChannels, factors, results, isForRanges, signal }: CalibrationRequest,
   sessions: SessionHolder,
 ): Promise<Calibration> {
   const asked = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
@@ -39,6 +48,7 @@ export async function calibrate(
   const more = [...inner].filter((name) => !asked.includes(name) && !fed.has(name));
   const replica = await sessions.open({ rewrite: withOutputs(rewrite, more), graphOptimizationLevel: 'all' });
   const ranges = new Map<string, ActivationRange>();
+  const channels = new Map<string, ChannelRange>();
   const dims = new Map<string, readonly number[]>();
   const exact: Vectors[] = [];
   for (const [k, sample] of samples.entries()) {
@@ -52,10 +62,16 @@ export async function calibrate(
       if (tensor.dtype !== 'float32' || !tensors.has(tensor.name)) continue;
       const range = ranges.get(tensor.name) ?? new ActivationRange();
       ranges.set(tensor.name, range);
-      range.add(tensor.data as Float32Array);
+      const data = tensor.data as Float32Array;
+      const scales = factors.get(tensor.name);
+      range.add(scales ? scaleChannels(data, scales) : data);
+      if (!ofChannels.has(tensor.name)) continue;
+      const perChannel = channels.get(tensor.name) ?? new ChannelRange(tensor.dims.at(-1)!);
+      channels.set(tensor.name, perChannel);
+      perChannel.add(data);
     }
   }
-  return { ranges, dims, exact };
+  return { ranges, channels, factors, dims, exact };
 }
 
 /** Adds tensors to the outputs of a rewrite. */
@@ -77,11 +93,4 @@ export function withOutputs(rewrite: Rewrite, names: readonly string[]): Rewrite
     ];
   });
   return { ...rewrite, outputs: [...rewrite.outputs, ...added] };
-}
-
-/** All vectors of some samples, output by output. */
-export function joinRows(samples: readonly Vectors[]): Vectors {
-  const all: Float32Array[][] = [];
-  for (const one of samples) appendRows(all, one);
-  return all;
 }

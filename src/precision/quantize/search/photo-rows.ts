@@ -69,9 +69,9 @@ export function rowsOf(outputs: readonly Tensor[]): Float32Array[][] {
   });
 }
 
-/** Appends the rows of one run to those of others. */
-export function appendRows(all: Float32Array[][], more: Vectors): void {
-  for (const [output, rows] of more.entries()) (all[output] ??= []).push(...rows);
+/** All vectors of some samples, output by output. */
+export function joinRows(samples: readonly Vectors[]): Vectors {
+  return samples[0]?.map((_, output) => samples.flatMap((one) => one[output]!)) ?? [];
 }
 
 function vectorOf({ dtype, data }: Tensor): Float32Array {

@@ -1,10 +1,17 @@
 /** Searches the units that are computed in 8 bits: by a linear model of the vectors, checked by runs of all samples. */
 import type { BeginStep } from '../../../base/progress.js';
 import type { Rounding } from '../../../graph/quantize/roundings.js';
-import { joinRows, type Calibration } from './calibrate.js';
+import type { Unit } from '../../../graph/quantize/with-qdq.js';
+import type { Calibration } from './calibrate.js';
 import { chooseUnits, LossModel } from './choose-units.js';
-import { compareRows, isHeldBack, keptNeighbours, type Sample, type Vectors } from './photo-rows.js';
-import type { RangeRule } from './activation-range.js';
+import {
+  compareRows,
+  isHeldBack,
+  joinRows,
+  keptNeighbours,
+  type Sample,
+  type Vectors,
+} from './photo-rows.js';
 
 /** What is asked of a choice. */
 export interface Bars {
@@ -25,7 +32,7 @@ export interface Judgement {
 
 /** What the search found. */
 export interface SearchResult {
-  readonly rule: RangeRule;
+  readonly rule: string;
   /** All choices that were measured, in their order. */
   readonly curve: readonly Judgement[];
   /** The cheapest that passes; undefined if no choice does. */
@@ -41,10 +48,18 @@ const MOST_ELEMENTS = 4096;
 const MOST_STEPS = 10;
 const MOST_RETURNS = 6;
 
+/** A way to round everything. */
+export interface Form {
+  /** How ranges are chosen. */
+  readonly rule: string;
+  readonly units: readonly Unit[];
+  /** The levels of the tensors. */
+  readonly levels: ReadonlyMap<string, Rounding>;
+}
+
 /** Runs samples with any choice of units in 8 bits. */
 export interface Bench {
-  /** The levels of the tensors. */
-  levels: ReadonlyMap<string, Rounding>;
+  form: Form;
   /** What is taken from the biases of layers in 8 bits, by unit. */
   corrections: ReadonlyMap<number, Float32Array>;
   /** The vectors of each sample. */
@@ -60,22 +75,24 @@ export interface SearchSubject {
   readonly exact: Calibration['exact'];
   /** What each unit saves. */
   readonly savings: readonly number[];
-  /** The levels of the tensors by each rule. */
-  readonly levels: ReadonlyMap<RangeRule, ReadonlyMap<string, Rounding>>;
+  /** The same units with different ranges. */
+  readonly forms: readonly Form[];
+  /** Each form with large channels moved into the weights that read them; empty if no product gains by that. */
+  readonly smoothed: readonly Form[];
   readonly begin: BeginStep;
 }
 
-/** Searches the cheapest choice that passes. The bench has the levels and the corrections of the result then. */
+/** Searches the cheapest choice that passes. The bench has the form and the corrections of the result then. */
 export async function searchUnits(subject: SearchSubject, bars: Bars): Promise<SearchResult> {
   const { bench, savings } = subject;
   const judge = new Judge(subject, bars);
   const everything = new Set(savings.keys());
   subject.begin('judging 8 bits in every layer');
-  const rule = await chooseRule(subject, everything);
-  bench.levels = subject.levels.get(rule)!;
-  await correctBiases(subject, everything);
+  const { form, loss } = await chooseForm(subject, everything);
+  bench.form = form;
+  await correctBiases(subject, everything, loss);
   const all = await judge.measure(everything);
-  if (judge.passes(all)) return { rule, curve: judge.curve, best: all, isCut: false };
+  if (judge.passes(all)) return { rule: form.rule, curve: judge.curve, best: all, isCut: false };
   const probe = await probeUnits(subject, bars.deadline);
   const model = new LossModel(probe);
   const known = probe.errors.length;
@@ -111,7 +128,7 @@ export async function searchUnits(subject: SearchSubject, bars: Bars): Promise<S
       if (judge.passes(judged)) best = judged;
     }
   }
-  return { rule, curve: judge.curve, best, isCut: isLate() };
+  return { rule: form.rule, curve: judge.curve, best, isCut: isLate() };
 }
 
 function saved(savings: readonly number[], chosen: ReadonlySet<number>): number {
@@ -162,36 +179,51 @@ class Judge {
   }
 }
 
-/** The rule with the least mean loss when everything is in 8 bits, on samples that ranges come from. */
-async function chooseRule(
-  { bench, samples, exact, levels }: SearchSubject,
+/** The plain form with the least mean loss when everything is in 8 bits, on samples that ranges come from; smoothed, if that helps. */
+async function chooseForm(
+  subject: SearchSubject,
   everything: ReadonlySet<number>,
-): Promise<RangeRule> {
-  const own = takeRowsOf(samples, exact, Infinity);
-  let [best, most]: [RangeRule, number] = ['extremes', -Infinity];
-  for (const [rule, roundings] of levels) {
-    bench.levels = roundings;
+): Promise<{ readonly form: Form; readonly loss: number }> {
+  const { bench, forms, smoothed } = subject;
+  let [best, least] = [0, Infinity];
+  for (const [place, form] of forms.entries()) {
+    bench.form = form;
     // oxlint-disable-next-line no-await-in-loop -- one session at a time
-    const compared = compareRows(joinRows(await bench.run(everything, own.samples)), own.exact);
-    const worst = Math.min(...compared.map(({ mean, least }) => mean + least));
-    if (worst > most) [best, most] = [rule, worst];
+    const loss = await meanLoss(subject, everything);
+    if (loss < least) [best, least] = [place, loss];
   }
-  return best;
+  const other = smoothed[best];
+  if (other) {
+    bench.form = other;
+    const loss = await meanLoss(subject, everything);
+    if (loss < SMOOTHED_SHARE * least) return { form: other, loss };
+  }
+  return { form: forms[best]!, loss: least };
 }
 
-/** Takes from each bias the mean error that rounding its layer makes in its result (Nagel and others, 2019), if the vectors gain by that. */
-async function correctBiases(
+/** Smoothing must lower the loss to this share: other photos gain less by it. */
+const SMOOTHED_SHARE = 0.8;
+
+/** The mean of 1 - cosine of the worst output, on the samples that ranges come from. */
+async function meanLoss(
   { bench, samples, exact }: SearchSubject,
+  chosen: ReadonlySet<number>,
+): Promise<number> {
+  const own = takeRowsOf(samples, exact, Infinity);
+  const compared = compareRows(joinRows(await bench.run(chosen, own.samples)), own.exact);
+  return compared.reduce((most, { mean }) => Math.max(most, 1 - mean), 0);
+}
+
+/** Takes from each bias the mean error that rounding its layer makes in its result (Nagel and others, 2019), if that lowers the loss. */
+async function correctBiases(
+  subject: SearchSubject,
   everything: ReadonlySet<number>,
+  loss: number,
 ): Promise<void> {
-  const all = takeRowsOf(samples, exact, Infinity);
-  const lossOf = async (): Promise<number> => {
-    const compared = compareRows(joinRows(await bench.run(everything, all.samples)), all.exact);
-    return Math.max(...compared.map(({ mean, least }) => 2 - mean - least));
-  };
-  const before = await lossOf();
+  const { bench, samples, exact } = subject;
   bench.corrections = await bench.meanErrors(takeRowsOf(samples, exact, PROBED_ROWS).samples);
-  if (bench.corrections.size > 0 && (await lossOf()) >= before) bench.corrections = new Map();
+  if (bench.corrections.size > 0 && (await meanLoss(subject, everything)) >= loss)
+    bench.corrections = new Map();
 }
 
 /** The first samples that ranges come from, with so many rows or a little more. */

@@ -1,9 +1,27 @@
-/** Constants that layers read, as they are or transposed. */
+/** Constants of a file, as nodes read them. */
 import type { Attribute } from '../../onnx/scan/attributes.js';
 import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
+import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { Node, Value } from '../graph.js';
-import { isConstant } from '../precision/choose-nodes.js';
-import { constantTensor } from '../precision/with-float16.js';
+import type { Cut } from '../rewrite/prune.js';
+
+/** Whether a value's elements are in the file: an initializer, or the tensor of a Constant. */
+export function isConstant({ initializer, producer }: Value): boolean {
+  return producer ? producer.opType === 'Constant' || producer.opType === 'ConstantOfShape' : !!initializer;
+}
+
+/** The tensor of a constant as the file holds it; undefined for a constant that is a plain number or list of an attribute. */
+export function constantTensor({ initializer, producer }: Value): ScannedTensor | undefined {
+  const tensor = producer ? producer.scanned.tensors[0]?.tensor : initializer;
+  return tensor?.parts ? undefined : tensor;
+}
+
+/** The float32 constants of a cut. */
+export function listFloats({ values }: Cut): Value[] {
+  return [...values].filter(
+    (value) => isConstant(value) && constantTensor(value)?.elemType === ELEMENT_TYPE.float32,
+  );
+}
 
 /** The attributes of a node. */
 export type AttributesOf = (node: Node) => ReadonlyMap<string, Attribute>;
