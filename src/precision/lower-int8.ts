@@ -2,7 +2,7 @@
 import { TapirError } from '../base/errors.js';
 import type { Node, Value } from '../graph/graph.js';
 import { opsetOf } from '../graph/operator-sets.js';
-import { layOutRewrite, type Naming } from '../graph/rewrite/lay-out.js';
+import type { Naming } from '../graph/rewrite/lay-out.js';
 import { constantTensor, isConstant, listFloats } from '../graph/precision/constants.js';
 import { halfForm } from '../graph/precision/half-forms.js';
 import { findProducts, type Product } from '../graph/precision/products.js';
@@ -11,15 +11,13 @@ import { roundWeights } from '../graph/quantize/roundings.js';
 import { readInt8Facts } from '../graph/rewrite/int8-facts.js';
 import { describeNode } from '../graph/rewrite/prune.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
-import { readAttributes, type Attribute } from '../onnx/scan/attributes.js';
-import { WireReader } from '../onnx/wire/wire.js';
 import { elementCount } from '../tensor/tensor.js';
 import { modelInternals, type ModelState } from '../model/open/model-state.js';
 import type { OnnxModel } from '../model/open/open-model.js';
 import { chooseProducts, type ProductSamples } from './choose-products.js';
-import { sizeWithWeights, type Lowered } from './lower-rewrite.js';
-import { readConstant } from './read-constant.js';
-import type { KeptNode, LoweringReport } from './report.js';
+import { layOutLowered, type Lowered } from './lower-rewrite.js';
+import { readAllAttributes, readConstant } from './read-layers.js';
+import { listKept, type LoweringReport } from './report.js';
 
 /** What is asked for. */
 export interface Int8Setup {
@@ -66,43 +64,28 @@ export async function lowerToInt8(
   const share = `${chosen.length} of ${chosen.length + reasons.size} products with constants`;
   const note = `int8: ${share} compute in 8 bits, with a scale per column of weights and per row of activations`;
   const lowered = { ...made, notes: [...made.notes, note] };
-  const { chunks, before } = await state.withSource((source) => ({
-    chunks: layOutRewrite(lowered, naming, new WireReader(source)),
-    before: layOutRewrite(rewrite, naming, new WireReader(source)),
-  }));
+  const { chunks, ...bytes } = await layOutLowered(state, rewrite, lowered, naming);
   const report: LoweringReport = {
     precision: 'int8',
     tensors: listFloats(rewrite.cut).length,
     converted: new Set(chosen.map(({ matrix }) => matrix.tensor)).size,
     nodes: chosen.length,
-    kept: [...reasons]
-      .toSorted(([a], [b]) => a.index - b.index)
-      .map(([node, reason]) => describeKept(node, reason, lossy.get(node))),
+    kept: listKept(reasons, lossy),
     overflows: [],
     underflows: [],
-    bytesBefore: sizeWithWeights(rewrite, before),
-    bytesAfter: sizeWithWeights(lowered, chunks),
+    ...bytes,
     casts: 0,
     measured: choice?.measured ?? null,
   };
   return { rewrite: lowered, chunks, report };
 }
 
-function describeKept(node: Node, reason: string, cosine: number | undefined): KeptNode {
-  return { node: describeNode(node), operator: node.opType, reason, ...(cosine !== undefined && { cosine }) };
-}
-
 async function searchProducts(
-  { withSource }: ModelState,
+  state: ModelState,
   rewrite: Rewrite,
   keep: ReadonlySet<string>,
 ): Promise<{ readonly products: readonly Product[]; readonly kept: ReadonlyMap<Node, string> }> {
-  const { products, kept } = await withSource((source) => {
-    const reader = new WireReader(source);
-    const attributesOf = ({ scanned }: Node): ReadonlyMap<string, Attribute> =>
-      readAttributes(reader, scanned);
-    return findProducts(rewrite, attributesOf);
-  });
+  const { products, kept } = findProducts(rewrite, await readAllAttributes(state, rewrite));
   const reasons = new Map(kept);
   const isKept = ({ node }: Product): boolean => keep.has(node.opType) || keep.has(describeNode(node));
   for (const { node } of products.filter(isKept)) reasons.set(node, 'you keep it (keep)');

@@ -8,7 +8,6 @@ import { chooseNodes, type NodeChoice } from '../graph/precision/choose-nodes.js
 import { elementTypes, type ElementTypeOf } from '../graph/precision/element-types.js';
 import { halfForm } from '../graph/precision/half-forms.js';
 import { constantsRead, withFloat16 } from '../graph/precision/with-float16.js';
-import { describeNode } from '../graph/rewrite/prune.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
 import { readAttributes } from '../onnx/scan/attributes.js';
 import { sizeOf, type Chunk } from '../onnx/wire/chunk.js';
@@ -21,7 +20,7 @@ import type { ModelAnswers } from '../model/open/model-answers.js';
 import { modelInternals, type ModelState } from '../model/open/model-state.js';
 import type { OnnxModel } from '../model/open/open-model.js';
 import { readHalves, whyNotHalf } from './half-weights.js';
-import type { LoweringReport } from './report.js';
+import { listKept, type LoweringReport } from './report.js';
 
 /** Operators that are treated otherwise than the tables say. */
 export interface OperatorChoice {
@@ -59,9 +58,7 @@ export async function lowerRewrite(
   const { casts, converted } = made;
   const note = `float16: ${choice.half.size} nodes compute in it, ${choice.kept.size} stay in float32, ${casts} casts between them`;
   const lowered = { ...made.rewrite, notes: [...made.rewrite.notes, note] };
-  const layOut = (one: Rewrite): Promise<Chunk[]> =>
-    state.withSource((source) => layOutRewrite(one, naming, new WireReader(source)));
-  const chunks = await layOut(lowered);
+  const { chunks, ...bytes } = await layOutLowered(state, rewrite, lowered, naming);
   const constants = [...rewrite.cut.values].filter(
     (value) => typeOf(value) === ELEMENT_TYPE.float32 && isConstant(value) && constantTensor(value),
   );
@@ -70,13 +67,12 @@ export async function lowerRewrite(
     tensors: constants.length,
     converted: converted.length,
     nodes: choice.half.size,
-    kept: [...choice.kept].map(([node, reason]) => describeKept(node, reason)),
+    kept: listKept(choice.kept),
     overflows: [...weights].flatMap(([{ name: tensor }, { overflows: count, largest }]) =>
       count > 0 ? [{ tensor, count, largest }] : [],
     ),
     underflows: converted.flatMap((value) => describeUnderflow(value, weights.get(value)!)),
-    bytesBefore: sizeWithWeights(rewrite, await layOut(rewrite)),
-    bytesAfter: sizeWithWeights(lowered, chunks),
+    ...bytes,
     casts,
     measured: null,
   };
@@ -87,11 +83,6 @@ function bytesOf({ halves }: RangedFloat16): Uint8Array {
   return new Uint8Array(halves.buffer);
 }
 
-function describeKept(node: Node, reason: string): LoweringReport['kept'][number] {
-  const operator = node.domain === '' ? node.opType : `${node.domain}.${node.opType}`;
-  return { node: describeNode(node), operator, reason };
-}
-
 function describeUnderflow(
   { name: tensor }: Value,
   { zeros, subnormals, halves }: RangedFloat16,
@@ -99,8 +90,20 @@ function describeUnderflow(
   return zeros + subnormals > 0 ? [{ tensor, zeros, subnormals, elements: halves.length }] : [];
 }
 
-/** The size of a written rewrite together with its external weights, in bytes. */
-export function sizeWithWeights(rewrite: Rewrite, chunks: readonly Chunk[]): number {
+/** Lays a lowered rewrite out, and says how large the file is with its external weights, before and after. */
+export async function layOutLowered(
+  { withSource }: ModelState,
+  before: Rewrite,
+  after: Rewrite,
+  naming: Naming,
+): Promise<Pick<Lowered, 'chunks'> & Pick<LoweringReport, 'bytesBefore' | 'bytesAfter'>> {
+  const [old, chunks] = (await withSource((source) =>
+    [before, after].map((one) => layOutRewrite(one, naming, new WireReader(source))),
+  )) as [Chunk[], Chunk[]];
+  return { chunks, bytesBefore: sizeWithWeights(before, old), bytesAfter: sizeWithWeights(after, chunks) };
+}
+
+function sizeWithWeights(rewrite: Rewrite, chunks: readonly Chunk[]): number {
   const external = externalTensors(rewrite).map(({ tensor }) => payloadBytes(tensor) ?? 0);
   return external.reduce((sum, bytes) => sum + bytes, sizeOf(chunks));
 }

@@ -1,4 +1,6 @@
 /** What lowering a model's precision did. */
+import type { Node } from '../graph/graph.js';
+import { describeNode } from '../graph/rewrite/prune.js';
 
 /** What {@link lowerPrecision} did. */
 export interface LoweringReport {
@@ -53,4 +55,19 @@ export interface KeptNode {
   readonly reason: string;
   /** int8, with samples: the least cosine when this product alone is computed in 8 bits; for those that lose too much. */
   readonly cosine?: number;
+}
+
+/** Describes the nodes that stay in float32, in execution order. */
+export function listKept(
+  reasons: ReadonlyMap<Node, string>,
+  cosines: ReadonlyMap<Node, number> = new Map(),
+): KeptNode[] {
+  return [...reasons]
+    .toSorted(([a], [b]) => a.index - b.index)
+    .map(([node, reason]) => describeKept(node, reason, cosines.get(node)));
+}
+
+function describeKept(node: Node, reason: string, cosine: number | undefined): KeptNode {
+  const operator = node.domain === '' ? node.opType : `${node.domain}.${node.opType}`;
+  return { node: describeNode(node), operator, reason, ...(cosine !== undefined && { cosine }) };
 }

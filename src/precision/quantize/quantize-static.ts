@@ -2,16 +2,15 @@
 import type { BeginStep } from '../../base/progress.js';
 import type { Unit } from '../../graph/quantize/with-qdq.js';
 import type { Rounding } from '../../graph/quantize/roundings.js';
-import { layOutRewrite, type Naming } from '../../graph/rewrite/lay-out.js';
+import type { Naming } from '../../graph/rewrite/lay-out.js';
 import type { Node } from '../../graph/graph.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import { modelInternals } from '../../model/open/model-state.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { SessionHolder } from '../../model/oracle/session-holder.js';
-import { WireReader } from '../../onnx/wire/wire.js';
 import { ChoiceBench } from './choice-bench.js';
 import { findSmoothable, smoothSubject } from './smooth-subject.js';
-import { sizeWithWeights, type Lowered } from '../lower-rewrite.js';
+import { layOutLowered, type Lowered } from '../lower-rewrite.js';
 import { RANGE_RULES, roundingBy } from './search/activation-range.js';
 import { calibrate, type Calibration } from './search/calibrate.js';
 import { isHeldBack, readSamples, type Sample } from './search/photo-rows.js';
@@ -73,10 +72,7 @@ export async function quantizeStatic(
     );
     const chosen = search.best?.chosen ?? new Set();
     const qdq = bench.make(chosen);
-    const { chunks, before } = await state.withSource((source) => ({
-      chunks: layOutRewrite(qdq.rewrite, naming, new WireReader(source)),
-      before: layOutRewrite(rewrite, naming, new WireReader(source)),
-    }));
+    const { chunks, ...bytes } = await layOutLowered(state, rewrite, qdq.rewrite, naming);
     const report = describeStatic({
       rewrite,
       reasons: withLossy(made, chosen),
@@ -84,7 +80,7 @@ export async function quantizeStatic(
       bars,
       layers: qdq.layers,
       rows: samples.map((sample) => sample[0]!.dims[0] ?? 1),
-      bytes: [sizeWithWeights(rewrite, before), sizeWithWeights(qdq.rewrite, chunks)],
+      bytes,
     });
     return { rewrite: qdq.rewrite, chunks, report, sample: samples[0]! };
   } finally {

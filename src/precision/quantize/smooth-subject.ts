@@ -3,10 +3,10 @@ import { isProduct, type Layer } from '../../graph/quantize/layers.js';
 import { findFactors, type ReadMatrix } from '../../graph/quantize/smoothing.js';
 import type { Value } from '../../graph/graph.js';
 import type { SessionHolder } from '../../model/oracle/session-holder.js';
-import { readLayer } from './layer-weights.js';
 import { calibrate, type Calibration } from './search/calibrate.js';
 import { isHeldBack, type Sample } from './search/photo-rows.js';
 import type { StaticSubject } from './static-subject.js';
+import { readLayer } from './static-units.js';
 
 /** The tensors that only products read in 8 bits, with these products. Pixels are left out: their channels are alike. */
 export function findSmoothable({

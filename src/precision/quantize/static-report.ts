@@ -3,9 +3,8 @@ import { TapirError } from '../../base/errors.js';
 import type { Node } from '../../graph/graph.js';
 import { listFloats } from '../../graph/precision/constants.js';
 import type { RoundedLayer } from '../../graph/quantize/with-qdq.js';
-import { describeNode } from '../../graph/rewrite/prune.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
-import type { LoweringReport } from '../report.js';
+import { listKept, type LoweringReport } from '../report.js';
 import { isHeldBack } from './search/photo-rows.js';
 import type { MeasuredSpeed } from './measure-speeds.js';
 import type { Bars, Judgement, SearchResult } from './search/search-units.js';
@@ -35,8 +34,7 @@ interface StaticFacts {
   readonly layers: readonly RoundedLayer[];
   /** The rows of each sample. */
   readonly rows: readonly number[];
-  /** Before and after. */
-  readonly bytes: readonly [number, number];
+  readonly bytes: Pick<LoweringReport, 'bytesBefore' | 'bytesAfter'>;
 }
 
 /** Describes the result. Throws `PRECISION_TOO_LOW` if no choice passes. */
@@ -57,13 +55,10 @@ export function describeStatic({
     tensors: listFloats(rewrite.cut).length,
     converted: new Set(layers.map(({ layer }) => layer.weights.tensor)).size,
     nodes: layers.length,
-    kept: [...reasons]
-      .toSorted(([a], [b]) => a.index - b.index)
-      .map(([node, reason]) => ({ node: describeNode(node), operator: node.opType, reason })),
+    kept: listKept(reasons),
     overflows: [],
     underflows: [],
-    bytesBefore: bytes[0],
-    bytesAfter: bytes[1],
+    ...bytes,
     casts: 0,
     measured: rewrite.outputs.map(({ key, tensor }) => {
       const { least, mean, rows } = best.cosines[tensors.indexOf(tensor)]!;

@@ -11,8 +11,7 @@ import { describeNode } from '../../graph/rewrite/prune.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import { readInitializerBytes } from '../../model/open/read-initializer.js';
 import type { ModelState } from '../../model/open/model-state.js';
-import { readAttributes, type Attribute } from '../../onnx/scan/attributes.js';
-import { WireReader } from '../../onnx/wire/wire.js';
+import { readAllAttributes } from '../read-layers.js';
 
 /** What may be quantised. */
 export interface StaticSubject {
@@ -52,14 +51,6 @@ export async function readSubject(
   for (const { node } of layers.filter(isKept)) reasons.set(node, 'you keep it (keep)');
   const moving = await findMoving(state, rewrite, attributesOf);
   return { state, rewrite, attributesOf, candidates, joins, moving, reasons };
-}
-
-function readAllAttributes({ withSource }: ModelState, { cut }: Rewrite): Promise<AttributesOf> {
-  return withSource((source) => {
-    const reader = new WireReader(source);
-    const read = new Map([...cut.nodes].map((node) => [node, readAttributes(reader, node.scanned)]));
-    return (node) => read.get(node) ?? new Map<string, Attribute>();
-  });
 }
 
 /** Nodes that only move elements. A Pad moves if it pads with zeros, whatever their number. */

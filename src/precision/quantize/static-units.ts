@@ -2,12 +2,13 @@
 import type { Node, Value } from '../../graph/graph.js';
 import { nodeMacs } from '../../graph/cost/macs.js';
 import type { Layer, Read } from '../../graph/quantize/layers.js';
-import { roundWeights } from '../../graph/quantize/roundings.js';
+import { foldNorm } from '../../graph/quantize/norms.js';
+import { roundWeights, type FloatConstant } from '../../graph/quantize/roundings.js';
 import { unscaleWeights } from '../../graph/quantize/smoothing.js';
 import type { RoundedLayer, Unit } from '../../graph/quantize/with-qdq.js';
 import type { ModelState } from '../../model/open/model-state.js';
 import { elementCount } from '../../tensor/tensor.js';
-import { readLayer } from './layer-weights.js';
+import { readConstant } from '../read-layers.js';
 import { roundingBy } from './search/activation-range.js';
 import type { Calibration } from './search/calibrate.js';
 import { unsupported, type StaticSubject } from './static-subject.js';
@@ -56,6 +57,20 @@ async function readRounded(
   const { scale } = roundingBy('least squares', ranges.get(layer.tensor)!);
   const rounded = roundWeights(weights, layer.axis, bias, scale);
   return rounded ? { layer, weights: rounded, bias } : 'its weights have values that are not finite';
+}
+
+/** The weights and the bias of a layer, with its norm in them. */
+export async function readLayer(
+  state: ModelState,
+  { weights, bias, norm, axis }: Layer,
+): Promise<{ readonly weights: FloatConstant; readonly bias: Float32Array | undefined }> {
+  const own = await readConstant(state, weights);
+  const added = bias && (await readConstant(state, bias)).data;
+  if (!norm) return { weights: own, bias: added };
+  const parameters = await Promise.all(
+    norm.constants.map(async (one) => (await readConstant(state, one)).data),
+  );
+  return foldNorm(own, added, axis, parameters, norm.epsilon);
 }
 
 function listUnits(

@@ -1,8 +1,11 @@
-/** Constants as layers read them. */
-import type { LayerConstant } from '../graph/precision/constants.js';
+/** What the file says about layers: their constants and attributes. */
+import type { AttributesOf, LayerConstant } from '../graph/precision/constants.js';
 import type { FloatConstant } from '../graph/quantize/roundings.js';
+import type { Rewrite } from '../graph/rewrite/rewrite.js';
 import type { ModelState } from '../model/open/model-state.js';
 import { readInitializerBytes } from '../model/open/read-initializer.js';
+import { readAttributes, type Attribute } from '../onnx/scan/attributes.js';
+import { WireReader } from '../onnx/wire/wire.js';
 
 /** Reads a float32 constant. Throws as {@link readInitializerBytes}. */
 export async function readConstant(
@@ -17,4 +20,13 @@ export async function readConstant(
     data: data.map((_, at) => data[(at % rows) * columns + Math.floor(at / rows)]!),
     dims: [columns, rows],
   };
+}
+
+/** Reads the attributes of all kept nodes. */
+export function readAllAttributes({ withSource }: ModelState, { cut }: Rewrite): Promise<AttributesOf> {
+  return withSource((source) => {
+    const reader = new WireReader(source);
+    const read = new Map([...cut.nodes].map((node) => [node, readAttributes(reader, node.scanned)]));
+    return (node) => read.get(node) ?? new Map<string, Attribute>();
+  });
 }
