@@ -11,6 +11,7 @@ import { parseArgs } from 'node:util';
 import * as tapir from 'onnx-tapir';
 import { createFeatureExtractor, type Device, type RunInput, type Tensor } from 'onnx-tapir';
 import { buildResNet } from '../../models/resnet.js';
+import { measureWays, median, msOf, round } from './ways.js';
 
 const { values } = parseArgs({
   options: {
@@ -58,16 +59,6 @@ function batchOf(rows: number): Tensor<'float32'> {
 interface Runs {
   run(input: RunInput): Promise<unknown>;
 }
-
-async function msOf(step: () => Promise<unknown>): Promise<number> {
-  const started = performance.now();
-  await step();
-  return performance.now() - started;
-}
-
-const median = (list: readonly number[]): number =>
-  list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)]!;
-const round = (value: number): number => Number(value.toPrecision(4));
 
 /** Images per second with so many batches under way, for about `seconds`, at least 5 batches. */
 async function rateOf(
@@ -291,6 +282,11 @@ if (device !== undefined) {
   await measure('newSizes', () => measureNewSizes(device));
   // layer1 of 64 images are 205 MB.
   await measure('transfers', () => measureTransfers(device, Math.min(best, 64)));
+  for (const nodes of [['avgpool'], ['layer1', 'avgpool']])
+    for (const half of [false, true])
+      await measure(`ways, ${nodes.join(' and ')}, ${half ? 'float16' : 'float32'}`, () =>
+        measureWays({ device, model, side, nodes, half, rows: isTiny ? 2 : 64, rounds: ROUNDS, rateOf }),
+      );
 }
 
 const report = {

@@ -30,6 +30,13 @@ describe('bench/gpu/measure', () => {
       sizes: [{ rows: 1 }, { rows: 2 }],
     });
     for (const name of ['sessions', 'newSizes', 'transfers']) expect(report.results).toHaveProperty(name);
+    for (const name of ['avgpool', 'layer1 and avgpool'])
+      for (const precision of ['float32', 'float16']) {
+        const { ways } = report.results[`ways, ${name}, ${precision}`] as { ways: Record<string, unknown> };
+        expect(Object.keys(ways)).toHaveLength(7);
+        for (const way of Object.values(ways))
+          expect(way).toMatchObject({ ratio: expect.any(Number) as number });
+      }
   });
 });
 

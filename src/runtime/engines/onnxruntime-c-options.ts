@@ -2,6 +2,7 @@
 import { savingOptions } from '../lanes/prepared-files.js';
 import type { ResolvedDevice } from '../lanes/device.js';
 import type { LaneDescription } from '../lanes/protocol.js';
+import { cudaTexts, type SessionOptions } from '../lanes/session-options.js';
 import { Handles } from './native/handles.js';
 import type { Address } from './native/koffi.js';
 import type { OrtApi } from './native/onnxruntime-api.js';
@@ -33,19 +34,22 @@ export function setOptions(
   if (profileTo !== undefined) api.EnableProfiling(options, profileTo);
   for (const [key, value] of flatten(configEntries(description)))
     api.AddSessionConfigEntry(options, key, value);
-  if (device.type === 'cuda') appendCuda(api, options, device);
+  if (device.type === 'cuda') appendCuda(api, options, device, session);
 }
 
 /** Options of the CUDA provider, by the library's names. */
-export function cudaOptions({ id }: ResolvedDevice): Readonly<Record<string, string>> {
-  return { device_id: String(id) };
+export function cudaOptions(
+  { id }: ResolvedDevice,
+  session: Pick<SessionOptions, 'cuda'>,
+): Readonly<Record<string, string>> {
+  return { device_id: String(id), ...cudaTexts(session) };
 }
 
-function appendCuda(api: OrtApi, options: Address, device: ResolvedDevice): void {
+function appendCuda(api: OrtApi, options: Address, device: ResolvedDevice, session: SessionOptions): void {
   const handles = new Handles();
   try {
     const provider = handles.own(api.CreateCUDAProviderOptions(), api.ReleaseCUDAProviderOptions);
-    const given = Object.entries(cudaOptions(device));
+    const given = Object.entries(cudaOptions(device, session));
     const texts = [0, 1].map((part) => given.map((pair) => Buffer.from(`${pair[part]}\0`)));
     const [keys, values] = texts.map((list) => BigUint64Array.from(list, (text) => api.addressOf(text)));
     api.UpdateCUDAProviderOptions(provider, keys, values, given.length);

@@ -86,7 +86,7 @@ async function openSession(
 
 function ortOptions(description: LaneDescription, device: ResolvedDevice): Record<string, unknown> {
   const { session, hostNodes, saveTo, profileTo } = description;
-  const { interOpNumThreads, extra: _, ...rest } = session;
+  const { interOpNumThreads, extra: _, cuda: __, ...rest } = session;
   return {
     ...rest,
     ...(saveTo === undefined ? {} : { optimizedModelFilePath: savingOptions(saveTo).optimizedModelFilePath }),

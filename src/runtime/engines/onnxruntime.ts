@@ -17,6 +17,7 @@ import {
 import type { ResolvedDevice } from '../lanes/device.js';
 import type { Engine, Session } from '../lanes/engine.js';
 import type { LaneDescription } from '../lanes/protocol.js';
+import { cudaTexts, type SessionOptions } from '../lanes/session-options.js';
 import type { Binding, BoundSession } from './binding.js';
 
 type ActualBinding = Exclude<BindingName, 'auto'>;
@@ -135,22 +136,43 @@ interface BoundBy {
   readonly binding: { readonly name: ActualBinding; readonly why?: string };
 }
 
-/** Opens with the binding that was chosen; by default on the CPU with the C API if that can be done, else with the Node binding. */
+/**
+ * The binding to open with, and the one to fall back to: by default on the CPU the C API if that can be done, else the Node binding.
+ *
+ * @throws {@link TapirError} `ENGINE_UNSUPPORTED` for options of CUDA, which the Node binding would ignore.
+ */
+export function chooseBindings(
+  choice: BindingName,
+  device: Pick<ResolvedDevice, 'type'>,
+  session: Pick<SessionOptions, 'cuda'>,
+): readonly ActualBinding[] {
+  const [option] = device.type === 'cuda' ? Object.keys(cudaTexts(session)) : [];
+  if (option !== undefined && choice === 'node') {
+    const reason = `onnxruntime-node ignores ${option} of CUDA`;
+    throw new TapirError(
+      'ENGINE_UNSUPPORTED',
+      `binding "node" cannot be used: ${reason}; choose binding "c", or leave out session.cuda`,
+      { details: { engine: 'onnxruntime', operators: [], reason } },
+    );
+  }
+  if (choice !== 'auto') return [choice];
+  if (option !== undefined) return ['c'];
+  return device.type === 'cpu' && FIRST === 'c' ? ['c', 'node'] : ['node'];
+}
+
 async function openBound(
   description: LaneDescription,
   device: ResolvedDevice,
   choice: BindingName,
 ): Promise<BoundBy> {
+  const [first, other] = chooseBindings(choice, device, description.session);
   const open = async (name: ActualBinding): Promise<BoundSession> =>
     (await loadBinding(name)).open(description, device);
-  if (choice !== 'auto') return { session: await open(choice), binding: { name: choice } };
-  if (device.type !== 'cpu' || FIRST === 'node')
-    return { session: await open('node'), binding: { name: 'node' } };
   try {
-    return { session: await open('c'), binding: { name: 'c' } };
+    return { session: await open(first!), binding: { name: first! } };
   } catch (error) {
-    if (!(error instanceof TapirError)) throw error;
-    return { session: await open('node'), binding: { name: 'node', why: reasonOf(error) } };
+    if (other === undefined || !(error instanceof TapirError)) throw error;
+    return { session: await open(other), binding: { name: other, why: reasonOf(error) } };
   }
 }
 

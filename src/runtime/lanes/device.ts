@@ -4,7 +4,7 @@ import { checkInteger, invalidOption, show } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { checkedBy, type Field } from '../../base/options.js';
 import type { DeviceType } from '../capabilities/capabilities.js';
-import { CUDA_IGNORED } from './session-options.js';
+import { CUDA_TAKES } from './session-options.js';
 
 /** A device in full. */
 export interface DeviceSpec {
@@ -79,7 +79,7 @@ export function readDevice(option: string, given: unknown): ResolvedDevice {
     throw invalidOption(option, EXPECTED, given);
   const unknown = Object.keys(given).find((key) => !['type', 'id', 'threads'].includes(key));
   if (unknown !== undefined) {
-    const why = FIELDS_ELSEWHERE[unknown] ?? CUDA_IGNORED;
+    const why = FIELDS_ELSEWHERE[unknown] ?? CUDA_TAKES;
     throw new TapirError(
       'OPTION_INVALID',
       `option "${option}" has no field "${unknown}", only type, id and threads: ${why}`,

@@ -12,6 +12,57 @@ import {
   type Fields,
 } from '../../base/options.js';
 
+/** Options of sessions on CUDA, with the meanings of onnxruntime's provider options. */
+export interface CudaOptions {
+  /**
+   * Whether products and convolutions of float32 may be computed in TF32, with 10 bits of mantissa, on GPUs that have it.
+   * @default true
+   */
+  readonly useTf32: boolean;
+  /**
+   * Convolutions with their channels last.
+   * @default false
+   */
+  readonly preferNhwc: boolean;
+  /**
+   * How cuDNN chooses an algorithm for each size of a batch: by running all, by a rule, or always the same one.
+   * @default 'EXHAUSTIVE'
+   */
+  readonly cudnnConvAlgoSearch: 'EXHAUSTIVE' | 'HEURISTIC' | 'DEFAULT';
+  /**
+   * Most bytes that the session keeps on the GPU for weights and values, from 0; 0 for no limit. cuDNN's own memory comes on top.
+   * @default 0
+   */
+  readonly gpuMemLimit: number;
+  /**
+   * How that memory grows: by powers of two, or by what is asked for.
+   * @default 'kNextPowerOfTwo'
+   */
+  readonly arenaExtendStrategy: 'kNextPowerOfTwo' | 'kSameAsRequested';
+}
+
+const CUDA_FIELDS: Fields<CudaOptions> = {
+  useTf32: boolean(true),
+  preferNhwc: boolean(false),
+  cudnnConvAlgoSearch: oneOf(['EXHAUSTIVE', 'HEURISTIC', 'DEFAULT'], 'EXHAUSTIVE'),
+  gpuMemLimit: integer(0, Number.MAX_SAFE_INTEGER, 0),
+  arenaExtendStrategy: oneOf(['kNextPowerOfTwo', 'kSameAsRequested'], 'kNextPowerOfTwo'),
+};
+
+const CUDA_DEFAULTS = defaultsOf(CUDA_FIELDS);
+
+/** The options that are not at their default, by onnxruntime's names and as its texts. */
+export function cudaTexts({ cuda }: Pick<SessionOptions, 'cuda'>): Readonly<Record<string, string>> {
+  const names = Object.keys(CUDA_FIELDS) as (keyof CudaOptions)[];
+  const changed = names.filter((name) => cuda[name] !== undefined && cuda[name] !== CUDA_DEFAULTS[name]);
+  return Object.fromEntries(
+    changed.map((name) => [
+      name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      String(typeof cuda[name] === 'boolean' ? Number(cuda[name]) : cuda[name]),
+    ]),
+  );
+}
+
 /** Session options, with the names and meanings of onnxruntime. */
 export interface SessionOptions {
   /**
@@ -51,6 +102,11 @@ export interface SessionOptions {
    * @default {}
    */
   readonly extra: Readonly<Record<string, unknown>>;
+  /**
+   * For sessions on CUDA; others do without. They need binding `c`, which `auto` takes for them.
+   * @default {}
+   */
+  readonly cuda: Options<CudaOptions>;
 }
 
 export const SESSION_FIELDS: Fields<SessionOptions> = {
@@ -61,23 +117,32 @@ export const SESSION_FIELDS: Fields<SessionOptions> = {
   enableMemPattern: boolean(true),
   logSeverityLevel: integer(0, 4, 4) as Field<SessionOptions['logSeverityLevel']>,
   extra: checkedBy(copyEntries, {}),
+  cuda: checkedBy((option, given) => {
+    const options = given as Options<CudaOptions>;
+    readOptions(CUDA_FIELDS, options, option, `${option}.`);
+    return { ...options };
+  }, {}),
 };
 
 export const SESSION_DEFAULTS: SessionOptions = defaultsOf(SESSION_FIELDS);
 
-/** Why options of the CUDA provider are refused. */
-export const CUDA_IGNORED =
-  'onnxruntime-node passes only the device id to CUDA and ignores its other options; they cannot be set from Node';
+/** Which options the CUDA provider takes. */
+export const CUDA_TAKES: string = `options of CUDA are ${Object.keys(CUDA_FIELDS)
+  .map((name) => `session.cuda.${name}`)
+  .join(', ')}`;
+/** Replayed runs read and write the places of the first run. */
+const NO_GRAPHS =
+  'CUDA graphs need inputs and outputs that stay in one place on the GPU, which no binding has';
 
 /** Options of onnxruntime that {@link SessionOptions} lacks: why, and what to do instead. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   freeDimensionOverrides:
     'onnxruntime-node ignores it, although its documentation lists it; export the model with fixed dims, or run batches of one size',
   logVerbosityLevel: 'onnxruntime-node ignores it; use logSeverityLevel: 0 for everything',
-  enableGraphCapture: 'onnxruntime-node ignores it: CUDA graphs cannot be used from Node',
+  enableGraphCapture: NO_GRAPHS,
+  enable_cuda_graph: NO_GRAPHS,
   executionProviders: 'choose with the option device or devices; a device that does not work is an error',
-  preferredOutputLocation:
-    'outputs are always copied to ordinary memory: onnxruntime-node has no other for CUDA',
+  preferredOutputLocation: 'outputs are always copied to ordinary memory',
   intraOpNumThreads: 'set the threads in the device: { type: "cpu", threads: 4 }',
   externalData: 'tapir finds external weights beside the model file',
   optimizedModelFilePath: 'tapir does not write this file; save the pruned model instead',
@@ -93,10 +158,9 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
       'do_copy_in_default_stream',
       'use_tf32',
       'prefer_nhwc',
-      'enable_cuda_graph',
       'tunable_op_enable',
       'user_compute_stream',
-    ].map((name) => [name, CUDA_IGNORED]),
+    ].map((name) => [name, CUDA_TAKES]),
   ),
 };
 

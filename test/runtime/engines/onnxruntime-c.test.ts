@@ -5,7 +5,9 @@ import { createFeatureExtractor, type Tensor } from 'onnx-tapir';
 import { describe, expect, it, vi } from 'vitest';
 import { openReplica } from '../../../src/runtime/replica.js';
 import { LANE_DEFAULTS } from '../../../src/runtime/lanes/lane-options.js';
-import { withBinding } from '../../../src/runtime/engines/onnxruntime.js';
+import { chooseBindings, withBinding } from '../../../src/runtime/engines/onnxruntime.js';
+import { loadBinding } from '../../../src/runtime/engines/onnxruntime-c.js';
+import { SESSION_DEFAULTS } from '../../../src/runtime/lanes/session-options.js';
 import { cudaOptions } from '../../../src/runtime/engines/onnxruntime-c-options.js';
 import type { NamedTensor } from '../../../src/tensor/tensor.js';
 import { cpu, describeLane } from '../../support/fake-lane.js';
@@ -250,9 +252,33 @@ describe('the choice of a binding', () => {
     await expect(opening).rejects.toMatchObject({ code: 'ENGINE_UNSUPPORTED' });
   });
 
-  it('gives the CUDA provider the number of the device', () => {
-    expect(cudaOptions({ type: 'cuda', id: 3, threads: 0 })).toEqual({ device_id: '3' });
+  it('is c for options of CUDA, which node would ignore', () => {
+    const [cuda, plain] = [{ cuda: { useTf32: false } }, { cuda: {} }];
+    expect(cudaOptions({ type: 'cuda', id: 3, threads: 0 }, cuda)).toEqual({ device_id: '3', use_tf32: '0' });
+    expect(chooseBindings('auto', { type: 'cuda' }, cuda)).toEqual(['c']);
+    expect(chooseBindings('auto', { type: 'cuda' }, plain)).toEqual(['node']);
+    expect(chooseBindings('node', { type: 'cuda' }, plain)).toEqual(['node']);
+    expect(chooseBindings('node', { type: 'cpu' }, cuda)).toEqual(['node']);
+    expect(() => chooseBindings('node', { type: 'cuda' }, cuda)).toThrow(/ignores use_tf32 of CUDA/);
   });
+
+  it.skipIf(process.env['TEST_GPU'] === 'cuda:0')(
+    'opens no session with options of CUDA where there is no GPU',
+    async () => {
+      const session = { ...SESSION_DEFAULTS, cuda: { preferNhwc: true } };
+      const device = { type: 'cuda', id: 0, threads: 0 } as const;
+      const description = { ...(await describeLane()), model: negModel(), session, device };
+      for (const binding of ['auto', 'c'] as const)
+        await expect(withBinding(binding).openSession(description)).rejects.toMatchObject({
+          code: 'DEVICE_UNAVAILABLE',
+        });
+      // The library itself refuses, with the objects that were made for it released.
+      const binding = await loadBinding();
+      await expect(binding.open(description, device)).rejects.toThrow(
+        /CUDA|providers_shared|shared library/i,
+      );
+    },
+  );
 
   it('is an option of sessions, not of other engines', async () => {
     const open = (options: object): Promise<unknown> => createFeatureExtractor(slow, ['t1'], options);

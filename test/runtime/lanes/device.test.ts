@@ -90,7 +90,7 @@ describe('other words for devices', () => {
     [{ type: 'CUDA' }, /"device\.type".*did you mean "cuda"\?/],
     [{ name: 'cuda' }, /no field "name".*use type/],
     [{ type: 'cuda', deviceId: 1 }, /no field "deviceId".*use id/],
-    [{ type: 'cuda', gpu_mem_limit: 1 }, /no field "gpu_mem_limit".*passes only the device id/],
+    [{ type: 'cuda', gpu_mem_limit: 1 }, /no field "gpu_mem_limit".*session\.cuda\.gpuMemLimit/],
     [['cuda'], /must be "cpu", "cuda"/],
     [{}, /"device\.type" must be/],
   ])('such as %j are refused, with the word to write', (given, why) => {

@@ -1,10 +1,14 @@
-/** Options that onnxruntime-node would ignore in silence are refused, with the reason. */
+/** Options that onnxruntime would ignore in silence are refused, with the reason. */
 import { describe, expect, it } from 'vitest';
-import { readSessionOptions, SESSION_DEFAULTS } from '../../../src/runtime/lanes/session-options.js';
+import {
+  cudaTexts,
+  readSessionOptions,
+  SESSION_DEFAULTS,
+} from '../../../src/runtime/lanes/session-options.js';
 import { refusal } from '../../support/refusal.js';
 
 describe('session options', () => {
-  it('are honoured by onnxruntime-node, every one', () => {
+  it('are honoured by a binding, every one', () => {
     expect(Object.keys(SESSION_DEFAULTS)).toEqual([
       'graphOptimizationLevel',
       'executionMode',
@@ -13,6 +17,7 @@ describe('session options', () => {
       'enableMemPattern',
       'logSeverityLevel',
       'extra',
+      'cuda',
     ]);
     expect(readSessionOptions({ graphOptimizationLevel: undefined })).toEqual(SESSION_DEFAULTS);
   });
@@ -20,9 +25,10 @@ describe('session options', () => {
   it.each([
     ['freeDimensionOverrides', { batch: 1 }, /onnxruntime-node ignores it.*fixed dims/],
     ['logVerbosityLevel', 1, /ignores it; use logSeverityLevel/],
-    ['enableGraphCapture', true, /ignores it: CUDA graphs/],
-    ['gpu_mem_limit', 1, /passes only the device id to CUDA/],
-    ['cudnn_conv_algo_search', 'HEURISTIC', /passes only the device id to CUDA/],
+    ['enableGraphCapture', true, /CUDA graphs need/],
+    ['enable_cuda_graph', true, /CUDA graphs need/],
+    ['gpu_mem_limit', 1, /session\.cuda\.gpuMemLimit/],
+    ['user_compute_stream', '1', /session\.cuda\.useTf32/],
     ['executionProviders', ['cuda'], /option device or devices/],
     ['intraOpNumThreads', 2, /threads in the device/],
     ['externalData', [], /beside the model/],
@@ -50,9 +56,34 @@ describe('readSessionOptions', () => {
     { extra: [] },
     { interOpNumThreads: -1 },
     { enableMemPattern: 1 },
+    { cuda: { gpuMemLimit: '1' } },
+    { cuda: { enableCudaGraph: true } },
+    { cuda: { cudnnConvAlgoSearch: 'heuristic' } },
+    { cuda: 'fast' },
   ])('refuses %j', (given) =>
     expect(() => readSessionOptions(given as object)).toThrow(
       expect.objectContaining({ code: 'OPTION_INVALID' }),
     ),
   );
+});
+
+describe('options of CUDA', () => {
+  it('are texts by onnxruntime’s names, where they are not at their default', () => {
+    expect(cudaTexts(SESSION_DEFAULTS)).toEqual({});
+    expect(cudaTexts(readSessionOptions({ cuda: { useTf32: true, gpuMemLimit: undefined } }))).toEqual({});
+    const cuda = {
+      useTf32: false,
+      preferNhwc: true,
+      cudnnConvAlgoSearch: 'HEURISTIC',
+      gpuMemLimit: 2 ** 33,
+      arenaExtendStrategy: 'kSameAsRequested',
+    } as const;
+    expect(cudaTexts(readSessionOptions({ cuda }))).toEqual({
+      use_tf32: '0',
+      prefer_nhwc: '1',
+      cudnn_conv_algo_search: 'HEURISTIC',
+      gpu_mem_limit: '8589934592',
+      arena_extend_strategy: 'kSameAsRequested',
+    });
+  });
 });
