@@ -1,6 +1,7 @@
 /** Finds OpenVINO's shared libraries, without loading them. */
-import { readdirSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { namesIn } from '../../base/folder-names.js';
 import { ENGINE_LIBRARIES, engineFolder } from '../../base/engine-packages.js';
 import { TapirError } from '../../base/errors.js';
 import { stampOf } from '../../base/file-stamp.js';
@@ -73,14 +74,6 @@ function librariesIn(folder: string, from: string): OpenVinoLibraries | undefine
   if (main === undefined) return undefined;
   const paths = found.flatMap((name) => (name === undefined ? [] : [join(folder, name)]));
   return { folder, from, paths, identity: `${join(folder, main)}:${stampOf(statSync(join(folder, main)))}` };
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder).toSorted();
-  } catch {
-    return [];
-  }
 }
 
 function missing(reason: string, otherwise: string): TapirError<'DEPENDENCY_MISSING'> {

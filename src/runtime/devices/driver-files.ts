@@ -1,6 +1,7 @@
 /** Reads what the NVIDIA driver shows in the file system: GPUs that nvidia-smi does not list, and access rights. */
-import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { accessSync, constants, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { namesIn } from '../../base/folder-names.js';
 import { reasonOf } from '../../base/errors.js';
 import { compareBusIds, type Gpu } from './gpu.js';
 
@@ -68,14 +69,6 @@ function problemOf(path: string): string | null {
     return null;
   } catch (error) {
     return reasonOf(error);
-  }
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return existsSync(folder) ? readdirSync(folder).toSorted() : [];
-  } catch {
-    return [];
   }
 }
 

@@ -4,16 +4,9 @@
  * that library is loaded through a link in a folder that also has the provider, before onnxruntime-node is loaded.
  */
 import { createHash } from 'node:crypto';
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  statSync,
-  symlinkSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, realpathSync, statSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { namesIn } from '../../base/folder-names.js';
 import {
   ENGINE_LIBRARIES,
   ENGINE_PACKAGES,
@@ -81,14 +74,6 @@ function whyOtherVersion(): string | undefined {
       ? `install those for it with "${INSTALL_CUDA}"`
       : `this version of onnx-tapir needs onnxruntime-node ${pinned}`;
   return `the installed CUDA libraries are for onnxruntime ${found.join(', ')}, and onnxruntime-node is ${runtime}; ${remedy}`;
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder).toSorted();
-  } catch {
-    return [];
-  }
 }
 
 /**

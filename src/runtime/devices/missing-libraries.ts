@@ -1,6 +1,6 @@
 /** Adds to libraries that are missing which other versions of them are there: the usual reason. */
-import { readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { namesIn } from '../../base/folder-names.js';
 import { otherVersions } from './cuda-libraries.js';
 import type { MissingLibrary } from './provider-library.js';
 
@@ -28,12 +28,4 @@ function listUsual(): [name: string, path: string][] {
       .filter((name) => /\.so\.\d/.test(name))
       .map((name): [string, string] => [name, join(folder, name)]),
   );
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder).toSorted();
-  } catch {
-    return [];
-  }
 }
