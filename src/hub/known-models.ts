@@ -1,5 +1,5 @@
 /** The list of known models, `models/manifest.json` of this package: their addresses, licences, checksums and useful names. */
-import { invalidOption } from '../base/checks.js';
+import { invalidOption, isPlainObject } from '../base/checks.js';
 import { reasonOf, TapirError } from '../base/errors.js';
 import { packageFile } from '../base/package.js';
 import { nearestNames } from '../base/nearest-names.js';
@@ -60,7 +60,7 @@ export async function readModelList(
   const list = readJson(path, wrong);
   if (list === undefined) throw wrong('there is no such file');
   try {
-    const models = isRecord(list) && Array.isArray(list['models']) ? list['models'] : null;
+    const models = isPlainObject(list) && Array.isArray(list['models']) ? list['models'] : null;
     if (models === null) throw new Error('it has no array "models"');
     const read = models.map(readModel);
     const names = new Set(read.map(({ name }) => name.toLowerCase()));
@@ -105,11 +105,11 @@ export function findKnownModel(models: readonly KnownModel[], name: string): Kno
 }
 
 function readModel(value: unknown, index: number): KnownModel {
-  if (!isRecord(value)) throw new Error(`model ${index} is not an object`);
+  if (!isPlainObject(value)) throw new Error(`model ${index} is not an object`);
   const name = textOf(value, 'name', `model ${index}`);
   if (!IS_NAME.test(name)) throw new Error(`the name of model ${index} cannot be a file name`);
   const { licence, files, nodes, transform, inputSize } = value;
-  if (!isRecord(licence)) throw new Error(`${name} has no licence`);
+  if (!isPlainObject(licence)) throw new Error(`${name} has no licence`);
   if (!Array.isArray(files) || files.length === 0) throw new Error(`${name} has no files`);
   const read = files.map((file) => readFileEntry(file, name));
   if (new Set(read.map((file) => file.name.toLowerCase())).size < read.length)
@@ -119,7 +119,7 @@ function readModel(value: unknown, index: number): KnownModel {
     description: textOf(value, 'description', name),
     files: read,
     licence: { spdx: textOf(licence, 'spdx', name), url: textOf(licence, 'url', name) },
-    transform: transform === null || isRecord(transform) ? transform : textOf(value, 'transform', name),
+    transform: transform === null || isPlainObject(transform) ? transform : textOf(value, 'transform', name),
     inputSize: readSize(inputSize, name),
     nodes: Array.isArray(nodes) ? nodes.map((node) => readNode(node, name)) : [],
     note: typeof value['note'] === 'string' ? value['note'] : '',
@@ -128,7 +128,7 @@ function readModel(value: unknown, index: number): KnownModel {
 }
 
 function readFileEntry(value: unknown, model: string): KnownModelFile {
-  if (!isRecord(value)) throw new Error(`a file of ${model} is not an object`);
+  if (!isPlainObject(value)) throw new Error(`a file of ${model} is not an object`);
   const name = textOf(value, 'name', model);
   const { sizeBytes, sha256 } = value;
   if (!IS_NAME.test(name)) throw new Error(`"${name}" of ${model} cannot be a file name`);
@@ -142,7 +142,7 @@ function readFileEntry(value: unknown, model: string): KnownModelFile {
 }
 
 function readNode(value: unknown, model: string): KnownModel['nodes'][number] {
-  if (!isRecord(value)) throw new Error(`a node of ${model} is not an object`);
+  if (!isPlainObject(value)) throw new Error(`a node of ${model} is not an object`);
   return { name: textOf(value, 'name', model), meaning: textOf(value, 'meaning', model) };
 }
 
@@ -157,8 +157,4 @@ function textOf(record: Readonly<Record<string, unknown>>, key: string, where: s
   const text = record[key];
   if (typeof text === 'string' && text !== '') return text;
   throw new Error(`"${key}" of ${where} is missing`);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
 }

@@ -3,6 +3,7 @@
  * docs/names-sidecar.md is the format.
  */
 import { createHash } from 'node:crypto';
+import { isPlainObject } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { readJson } from '../base/read-json.js';
 import type { ScannedModel } from './scan/scan.js';
@@ -39,10 +40,10 @@ export function readNamesSidecar(path: string, model: ScannedModel): NamesSideca
     );
   const content = readJson(path, invalid);
   if (content === undefined) return undefined;
-  if (!isRecord(content) || content['format'] !== FORMAT || content['version'] !== 1)
+  if (!isPlainObject(content) || content['format'] !== FORMAT || content['version'] !== 1)
     throw invalid(`it is not of format "${FORMAT}", version 1`);
   const { names, absent = {}, model: stated } = content;
-  if (!isRecord(names) || !isRecord(absent) || !isRecord(stated))
+  if (!isPlainObject(names) || !isPlainObject(absent) || !isPlainObject(stated))
     throw invalid('"model", "names" and "absent" must be objects');
   if (stated['fingerprint'] !== fingerprintOf(model))
     throw invalid('its fingerprint is that of another graph, so the model was written again since');
@@ -62,10 +63,6 @@ export function readNamesSidecar(path: string, model: ScannedModel): NamesSideca
     names: new Map(tensors as [string, string][]),
     absent: new Map(instead as [string, string | null][]),
   };
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
 }
 
 /** What names can denote: graph inputs, and what nodes compute. */

@@ -1,4 +1,5 @@
 /** The parameters of a network that is not trained: reproducible numbers with which activations keep a sane size. */
+import { bytesOf } from '../tensor/bits.js';
 import { elementCount } from '../tensor/tensor.js';
 import type { Parameter } from '../networks/network.js';
 
@@ -45,8 +46,4 @@ export function startValues({ key, dims, start }: Parameter, seed: number): Uint
 function centre(filter: Float32Array): void {
   const mean = filter.reduce((sum, value) => sum + value, 0) / filter.length;
   for (let i = 0; i < filter.length; i++) filter[i]! -= mean;
-}
-
-function bytesOf({ buffer, byteLength }: Float32Array | BigInt64Array): Uint8Array {
-  return new Uint8Array(buffer, 0, byteLength);
 }

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isPlainObject } from '../../base/checks.js';
 import { isDType } from '../../tensor/tensor.js';
 import { MANIFEST_FILE } from './file-names.js';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
@@ -40,14 +41,15 @@ export async function readManifest(folder: string): Promise<Manifest> {
 }
 
 function findFlaw(manifest: unknown): string | undefined {
-  if (!isRecord(manifest) || manifest['format'] !== DATASET_FORMAT) return 'it is no manifest of a dataset';
+  if (!isPlainObject(manifest) || manifest['format'] !== DATASET_FORMAT)
+    return 'it is no manifest of a dataset';
   const { formatVersion, features, shards } = manifest;
   if (formatVersion !== FORMAT_VERSION)
     return `its formatVersion is ${String(formatVersion)}, this version of onnx-tapir reads ${FORMAT_VERSION}`;
-  if (!isRecord(features) || !Array.isArray(shards)) return 'it lists no features or no shards';
+  if (!isPlainObject(features) || !Array.isArray(shards)) return 'it lists no features or no shards';
   for (const [key, feature] of Object.entries(features)) {
     if (!isFeature(feature)) return `feature "${key}" has no valid dtype or dims`;
-    if (isRecord(feature) && feature['format'] === 'jsonl')
+    if (isPlainObject(feature) && feature['format'] === 'jsonl')
       return `feature "${key}" is stored as JSON lines, which this version does not read; embed again with --format npy, arrow or parquet`;
   }
   let rows = 0;
@@ -62,15 +64,15 @@ function findFlaw(manifest: unknown): string | undefined {
 }
 
 function isFeature(feature: unknown): boolean {
-  if (!isRecord(feature) || !isDType(feature['dtype']) || feature['dtype'] === 'string') return false;
+  if (!isPlainObject(feature) || !isDType(feature['dtype']) || feature['dtype'] === 'string') return false;
   const { dims } = feature;
   if (!Array.isArray(dims) || !dims.every(isCount)) return false;
   return dims.reduce((product, size) => product * size, 1) <= MAX_ROW_ELEMENTS;
 }
 
 function isShard(shard: unknown, keys: readonly string[]): shard is Manifest['shards'][number] {
-  if (!isRecord(shard) || !isCount(shard['rows']) || !isCount(shard['firstRow'])) return false;
-  if (typeof shard['metadata'] !== 'string' || !isRecord(shard['features'])) return false;
+  if (!isPlainObject(shard) || !isCount(shard['rows']) || !isCount(shard['firstRow'])) return false;
+  if (typeof shard['metadata'] !== 'string' || !isPlainObject(shard['features'])) return false;
   const files = shard['features'];
   if (!Object.values(files).every((file) => typeof file === 'string')) return false;
   return shard['rows'] === 0 || keys.every((key) => Object.hasOwn(files, key));
@@ -78,8 +80,4 @@ function isShard(shard: unknown, keys: readonly string[]): shard is Manifest['sh
 
 function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
 }

@@ -1,47 +1,21 @@
 /** What a dataset records about the model and the settings of a run, as plain data. */
 import type { ResolvedRequest } from '../../graph/rewrite/plan.js';
+import type { TransformOptions } from '../../images/transform/transform-options.js';
+import type { TransformSource } from '../../images/transform/transform.js';
+
+/** Options that every record of a transform has. */
+type Recorded =
+  'resize' | 'crop' | 'interpolation' | 'mean' | 'std' | 'orientation' | 'decode' | 'limitPixels';
 
 /** A preprocessing, with the fields of `TransformOptions`. Fields that may be missing have their default then. */
-export interface TransformRecord {
+export interface TransformRecord
+  extends Pick<TransformOptions, Recorded>, Partial<Omit<TransformOptions, Recorded>> {
   /** The name of the preset; null for a transform without a preset. */
   readonly preset: string | null;
   /** True if nobody stated it: no configuration lay beside the model. Left out otherwise. */
   readonly assumed?: true;
   /** The configuration that it was read from. */
-  readonly source?: {
-    readonly file: string | null;
-    readonly kind: string;
-    readonly backend: string | null;
-    /** Fields of the configuration that change no pixels. */
-    readonly ignored: readonly string[];
-  };
-  readonly resize:
-    | number
-    | SizeRecord
-    | (SizeRecord & { readonly fit: 'inside' | 'outside' })
-    | { readonly shortest: number; readonly longest: number }
-    | null;
-  readonly crop: number | SizeRecord | null;
-  readonly interpolation: 'nearest' | 'box' | 'bilinear' | 'hamming' | 'bicubic' | 'lanczos';
-  readonly mean: readonly number[] | null;
-  readonly std: readonly number[] | null;
-  readonly orientation: 'ignore' | 'exif';
-  readonly decode: 'exact' | 'fast';
-  readonly limitPixels: number;
-  readonly resampler?: 'pillow' | 'torch' | 'torch-float';
-  readonly cropOffset?: 'round' | 'trunc' | 'floor';
-  readonly fill?: number | readonly number[];
-  readonly channelOrder?: 'rgb' | 'bgr' | 'grey';
-  readonly layout?: 'nchw' | 'nhwc';
-  readonly scale?: number;
-  readonly offset?: number;
-  readonly secondStd?: readonly number[] | null;
-  readonly arithmetic?: 'torchvision' | 'transformers' | 'fused';
-}
-
-export interface SizeRecord {
-  readonly height: number;
-  readonly width: number;
+  readonly source?: TransformSource;
 }
 
 /** A file with external weights. */

@@ -1,6 +1,6 @@
 /** The transform that belongs to a model: the configuration file beside it. */
 import { basename, dirname, join, resolve } from 'node:path';
-import { checkPath, invalidOption, type Options } from '../../base/checks.js';
+import { checkPath, invalidOption, isPlainObject, type Options } from '../../base/checks.js';
 import { TRANSFORM_FILES } from '../../base/config-files.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { readJson } from '../../base/read-json.js';
@@ -85,8 +85,8 @@ function readConfig(path: string): unknown {
 /** Every model has a config.json, and only timm's tells pixels. A processor_config.json may hold no image processor. */
 function mayHoldTransform(path: string, json: unknown): boolean {
   const name = basename(path);
-  if (name === 'config.json') return isObject(json) && isTimm(json);
-  return name !== 'processor_config.json' || (isObject(json) && 'image_processor' in json);
+  if (name === 'config.json') return isPlainObject(json) && isTimm(json);
+  return name !== 'processor_config.json' || (isPlainObject(json) && 'image_processor' in json);
 }
 
 function readTransformFile(from: string, json: unknown, given: Options<ConfigReading>): Transform {
@@ -105,19 +105,15 @@ function readTransformFile(from: string, json: unknown, given: Options<ConfigRea
 
 /** Whether only the model's own configuration tells the class of a processor. */
 function isNameless(json: unknown): boolean {
-  if (!isObject(json)) return false;
-  const inner = isObject(json['image_processor']) ? json['image_processor'] : json;
+  if (!isPlainObject(json)) return false;
+  const inner = isPlainObject(json['image_processor']) ? json['image_processor'] : json;
   return isHuggingFace(inner) && !('image_processor_type' in inner) && !('feature_extractor_type' in inner);
 }
 
 /** The model's config.json beside a configuration; undefined if it is missing. */
 function readModel(from: string): ModelConfig | undefined {
   const json = readConfig(join(dirname(from), 'config.json'));
-  return isObject(json) ? json : undefined;
-}
-
-function isObject(json: unknown): json is Readonly<Record<string, unknown>> {
-  return typeof json === 'object' && json !== null && !Array.isArray(json);
+  return isPlainObject(json) ? json : undefined;
 }
 
 /** What functions that know a model take as a transform; `'auto'` is what belongs to the model. */

@@ -2,7 +2,7 @@
  * The header of a safetensors file: JSON that gives dtype, dims and place of each tensor. The rules are those of the safetensors
  * library: the places cover all data after the header, without gaps and overlaps.
  */
-import { show } from '../../base/checks.js';
+import { isPlainObject, show } from '../../base/checks.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { SAFETENSORS_TYPES, storedBytes, type StoredType } from '../state/stored-types.js';
 
@@ -70,12 +70,8 @@ export function parseObject(bytes: Uint8Array, what: string): ParsedObject {
   } catch (error) {
     throw new Error(`${what} is not JSON`, { cause: error });
   }
-  if (!isObject(fields)) throw new Error(`${what} is not a JSON object`);
+  if (!isPlainObject(fields)) throw new Error(`${what} is not a JSON object`);
   return { fields, keys: keysOf(text) };
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
 }
 
 /**
@@ -119,13 +115,13 @@ function endOfString(text: string, start: number): number {
 
 function readMetadata(value: unknown): Readonly<Record<string, string>> {
   if (value === undefined) return {};
-  if (!isObject(value) || Object.values(value).some((text) => typeof text !== 'string'))
+  if (!isPlainObject(value) || Object.values(value).some((text) => typeof text !== 'string'))
     throw new Error(`the ${METADATA_KEY} of its header is not a list of texts`);
   return Object.freeze(value as Record<string, string>);
 }
 
 function readEntry(key: string, value: unknown): HeaderEntry {
-  if (!isObject(value)) throw new EntryError(key, 'the header does not describe a tensor');
+  if (!isPlainObject(value)) throw new EntryError(key, 'the header does not describe a tensor');
   const { dtype: name, shape, data_offsets: offsets } = value;
   const dtype = typeof name === 'string' ? SAFETENSORS_TYPES.get(name) : undefined;
   if (dtype === undefined) throw new EntryError(key, `its dtype ${show(name)} is unknown`);

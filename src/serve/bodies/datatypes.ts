@@ -1,5 +1,5 @@
 /** The datatypes of the Open Inference Protocol, and their elements as bytes. */
-import { createData, type DType, type Tensor, type TensorData } from '../../tensor/tensor.js';
+import { createData, elementBytes, type DType, type Tensor, type TensorData } from '../../tensor/tensor.js';
 import { HttpError } from '../http/http-error.js';
 
 /** A datatype of the protocol. */
@@ -70,26 +70,11 @@ export function readBinaryData(
 ): TensorData {
   const count = countOf(input, shape);
   if (dtype === 'string') return readBinaryElements(input, count, bytes).map((one) => textOf(input, one));
-  const expected = count * BYTES_PER_ELEMENT[dtype];
+  const expected = count * elementBytes(dtype);
   if (bytes.byteLength !== expected)
     throw invalidInput(input, `have ${expected} bytes, as its shape says, and not ${bytes.byteLength}`);
   return createData(dtype, count, Uint8Array.from(bytes).buffer);
 }
-
-const BYTES_PER_ELEMENT: Readonly<Record<Exclude<DType, 'string'>, number>> = {
-  bool: 1,
-  uint8: 1,
-  int8: 1,
-  uint16: 2,
-  int16: 2,
-  float16: 2,
-  uint32: 4,
-  int32: 4,
-  float32: 4,
-  uint64: 8,
-  int64: 8,
-  float64: 8,
-};
 
 const LENGTH_BYTES = 4;
 

@@ -1,4 +1,5 @@
 /** The body of `POST /v1/embeddings`: OpenAI's fields, and the ways in which other services' clients send images. */
+import { isPlainObject } from '../../base/checks.js';
 import { FieldError } from '../http/openai-error.js';
 import { HttpError } from '../http/http-error.js';
 import { readBase64 } from '../http/read-base64.js';
@@ -48,10 +49,6 @@ function isLeftOut(value: unknown): value is null | undefined {
   return value === undefined || value === null;
 }
 
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function readItems(body: Fields): EmbeddingItem[] {
   const { modality, messages } = body;
   if (!isLeftOut(modality) && modality !== 'text' && modality !== 'image')
@@ -70,7 +67,7 @@ function readItems(body: Fields): EmbeddingItem[] {
 function readMessages(messages: unknown, input: unknown): EmbeddingItem {
   if (!isLeftOut(input)) throw new FieldError('messages', 'send either input or messages');
   const [message, ...others] = Array.isArray(messages) ? (messages as unknown[]) : [];
-  if (!isFields(message) || others.length > 0)
+  if (!isPlainObject(message) || others.length > 0)
     throw new FieldError('messages', 'messages must be a list of one message');
   const { content } = message;
   if (typeof content === 'string') return readItem('messages.0.content', content);
@@ -93,14 +90,14 @@ function readItem(param: string, item: unknown, modality?: unknown): EmbeddingIt
       param,
       `${param} holds token ids; send texts (LangChain: check_embedding_ctx_length=False)`,
     );
-  if (!isFields(item))
+  if (!isPlainObject(item))
     throw new FieldError(param, `${param} must be a string, { "image": … } or { "text": … }`);
   const text = item['text'];
   const image = isLeftOut(item['image']) ? item['image_url'] : item['image'];
   if (isLeftOut(text) === isLeftOut(image))
     throw new FieldError(param, `${param} must have either "image" or "text"`);
   if (isLeftOut(image)) return readText(param, text);
-  return readImage(param, isFields(image) ? image['url'] : image);
+  return readImage(param, isPlainObject(image) ? image['url'] : image);
 }
 
 function readText(param: string, text: unknown): EmbeddingItem {

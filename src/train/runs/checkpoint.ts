@@ -91,11 +91,12 @@ function invalidCheckpoint(path: string, error: unknown): TapirError<'CHECKPOINT
 /** Reads the record. Throws Error with the reason. */
 function parseRecord(text: string): CheckpointRecord {
   const record = parseJson(text);
-  if (!isObject(record)) throw new Error(`${RECORD_FILE} is not a JSON object`);
+  if (!isPlainObject(record)) throw new Error(`${RECORD_FILE} is not a JSON object`);
   const { format, tensors, facts } = record;
   if (format !== FORMAT)
     throw new Error(`the format in ${RECORD_FILE} is ${show(format)}; this version reads "${FORMAT}"`);
-  if (!isObject(tensors) || !isObject(facts)) throw new Error(`${RECORD_FILE} lacks tensors or facts`);
+  if (!isPlainObject(tensors) || !isPlainObject(facts))
+    throw new Error(`${RECORD_FILE} lacks tensors or facts`);
   const { file, sha256 } = tensors;
   // Any other name could lead out of the folder.
   if (typeof file !== 'string' || !TENSOR_FILE.test(file))
@@ -110,10 +111,6 @@ function parseJson(text: string): unknown {
   } catch (error) {
     throw new Error(`${RECORD_FILE} is not JSON`, { cause: error });
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
 }
 
 /** An object that holds itself has no end. */
