@@ -40,9 +40,9 @@ export function freeBytes(folder: string): number | null {
 }
 
 /** Makes the error for an output path at which something exists already. */
-export function outputExists(path: string, cause?: unknown): TapirError<'OUTPUT_EXISTS'> {
+export function outputExists(path: string): TapirError<'OUTPUT_EXISTS'> {
   const message = `"${path}" exists already; remove it, or choose another name`;
-  return new TapirError('OUTPUT_EXISTS', message, { details: { path }, cause });
+  return new TapirError('OUTPUT_EXISTS', message, { details: { path } });
 }
 
 /** Ending of a file that can be continued, such as a download: its bytes so far lie at its path and this ending. */

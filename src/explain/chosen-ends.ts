@@ -51,7 +51,7 @@ export async function chooseLayer(
   const { graph } = modelInternals.of(model);
   const before = valuesBefore(scores);
   await using oracle = new ModelOracle(model);
-  const typeOf = await oracle.describeValues([...before], readInputSizes('inputSizes', inputSizes));
+  const typeOf = await oracle.describeValues([...before], readInputSizes(inputSizes));
   const named = [...nameValues(graph)].filter(([value]) => value.producer && before.has(value)).toReversed();
   const withPlaces: string[] = [];
   let needsMixing = false;

@@ -163,7 +163,7 @@ export class DataParallel<Key extends string = string, Type extends DType = DTyp
     const set = extractorInternals.of(this);
     const fields: Fields<ParallelRunOptions> = { ...RUN_FIELDS, split: unchecked(undefined) };
     const { split: own, ...options } = readOptions(fields, given, 'run');
-    const split = own === undefined ? set.options.split : readSplit('split', own, this.devices.length);
+    const split = own === undefined ? set.options.split : readSplit(own, this.devices.length);
     // Its keys are those of the request; Type is stated only where the graph gives it.
     return (await set.run(feedsOf(this, input), { ...options, split })) as Record<Key, Tensor<Type>>;
   }

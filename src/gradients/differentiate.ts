@@ -92,7 +92,7 @@ export async function differentiate(
   const options = readOptions(DIFFERENTIATE_FIELDS, given, 'differentiate');
   const opened = readModel(model);
   const plan = planGradients(opened, options);
-  const inputSizes = readInputSizes('inputSizes', options.inputSizes);
+  const inputSizes = readInputSizes(options.inputSizes);
   const { rewrite, typeOf } = await planBackward(opened, plan, inputSizes);
   const setup = readRewriteOptions(defaultsOf(REWRITE_FIELDS), []);
   const outputs = rewrite.outputs.map(({ request, key }) => ({ request, key }));

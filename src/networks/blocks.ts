@@ -50,8 +50,8 @@ export function squeezeExcitation(
 }
 
 /** `MLP`: two linear layers with a GELU between them. */
-export function mlp(module: Module, name: string, x: Value, hidden: number): Value {
-  const block = module.child(name);
+export function mlp(module: Module, x: Value, hidden: number): Value {
+  const block = module.child('mlp');
   let y = tokenLinear(block, '0', x, hidden);
   y = activate(block, '1', y, 'gelu');
   y = dropout(block, '2', y);

@@ -170,8 +170,8 @@ export function globalPool(module: Module, name: string, x: Value): Value {
  * To size × size pixels whatever the input's: pixel i is the mean of the rows from ⌊i·h/size⌋ to ⌈(i+1)·h/size⌉, and likewise of the
  * columns. A matrix per axis computes these means, because ONNX has no such operator.
  */
-export function adaptivePool(module: Module, name: string, x: Value, size: number): Value {
-  return module.layer(name, x.channels, (layer) => {
+export function adaptivePool(module: Module, x: Value, size: number): Value {
+  return module.layer('avgpool', x.channels, (layer) => {
     const rows = layer.node('MatMul', [means(layer, x.name, 2, size), x.name]);
     const columns = layer.node('Transpose', [means(layer, x.name, 3, size)], { perm: [1, 0] });
     layer.node('MatMul', [rows, columns]);

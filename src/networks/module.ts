@@ -66,9 +66,9 @@ export class Module {
     return parts.map((part) => ({ name: part, channels: width }));
   }
 
-  /** Counts operations that torchvision lists and that have no tensor, so that later ones get the right numbers. */
-  skip(name: string, times: number): void {
-    for (let k = 0; k < times; k++) this.network.listedName(pathOf(this.path, name));
+  /** Counts operations that torchvision lists as `getitem` and that have no tensor, so that later ones get the right numbers. */
+  skip(times: number): void {
+    for (let k = 0; k < times; k++) this.network.listedName(pathOf(this.path, 'getitem'));
   }
 
   /** Adds a node that torchvision does not list. Returns its tensor. */

@@ -140,8 +140,8 @@ export async function profileModel(
 ): Promise<ModelProfile> {
   const { batch, time, threads, ...options } = readOptions(PROFILE_FIELDS, given, 'profileModel');
   const opened = readModel(model);
-  const inputSizes = readInputSizes('inputSizes', options.inputSizes);
-  checkInputSizes('inputSizes', inputSizes, opened.inputs);
+  const inputSizes = readInputSizes(options.inputSizes);
+  checkInputSizes(inputSizes, opened.inputs);
   const costs = await measureCosts(opened, { batch, inputSizes });
   const times = time ? await timeNodes(opened, costs, threads) : undefined;
   const { graph } = modelInternals.of(opened);

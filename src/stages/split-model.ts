@@ -202,7 +202,7 @@ function readSplit(places: SplitPlaces, { by, maxTensors, memoryBytes, batch, in
     maxTensors,
     limits: limits.map((bytes) => checkInteger('memoryBytes', bytes, 1, Number.MAX_SAFE_INTEGER)),
     batch: batch || undefined,
-    inputSizes: readInputSizes('inputSizes', inputSizes),
+    inputSizes: readInputSizes(inputSizes),
   };
 }
 

@@ -15,15 +15,15 @@ export type Split = 'chunk' | 'balanced' | 'dynamic' | 'none' | readonly number[
 const EXPECTED = '"chunk", "balanced", "dynamic", "none" or a list of weights, one per device';
 
 /** Checks a split and copies it. Throws `OPTION_INVALID`. */
-export function readSplit(option: string, given: unknown, devices: number): Split {
+export function readSplit(given: unknown, devices: number): Split {
   if (given === 'chunk' || given === 'balanced' || given === 'dynamic' || given === 'none') return given;
-  if (!Array.isArray(given)) throw invalidOption(option, EXPECTED, given);
+  if (!Array.isArray(given)) throw invalidOption('split', EXPECTED, given);
   const weights = given.map((weight: unknown) => {
     if (typeof weight === 'number' && Number.isFinite(weight) && weight >= 0) return weight;
-    throw invalidOption(option, 'a list of weights from 0', given);
+    throw invalidOption('split', 'a list of weights from 0', given);
   });
   if (weights.length !== devices || weights.every((weight) => weight === 0)) {
-    throw invalidOption(option, `a list of ${devices} weights, not all 0: one per device`, given);
+    throw invalidOption('split', `a list of ${devices} weights, not all 0: one per device`, given);
   }
   return weights;
 }

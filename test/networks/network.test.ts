@@ -28,7 +28,7 @@ describe('network', () => {
     const network = new Network(17);
     const block = new Module(network).child('block');
     const names = ['ln_1', 'ln_2'].map((name) => activate(block, name, input, 'relu').name);
-    block.skip('getitem', 2);
+    block.skip(2);
     names.push(block.operation('getitem', 3, 'Identity', ['input']).name);
     expect(names).toEqual(['block.ln', 'block.ln_1', 'block.getitem_2']);
   });
@@ -49,7 +49,7 @@ describe('network', () => {
   it('knows the parameters of the classifier', () => {
     const network = new Network(17);
     const module = new Module(network);
-    const x = adaptivePool(module, 'avgpool', linear(module, 'fc1', input, 4), 1);
+    const x = adaptivePool(module, linear(module, 'fc1', input, 4), 1);
     network.isHead = true;
     linear(module, 'fc2', x, 5);
     const heads = [...network.parameters.values()].filter(({ isHead }) => isHead);

@@ -56,12 +56,12 @@ describe('deviceRows', () => {
 describe('readSplit', () => {
   it('copies weights', () => {
     const weights = [1, 2];
-    const split = readSplit('split', weights, 2);
+    const split = readSplit(weights, 2);
     weights[0] = 9;
     expect(split).toEqual([1, 2]);
   });
 
   it.each([['even'], [[1]], [[0, 0]], [[1, -1]], [[1, Number.NaN]], [2], [null]])('refuses %j', (given) => {
-    expect(() => readSplit('split', given, 2)).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' }));
+    expect(() => readSplit(given, 2)).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' }));
   });
 });

@@ -64,7 +64,7 @@ function filesOf({ metadata, features }: JournalShard): string[] {
 
 /** Lists the files of shards in a dataset's folder, finished or not, relative to it. All other files are the user's. */
 export async function listShardFiles(path: string): Promise<string[]> {
-  const folders = [METADATA, ...(await listFolders(path, FEATURES))];
+  const folders = [METADATA, ...(await listFeatureFolders(path))];
   const files: string[] = [];
   for (const folder of folders)
     for (const entry of await readFolder(join(path, folder)))
@@ -72,9 +72,9 @@ export async function listShardFiles(path: string): Promise<string[]> {
   return files;
 }
 
-async function listFolders(path: string, parent: string): Promise<string[]> {
-  const entries = await readFolder(join(path, parent));
-  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => `${parent}/${name}`);
+async function listFeatureFolders(path: string): Promise<string[]> {
+  const entries = await readFolder(join(path, FEATURES));
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => `${FEATURES}/${name}`);
 }
 
 /** The entries of a folder; empty if there is no such folder. */
@@ -109,7 +109,7 @@ async function checkOwn(path: string): Promise<void> {
 
 /** Whether the folders of a dataset hold no files: no run has finished its journal's first line. */
 async function areEmpty(path: string): Promise<boolean> {
-  const outputs = await listFolders(path, FEATURES);
+  const outputs = await listFeatureFolders(path);
   if ((await readFolder(join(path, FEATURES))).length > outputs.length) return false;
   for (const folder of [METADATA, ...outputs])
     if ((await readFolder(join(path, folder))).length > 0) return false;
@@ -123,6 +123,6 @@ async function clear(path: string): Promise<void> {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   });
   for (const file of await listShardFiles(path)) await rm(join(path, file), { force: true });
-  for (const folder of [METADATA, ...(await listFolders(path, FEATURES)), FEATURES])
+  for (const folder of [METADATA, ...(await listFeatureFolders(path)), FEATURES])
     await rmdir(join(path, folder)).catch(() => undefined); // It holds files of the user, or does not exist.
 }

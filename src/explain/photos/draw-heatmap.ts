@@ -49,7 +49,7 @@ export async function drawHeatmap(
   given: Options<DrawOptions> = {},
 ): Promise<Uint8Array> {
   const { opacity, scale } = readOptions(DRAW_FIELDS, given, 'drawHeatmap');
-  checkRgbImage('image', image);
+  checkRgbImage(image);
   const drawn = blendHeatmap(image, readTensor('heatmap', heatmap) as Tensor<'float32'>, opacity);
   if (!scale) return await encodePng(drawn);
   const { width, height, data } = drawn;

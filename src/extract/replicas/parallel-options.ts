@@ -49,5 +49,5 @@ export const PARALLEL_DEFAULTS: ParallelOptions = defaultsOf(PARALLEL_FIELDS);
 /** Reads the options for a number of devices, and copies them. Throws `OPTION_INVALID`. */
 export function readParallelOptions(given: Options<ParallelOptions>, devices: number): ParallelOptions {
   const options = readOptions(PARALLEL_FIELDS, given, 'DataParallel');
-  return { ...options, split: readSplit('split', options.split, devices) };
+  return { ...options, split: readSplit(options.split, devices) };
 }

@@ -76,7 +76,7 @@ export function readPlace(
 }
 
 function readBatchSplit(given: unknown, devices: number): BatchSplit {
-  const split = readSplit('split', given, devices);
+  const split = readSplit(given, devices);
   if (split !== 'dynamic' && split !== 'none') return split;
   throw invalidOption('split', '"chunk", "balanced" or a list of weights: results depend on it', given);
 }

@@ -153,9 +153,9 @@ export class Backward extends GraphMath {
     return value && this.#walk.facts.integersOf(value);
   }
 
-  /** The axis that an attribute names, counted from the front. */
-  axis(otherwise: number, value: Value = this.value(0)): number {
-    return this.wrap(this.int('axis', otherwise), this.rank(value));
+  /** The axis of the first input that an attribute names, counted from the front. */
+  axis(otherwise: number): number {
+    return this.wrap(this.int('axis', otherwise), this.rank(this.value(0)));
   }
 
   wrap(axis: number, rank: number): number {

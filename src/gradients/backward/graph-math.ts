@@ -90,8 +90,8 @@ export class GraphMath {
     return axes.length === 0 ? input : this.nodes.reduce('ReduceSum', input, axes, keepDims);
   }
 
-  mean(input: string, axes: readonly number[], keepDims = true): string {
-    return axes.length === 0 ? input : this.nodes.reduce('ReduceMean', input, axes, keepDims);
+  mean(input: string, axes: readonly number[]): string {
+    return axes.length === 0 ? input : this.nodes.reduce('ReduceMean', input, axes, true);
   }
 
   transpose(input: string, perm: readonly number[]): string {

@@ -31,7 +31,7 @@ function readPreprocess(
   const size = readSize(fields, fields.take('size'), imageSize);
   const colours = fields.take('mode') ?? 'RGB';
   if (colours !== 'RGB') throw fields.refuse('mode', `only RGB is defined, got ${show(colours)}`);
-  const wanted = readInterpolation(fields, 'interpolation', ['bicubic', 'bilinear'], 'bicubic');
+  const wanted = readInterpolation(fields, ['bicubic', 'bilinear'], 'bicubic');
   const mode = fields.take('resize_mode') ?? 'shortest';
   const fill = readFill(fields);
   const isSquare = size.height === size.width;

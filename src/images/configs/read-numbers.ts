@@ -21,12 +21,11 @@ export function readChannels(fields: ConfigFields, name: string): Channels | und
 /** An interpolation that the library knows. */
 export function readInterpolation<Known extends Interpolation>(
   fields: ConfigFields,
-  name: string,
   known: readonly Known[],
   otherwise: Known,
 ): Known {
-  const value = fields.take(name) ?? otherwise;
+  const value = fields.take('interpolation') ?? otherwise;
   const found = known.find((one) => one === value);
   if (found !== undefined) return found;
-  throw fields.refuse(name, `it must be one of ${known.join(', ')}, got ${show(value)}`);
+  throw fields.refuse('interpolation', `it must be one of ${known.join(', ')}, got ${show(value)}`);
 }

@@ -29,7 +29,6 @@ export function readTimm(file: ConfigFields): {
   const share = fields.positive('crop_pct', 0.875);
   const interpolation = readInterpolation(
     fields,
-    'interpolation',
     ['nearest', 'box', 'bilinear', 'hamming', 'bicubic', 'lanczos'],
     'bicubic',
   );

@@ -85,7 +85,7 @@ export function readTorchvision(fields: ConfigFields): ConfigOptions {
   return {
     resize: fields.integer('resize_size'),
     crop: fields.integer('crop_size'),
-    interpolation: readInterpolation(fields, 'interpolation', ['nearest', 'bilinear', 'bicubic'], 'bilinear'),
+    interpolation: readInterpolation(fields, ['nearest', 'bilinear', 'bicubic'], 'bilinear'),
     mean: readChannels(fields, 'mean') ?? undefined,
     std: readChannels(fields, 'std') ?? undefined,
   };

@@ -11,12 +11,12 @@ export interface RgbImage extends Size {
 }
 
 /** Refuses what is not an image of whole rows. */
-export function checkRgbImage(option: string, image: Partial<RgbImage> | null | undefined): void {
+export function checkRgbImage(image: Partial<RgbImage> | null | undefined): void {
   const { data, width, height } = image ?? {};
   const isBytes = data instanceof Uint8Array;
   if (isBytes && Number.isInteger(width) && Number.isInteger(height) && data.length === 3 * width! * height!)
     return;
-  throw invalidOption(option, 'an image { width, height, data } with three bytes per pixel', image);
+  throw invalidOption('image', 'an image { width, height, data } with three bytes per pixel', image);
 }
 
 /** An 8-bit RGB image that may hold its rows only while they are read. */

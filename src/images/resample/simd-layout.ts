@@ -47,7 +47,7 @@ export function layOutSimd(
   let end = start;
   const take = (bytes: number): number => {
     const at = end;
-    end += roundUp(bytes, VECTOR_BYTES);
+    end += toVectors(bytes);
     return at;
   };
   const bytes = plan.width * 3;
@@ -55,7 +55,7 @@ export function layOutSimd(
   const isTrimmed = imageWidth * 3 - needed > MAX_SPARE_BYTES;
   const stripPitch = isTrimmed ? needed : imageWidth * 3;
   // The horizontal pass writes one byte beyond a row, and the vertical one reads whole vectors.
-  const windowPitch = roundUp(bytes + 1, VECTOR_BYTES);
+  const windowPitch = toVectors(bytes + 1);
   const stripRows = rowsOfStrip(
     columns ? Math.max(stripPitch, windowPitch) : windowPitch,
     plan.lastRow - plan.firstRow,
@@ -89,6 +89,7 @@ function rowsOfStrip(rowBytes: number, count: number): number {
   return Math.max(1, groups) * ROWS_AT_ONCE;
 }
 
-function roundUp(value: number, multiple: number): number {
-  return Math.ceil(value / multiple) * multiple;
+/** Rounds up to whole vectors. */
+function toVectors(bytes: number): number {
+  return Math.ceil(bytes / VECTOR_BYTES) * VECTOR_BYTES;
 }

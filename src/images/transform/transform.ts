@@ -92,7 +92,7 @@ export class Transform {
    * @returns Pixels in the order of `channelOrder`; grey is repeated three times.
    */
   apply(image: RgbImage & { readonly source?: Size }, into?: Uint8Array): RgbImage {
-    checkRgbImage('image', image);
+    checkRgbImage(image);
     const { channelOrder } = this.options;
     const { size, region, fill, ...sampling } = targetOf(this.options, image.source ?? image);
     if (channelOrder === 'grey') toGrey(image.data);
@@ -107,7 +107,7 @@ export class Transform {
    * @param planes - Receives the channels' planes (CHW); a new array by default.
    */
   applyFloat(image: RgbImage, planes?: Float32Array): FloatImage {
-    checkRgbImage('image', image);
+    checkRgbImage(image);
     const { options, channels } = this;
     const { size, region, fill } = targetOf(options, image);
     if (options.channelOrder === 'grey') toGrey(image.data);

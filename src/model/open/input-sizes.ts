@@ -23,19 +23,19 @@ export const NO_SIZES: CheckedSizes = { side: undefined, named: new Map(), shape
 const LARGEST = 65_536;
 
 /** Reads sizes. Throws `OPTION_INVALID`. */
-export function readInputSizes(option: string, given: unknown): CheckedSizes {
-  if (typeof given === 'number') return { ...NO_SIZES, side: checkInteger(option, given, 1, LARGEST) };
+export function readInputSizes(given: unknown): CheckedSizes {
+  if (typeof given === 'number') return { ...NO_SIZES, side: checkInteger('inputSizes', given, 1, LARGEST) };
   if (given === null || typeof given !== 'object' || Array.isArray(given))
-    throw invalidOption(option, 'one size for images, or sizes by name of an axis or input', given);
+    throw invalidOption('inputSizes', 'one size for images, or sizes by name of an axis or input', given);
   const named = new Map<string, number>();
   const shapes = new Map<string, readonly number[]>();
   for (const [name, size] of Object.entries(given) as [string, unknown][]) {
     if (Array.isArray(size))
       shapes.set(
         name,
-        size.map((one) => checkInteger(`${option}.${name}`, one, 1, LARGEST)),
+        size.map((one) => checkInteger(`inputSizes.${name}`, one, 1, LARGEST)),
       );
-    else named.set(name, checkInteger(`${option}.${name}`, size, 1, LARGEST));
+    else named.set(name, checkInteger(`inputSizes.${name}`, size, 1, LARGEST));
   }
   return { side: undefined, named, shapes };
 }
@@ -45,11 +45,7 @@ export function readInputSizes(option: string, given: unknown): CheckedSizes {
  *
  * @throws {@link TapirError} `OPTION_INVALID` for a name that no input and no axis has, and for a shape that contradicts the file.
  */
-export function checkInputSizes(
-  option: string,
-  { named, shapes }: CheckedSizes,
-  inputs: readonly TensorInfo[],
-): void {
+export function checkInputSizes({ named, shapes }: CheckedSizes, inputs: readonly TensorInfo[]): void {
   const symbols = new Set(
     inputs.flatMap(({ dims }) => (dims ?? []).filter((size) => typeof size === 'string')),
   );
@@ -60,7 +56,7 @@ export function checkInputSizes(
   if (unknown !== undefined) {
     const inThere = inputs.map((input) => `${show(input.name)} ${dimsText(input)}`).join('; ');
     throw invalidOption(
-      option,
+      'inputSizes',
       `sizes of axes and shapes of inputs that the model has (${inThere})`,
       unknown,
     );
@@ -73,7 +69,7 @@ export function checkInputSizes(
         input.dims.every((size, axis) => typeof size !== 'number' || size === shape[axis]));
     if (!fits)
       throw invalidOption(
-        `${option}.${name}`,
+        `inputSizes.${name}`,
         `a shape that fits ${dimsText(input)}`,
         `[${shape.join(', ')}]`,
       );

@@ -42,10 +42,8 @@ export async function verifyModel(
     throw invalidOption('pruned', 'a part of its source, not its gradients', 'gradients');
   const options = readOptions(VERIFY_FIELDS, given, 'verifyModel');
   const inputSizes =
-    options.inputSizes === undefined
-      ? prepared.request.inputSizes
-      : readInputSizes('inputSizes', options.inputSizes);
-  checkInputSizes('inputSizes', inputSizes, prepared.model.inputs);
+    options.inputSizes === undefined ? prepared.request.inputSizes : readInputSizes(options.inputSizes);
+  checkInputSizes(inputSizes, prepared.model.inputs);
   await using oracle = new ModelOracle(prepared.model);
   return await oracle.compare(prepared, { ...options, inputSizes });
 }

@@ -60,7 +60,7 @@ export async function prepareRewrite(
   if (!request.tidy) checkNodeNames(cut);
   const typeOf = await lookUpTypes(neededTypes(cut, request), request.inputSizes, answers);
   const started = startRewrite(cut, (value) => inputType(value, typeOf), request.tidy);
-  checkInputSizes('inputSizes', request.inputSizes, [...model.inputs, ...describeInputs(started)]);
+  checkInputSizes(request.inputSizes, [...model.inputs, ...describeInputs(started)]);
   const opened = request.batch === 'dynamic' ? await answers.openBatch(started, request.inputSizes) : started;
   const tokens = await lookUpTokens(started, request, typeOf, answers);
   const rewrite = withRequestedParts(opened, request, { typeOf, tokens }, request.outputs.length);

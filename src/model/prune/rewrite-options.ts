@@ -119,7 +119,7 @@ export function readRewriteOptions(options: RewriteOptions, keys: readonly strin
     inputs: options.inputs,
     image: readImageInput(options.input),
     batch: options.batch,
-    inputSizes: readInputSizes('inputSizes', options.inputSizes),
+    inputSizes: readInputSizes(options.inputSizes),
     partsOf: (key) => ({
       tokensToMap: tokensToMap(key),
       pool: pool(key),

@@ -18,7 +18,7 @@ export const ALEXNETS: Family = {
         x = activate(features, String(7 + 2 * k), x, 'relu');
       });
       x = maxPool(features, '12', x, pool);
-      x = flatten(network, adaptivePool(network, 'avgpool', x, 6), 36);
+      x = flatten(network, adaptivePool(network, x, 6), 36);
       const classifier = network.child('classifier');
       for (const at of [0, 3]) {
         x = dropout(classifier, String(at), x);

@@ -72,7 +72,7 @@ function relativeAttention(attn: Module, x: Value, groups: number): Value {
   const indices = (): number[] => relativePositions(SIDE);
   const index = attn.parameter('relative_position_index', [tokens, tokens], { indices });
   // torchvision lists how it reads the sizes.
-  attn.skip('getitem', 4);
+  attn.skip(4);
   const joined = tokenLinear(attn, 'to_qkv', x, 3 * channels);
   const [q, k, v] = attn.chunk(joined, 3, -1).map((part) => {
     const apart = reshape(attn, part, channels, [-1, groups, tokens, heads, HEAD_WIDTH]);

@@ -10,7 +10,7 @@ const COUNTS = [4, 8, 4];
 function shuffle(block: Module, x: Value): Value {
   const { channels } = x;
   // torchvision lists how it reads the sizes.
-  block.skip('getitem', 4);
+  block.skip(4);
   const batch = sizes(block, x.name, 0, 1);
   const pixels = sizes(block, x.name, 2, 4);
   const reshape = (y: Value, dims: readonly number[]): Value => {

@@ -204,7 +204,7 @@ function blockV1(block: Module, input: Value, options: Attention): Value {
   let y = layerNorm(block, 'norm1', input, EPSILON);
   y = attentionV1(block.child('attn'), y, options);
   const x = add(block, input, stochasticDepth(block, y));
-  y = mlp(block, 'mlp', layerNorm(block, 'norm2', x, EPSILON), 4 * x.channels);
+  y = mlp(block, layerNorm(block, 'norm2', x, EPSILON), 4 * x.channels);
   return add(block, x, stochasticDepth(block, y));
 }
 
@@ -215,7 +215,7 @@ function blockV2(block: Module, input: Value, options: Attention): Value {
   y = layerNorm(block, 'norm1', y, EPSILON);
   const x = add(block, input, stochasticDepth(block, y));
   declareNorm(block, 'norm2', x.channels);
-  y = layerNorm(block, 'norm2', mlp(block, 'mlp', x, 4 * x.channels), EPSILON);
+  y = layerNorm(block, 'norm2', mlp(block, x, 4 * x.channels), EPSILON);
   return add(block, x, stochasticDepth(block, y));
 }
 

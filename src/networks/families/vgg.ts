@@ -42,7 +42,7 @@ function vgg(stages: Stages, hasNorm: boolean): Architecture {
         }
         x = maxPool(features, String(k++), x, { kernel: 2, stride: 2 });
       }
-      x = flatten(network, adaptivePool(network, 'avgpool', x, 7), 49);
+      x = flatten(network, adaptivePool(network, x, 7), 49);
       const classifier = network.child('classifier');
       for (const at of [0, 3]) {
         x = linear(classifier, String(at), x, 4096);

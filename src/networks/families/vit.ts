@@ -25,7 +25,7 @@ function selfAttention(block: Module, x: Value, heads: number, tokens: number): 
     product(layer, mixed, weight, output.parameter('bias', [channels], ZEROS));
   });
   const first = block.operation('getitem', channels, 'Identity', [y.name]);
-  block.skip('getitem', 1);
+  block.skip(1);
   return first;
 }
 
@@ -35,7 +35,7 @@ function writeBlock(block: Module, input: Value, { heads, hidden }: ViT, tokens:
   x = dropout(block, 'dropout', x);
   x = add(block, x, input);
   const y = layerNorm(block, 'ln_2', x, EPSILON);
-  return add(block, x, mlp(block, 'mlp', y, hidden));
+  return add(block, x, mlp(block, y, hidden));
 }
 
 interface ViT {
@@ -56,7 +56,7 @@ function vit(shape: ViT): Architecture {
       const patches = (imageSize / patch) ** 2;
       const token = network.parameter('class_token', [1, 1, channels], SPREAD);
       // torchvision lists how it reads the sizes of the image and of the batch.
-      network.skip('getitem', 5);
+      network.skip(5);
       const grid = { kernel: patch, stride: patch, padding: 0, bias: true };
       let x = conv(network, 'conv_proj', image, channels, grid);
       const target = network.constant([0, channels, patches]);

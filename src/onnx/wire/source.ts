@@ -21,9 +21,9 @@ export interface FileSource extends ByteSource, StampedFile {
 }
 
 /** Bytes in memory as a source; reads are views, nothing is copied. */
-export function memorySource(bytes: Uint8Array, label = 'model bytes'): ByteSource {
+export function memorySource(bytes: Uint8Array): ByteSource {
   return {
-    label,
+    label: 'model bytes',
     sizeBytes: bytes.byteLength,
     read(offset, length, into) {
       const view = bytes.subarray(offset, offset + length);

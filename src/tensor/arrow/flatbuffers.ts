@@ -32,9 +32,9 @@ export class FlatTable {
     return this.#field(id) !== undefined;
   }
 
-  uint8(id: number, fallback = 0): number {
+  uint8(id: number): number {
     const at = this.#field(id);
-    return at === undefined ? fallback : this.#view.getUint8(at);
+    return at === undefined ? 0 : this.#view.getUint8(at);
   }
 
   int16(id: number, fallback = 0): number {

@@ -145,7 +145,7 @@ export function readTrainerOptions(given: Options<TrainerOptions>): TrainerSetup
     clipNorm,
     accumulate,
     output,
-    inputSizes: readInputSizes('inputSizes', options.inputSizes),
+    inputSizes: readInputSizes(options.inputSizes),
     place: { ...options, signal: undefined },
   };
 }
