@@ -23,132 +23,61 @@ class TapirCommand extends Command {
   }
 }
 
-/** Adds a command to the program. */
-type AddCommand = (program: Command, terminal: Terminal) => void;
-
-/** A command in the list of all. */
-interface Listed {
-  /** Half a line, under 60 characters. */
-  readonly summary: string;
-  /** Loads it when it is requested: to load all of them takes longer than most of them run. */
-  readonly load: () => Promise<AddCommand>;
-}
+/**
+ * A command in the list of all: half a line about it, under 60 characters, and its module, which is loaded when the command is
+ * requested: to load all of them takes longer than most of them run.
+ */
+type Listed = readonly [
+  summary: string,
+  load: () => Promise<{ readonly addCommand: (program: Command, terminal: Terminal) => void }>,
+];
 
 /** The commands by what they are for, in the order of the help. */
 const COMMANDS: Readonly<Record<string, Readonly<Record<string, Listed>>>> = {
   'Look at a model': {
-    nodes: {
-      summary: 'list the names that you can ask for',
-      load: async () => (await import('./commands/nodes.js')).addNodesCommand,
-    },
-    explore: {
-      summary: 'a page: modules, costs, what a cut keeps, what it sees',
-      load: async () => (await import('./commands/explore.js')).addExploreCommand,
-    },
-    params: {
-      summary: 'list the parameters under torch’s names',
-      load: async () => (await import('./commands/params.js')).addParamsCommand,
-    },
-    compare: {
-      summary: 'measure how far the vectors of two models agree',
-      load: async () => (await import('./commands/compare.js')).addCompareCommand,
-    },
-    check: {
-      summary: 'check names, pixels, cuts, engines and vectors here',
-      load: async () => (await import('./commands/check.js')).addCheckCommand,
-    },
-    cam: {
-      summary: 'draw where in a photo a score comes from',
-      load: async () => (await import('./commands/cam.js')).addCamCommand,
-    },
+    nodes: ['list the names that you can ask for', () => import('./commands/nodes.js')],
+    explore: [
+      'a page: modules, costs, what a cut keeps, what it sees',
+      () => import('./commands/explore.js'),
+    ],
+    params: ['list the parameters under torch’s names', () => import('./commands/params.js')],
+    compare: ['measure how far the vectors of two models agree', () => import('./commands/compare.js')],
+    check: ['check names, pixels, cuts, engines and vectors here', () => import('./commands/check.js')],
+    cam: ['draw where in a photo a score comes from', () => import('./commands/cam.js')],
   },
   'Cut and change a model': {
-    extract: {
-      summary: 'cut a model down to the values that you name',
-      load: async () => (await import('./commands/extract.js')).addExtractCommand,
-    },
-    split: {
-      summary: 'cut a model into stages, for several devices',
-      load: async () => (await import('./commands/split.js')).addSplitCommand,
-    },
-    quantize: {
-      summary: 'write a model in 8 bits, calibrated on photos',
-      load: async () => (await import('./commands/quantize.js')).addQuantizeCommand,
-    },
-    load: {
-      summary: 'load a state dict into a model',
-      load: async () => (await import('./commands/load.js')).addLoadCommand,
-    },
-    train: {
-      summary: 'fine-tune on a folder with a subfolder per class',
-      load: async () => (await import('./commands/train.js')).addTrainCommand,
-    },
-    bn: {
-      summary: 're-estimate BatchNorm statistics from photos',
-      load: async () => (await import('./commands/bn.js')).addBnCommand,
-    },
-    differentiate: {
-      summary: 'write the gradients of a model as an ONNX file',
-      load: async () => (await import('./commands/differentiate.js')).addDifferentiateCommand,
-    },
+    extract: ['cut a model down to the values that you name', () => import('./commands/extract.js')],
+    split: ['cut a model into stages, for several devices', () => import('./commands/split.js')],
+    quantize: ['write a model in 8 bits, calibrated on photos', () => import('./commands/quantize.js')],
+    load: ['load a state dict into a model', () => import('./commands/load.js')],
+    train: ['fine-tune on a folder with a subfolder per class', () => import('./commands/train.js')],
+    bn: ['re-estimate BatchNorm statistics from photos', () => import('./commands/bn.js')],
+    differentiate: [
+      'write the gradients of a model as an ONNX file',
+      () => import('./commands/differentiate.js'),
+    ],
   },
   'Embed photos': {
-    embed: {
-      summary: 'embed photos into a dataset; resumes',
-      load: async () => (await import('./commands/embed/embed.js')).addEmbedCommand,
-    },
-    merge: {
-      summary: 'merge the parts of embed --shard',
-      load: async () => (await import('./commands/merge.js')).addMergeCommand,
-    },
-    serve: {
-      summary: 'serve features over HTTP, with OpenAI’s API',
-      load: async () => (await import('./commands/serve.js')).addServeCommand,
-    },
+    embed: ['embed photos into a dataset; resumes', () => import('./commands/embed/embed.js')],
+    merge: ['merge the parts of embed --shard', () => import('./commands/merge.js')],
+    serve: ['serve features over HTTP, with OpenAI’s API', () => import('./commands/serve.js')],
   },
   'Use the vectors': {
-    report: {
-      summary: 'a page: a map, near-duplicates, statistics, failures',
-      load: async () => (await import('./commands/dataset/report.js')).addReportCommand,
-    },
-    search: {
-      summary: 'find what is nearest to photos, texts or vectors',
-      load: async () => (await import('./commands/search.js')).addSearchCommand,
-    },
-    dedupe: {
-      summary: 'list near-duplicates and the best copy of each',
-      load: async () => (await import('./commands/dataset/dedupe.js')).addDedupeCommand,
-    },
-    probe: {
-      summary: 'train a classifier on the vectors',
-      load: async () => (await import('./commands/probe/probe.js')).addProbeCommand,
-    },
-    classify: {
-      summary: 'name the classes of photos',
-      load: async () => (await import('./commands/probe/classify.js')).addClassifyCommand,
-    },
+    report: [
+      'a page: a map, near-duplicates, statistics, failures',
+      () => import('./commands/dataset/report.js'),
+    ],
+    search: ['find what is nearest to photos, texts or vectors', () => import('./commands/search.js')],
+    dedupe: ['list near-duplicates and the best copy of each', () => import('./commands/dataset/dedupe.js')],
+    probe: ['train a classifier on the vectors', () => import('./commands/probe/probe.js')],
+    classify: ['name the classes of photos', () => import('./commands/probe/classify.js')],
   },
   'Get models, set up': {
-    models: {
-      summary: 'list and pull models with trained weights',
-      load: async () => (await import('./commands/models.js')).addModelsCommand,
-    },
-    create: {
-      summary: 'write one of torchvision’s networks as ONNX',
-      load: async () => (await import('./commands/create.js')).addCreateCommand,
-    },
-    engines: {
-      summary: 'install OpenVINO, or CUDA for ONNX Runtime',
-      load: async () => (await import('./commands/engines.js')).addEnginesCommand,
-    },
-    bench: {
-      summary: 'measure speed on this machine',
-      load: async () => (await import('./commands/bench/bench.js')).addBenchCommand,
-    },
-    doctor: {
-      summary: 'say what runs here, and what to do about the rest',
-      load: async () => (await import('./commands/doctor.js')).addDoctorCommand,
-    },
+    models: ['list and pull models with trained weights', () => import('./commands/models.js')],
+    create: ['write one of torchvision’s networks as ONNX', () => import('./commands/create.js')],
+    engines: ['install OpenVINO, or CUDA for ONNX Runtime', () => import('./commands/engines.js')],
+    bench: ['measure speed on this machine', () => import('./commands/bench/bench.js')],
+    doctor: ['say what runs here, and what to do about the rest', () => import('./commands/doctor.js')],
   },
 };
 
@@ -171,8 +100,8 @@ export async function createProgram(terminal: Terminal, words: readonly string[]
 
   const asked = words[0] === 'help' ? words[1] : words[0];
   for (const [group, commands] of Object.entries(COMMANDS))
-    for (const [name, { summary, load }] of Object.entries(commands)) {
-      if (name === asked) (await load())(program, terminal);
+    for (const [name, [summary, load]] of Object.entries(commands)) {
+      if (name === asked) (await load()).addCommand(program, terminal);
       else program.command(name);
       program.commands.at(-1)!.summary(summary).helpGroup(`${group}:`);
     }

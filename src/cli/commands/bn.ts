@@ -54,7 +54,7 @@ interface BnFlags extends WriteFlags {
 }
 
 /** Adds `tapir bn` and `tapir bn merge`. */
-export function addBnCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   // So that "bn merge" has its own flags.
   const bn = program
     .enablePositionalOptions()

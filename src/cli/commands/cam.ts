@@ -41,7 +41,7 @@ interface CamFlags extends Pick<AttributionOptions, keyof typeof FLAGS> {
 }
 
 /** Adds `tapir cam`. */
-export function addCamCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('cam')
     .description('draw where in a photo the score of a class comes from')

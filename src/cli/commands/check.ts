@@ -38,7 +38,7 @@ const MARKS: Readonly<Record<Verdict, string>> = {
 };
 
 /** Adds the command. */
-export function addCheckCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('check')
     .description(

@@ -35,7 +35,7 @@ interface CompareFlags extends Pick<CompareOptions, 'sample' | 'neighbours' | 'b
 const WORST_SHOWN = 3;
 
 /** Adds `tapir compare`. */
-export function addCompareCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('compare')
     .description('embed the same photos with two models, and measure how far their vectors agree')

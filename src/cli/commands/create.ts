@@ -21,7 +21,7 @@ interface CreateFlags extends Pick<CreateOptions, 'numClasses' | 'imageSize' | '
 }
 
 /** Adds `tapir create`. */
-export function addCreateCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('create')
     .description('write one of torchvision’s classification networks as an ONNX file, without Python')

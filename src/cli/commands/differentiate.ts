@@ -19,7 +19,7 @@ interface DifferentiateFlags extends SizeFlags, SaveFlags {
 }
 
 /** Adds `tapir differentiate`. */
-export function addDifferentiateCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('differentiate')
     .description('write the gradients of a model as an ONNX file of ordinary operators')

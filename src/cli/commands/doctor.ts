@@ -21,7 +21,7 @@ export interface DoctorFlags {
 }
 
 /** Adds the command. */
-export function addDoctorCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('doctor')
     .description('try every device; say what runs here, what does not and why, and what to do')

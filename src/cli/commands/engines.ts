@@ -32,7 +32,7 @@ interface InstallFlags {
 const NAMES = Object.keys(ENGINE_PACKAGES) as InstallableEngine[];
 
 /** Adds `tapir engines`. */
-export function addEnginesCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const engines = program
     .command('engines')
     .description('engines besides ONNX Runtime, which comes with this package, and CUDA for ONNX Runtime');

@@ -38,7 +38,7 @@ interface ExploreFlags extends Pick<ExplorerOptions, Exclude<keyof typeof FLAGS,
 }
 
 /** Adds the command. */
-export function addExploreCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('explore')
     .description('look at a model: its modules, shapes and costs, what a cut keeps, what it sees in photos')

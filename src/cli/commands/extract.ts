@@ -50,7 +50,7 @@ interface ExtractFlags extends PartFlags, SizeFlags, SaveFlags {
 }
 
 /** Adds `tapir extract`. */
-export function addExtractCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const extract = program
     .command('extract')
     .description('cut a model down to what the requested values need, and save it as a plain ONNX file')

@@ -19,7 +19,7 @@ interface LoadFlags extends SaveFlags {
 }
 
 /** Adds `tapir load`. */
-export function addLoadCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('load')
     .description('load a state dict into a model, and save the model')

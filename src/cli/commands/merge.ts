@@ -15,7 +15,7 @@ interface MergeFlags extends Pick<SourceOptions, 'column' | 'nulSeparated' | 'al
 }
 
 /** Adds the command to the program. */
-export function addMergeCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('merge')
     .description('merge the parts that embed --shard has written into one dataset; features stay in place')

@@ -35,7 +35,7 @@ interface PullFlags extends ListFlags {
 }
 
 /** Adds `tapir models`. */
-export function addModelsCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const models = program.command('models').description('models with trained weights that can be downloaded');
   const list = models
     .command('list')

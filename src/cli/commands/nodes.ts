@@ -28,7 +28,7 @@ const MOST_IN_ROW = 5;
 const OPS_NAMED = 3;
 
 /** Adds the command. */
-export function addNodesCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   program
     .command('nodes')
     .description('list the names that you can request, in execution order')

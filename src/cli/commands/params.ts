@@ -19,7 +19,7 @@ interface ParamsFlags {
 }
 
 /** Adds `tapir params`. */
-export function addParamsCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   program
     .command('params')
     .description('list the parameters of a model under torch’s names, and how each lies in the file')

@@ -38,7 +38,7 @@ interface QuantizeFlags
 }
 
 /** Adds `tapir quantize`. */
-export function addQuantizeCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const quantize = program
     .command('quantize')
     .description('write a model in 8 bits, calibrated on photos and judged by its vectors')

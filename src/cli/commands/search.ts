@@ -40,7 +40,7 @@ interface SearchFlags extends Pick<SearchOptions, 'key' | 'top' | 'metric' | 'de
 }
 
 /** Adds `tapir search`. */
-export function addSearchCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('search')
     .description('find the images of a dataset that are nearest to given images, texts or vectors, exactly')

@@ -95,7 +95,7 @@ interface ServeFlags
 }
 
 /** Adds the command. Its flags for model and transform are those of `embed`. */
-export function addServeCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('serve')
     .description(

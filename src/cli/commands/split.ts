@@ -27,7 +27,7 @@ interface SplitFlags extends SizeFlags, SaveFlags {
 }
 
 /** Adds `tapir split`. */
-export function addSplitCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('split')
     .description('write the stages of a model as ONNX files, and stages.json, which says how to chain them')

@@ -37,7 +37,7 @@ interface TrainFlags extends Omit<
 }
 
 /** Adds `tapir train`. */
-export function addTrainCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('train')
     .description('train a classifier on a folder with a subfolder of photos per class')

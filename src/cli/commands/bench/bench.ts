@@ -5,7 +5,7 @@ import { addBenchEmbedCommand } from './bench-embed.js';
 import { addBenchModelCommand } from './bench-model.js';
 
 /** Adds the commands. */
-export function addBenchCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const bench = program.command('bench').description('measure speed on this machine');
   addBenchModelCommand(bench, terminal);
   addBenchEmbedCommand(bench, terminal);

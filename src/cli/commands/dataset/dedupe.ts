@@ -20,7 +20,7 @@ interface DedupeFlags extends Pick<DuplicateOptions, 'cosine' | 'key' | 'device'
 }
 
 /** Adds `tapir dedupe`. */
-export function addDedupeCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('dedupe')
     .description('list the near-duplicates of a dataset, exactly, and the best copy of each; deletes nothing')

@@ -49,7 +49,7 @@ interface ReportFlags
 }
 
 /** Adds the command. */
-export function addReportCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('report')
     .description('write or serve one HTML page about a dataset: a map, near-duplicates, statistics, failures')

@@ -21,7 +21,7 @@ import { addFlags, readFlags } from '../../flags/option-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 /** Adds the command. */
-export function addEmbedCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('embed')
     .description('embed images into a dataset; run the same command again to resume, or to add new images')

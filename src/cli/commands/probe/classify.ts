@@ -24,7 +24,7 @@ interface ClassifyFlags extends Pick<ClassifyOptions, 'top' | 'device'> {
 }
 
 /** Adds the command. */
-export function addClassifyCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('classify')
     .description('name the classes of images, by a model with labels such as "tapir probe --attach" writes')

@@ -43,7 +43,7 @@ interface ProbeFlags extends ZeroShotFlags, Pick<TrainProbeOptions, keyof typeof
 }
 
 /** Adds the command. */
-export function addProbeCommand(program: Command, terminal: Terminal): void {
+export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('probe')
     .description('train a classifier on the vectors of a dataset; show confusions and suspected labels')
