@@ -17,7 +17,7 @@ export interface CostFlags extends SizeFlags {
   readonly json: boolean;
 }
 
-/** Operators that a line of a module names. */
+/** Operators that a line of several nodes names. */
 const OPS_NAMED = 3;
 /** Nodes that the note about uncounted operators names. */
 const NODES_NAMED = 3;
@@ -92,7 +92,8 @@ export function listCosts({ nodes, modules }: ModelProfile, depth: number): Cost
   return lines.filter((line) => line.depth < depth);
 }
 
-function operatorsOf(nodes: readonly NodeCost[]): string {
+/** Names the first operators of nodes. */
+export function operatorsOf(nodes: readonly { readonly op: string }[]): string {
   const ops = [...new Set(nodes.map(({ op }) => op))];
   return `${ops.slice(0, OPS_NAMED).join(', ')}${ops.length > OPS_NAMED ? ', …' : ''}`;
 }

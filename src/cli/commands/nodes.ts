@@ -10,7 +10,7 @@ import { formatDims, formatTable } from '../terminal/table.js';
 import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { collect, parseCount } from '../flags/flag-values.js';
 import { PROFILE_FIELDS } from '../../stages/profile-model.js';
-import { runNodeCosts, type CostFlags } from './node-costs.js';
+import { operatorsOf, runNodeCosts, type CostFlags } from './node-costs.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 export interface NodesFlags {
@@ -24,8 +24,6 @@ export interface NodesFlags {
 const [NAME, DTYPE, CHANNELS, SCALE, MARKS, TENSOR] = [0, 2, 4, 5, 6, 7];
 /** More nodes in a row that belong to no module are shown as one line. */
 const MOST_IN_ROW = 5;
-/** Operators that such a line names. */
-const OPS_NAMED = 3;
 
 /** Adds the command. */
 export function addCommand(program: Command, terminal: Terminal): void {
@@ -116,13 +114,11 @@ export function groupNodes(features: readonly ListedFeature[]): ListedFeature[] 
   const endRun = (): void => {
     if (run.length <= MOST_IN_ROW) grouped.push(...run);
     else {
-      const ops = [...new Set(run.map(({ op }) => op))];
-      const op = `${ops.slice(0, OPS_NAMED).join(', ')}${ops.length > OPS_NAMED ? ', …' : ''}`;
       const name = `(${run.length} nodes, up to ${run.at(-1)!.name})`;
       grouped.push({
         ...run[0]!,
         name,
-        op,
+        op: operatorsOf(run),
         dtype: null,
         dims: null,
         channels: null,

@@ -10,6 +10,7 @@ import {
 } from '../../linear/row-session.js';
 import { Coordinates, openScaling, type Curvatures, type Scaling } from './coordinates.js';
 import type { LogisticData, LogisticProblem } from './logistic-problem.js';
+import { addTo } from '../rows/class-moments.js';
 import type { LabelledBlock, LabelledRows } from '../rows/labelled-rows.js';
 import { minimize, type Evaluation, type Minimum } from './lbfgs.js';
 import type { ClassScorer } from '../rows/linear-scores.js';
@@ -166,10 +167,6 @@ function feedsOf(
     labels: { dtype: 'int64', dims: [rows], data: own },
     importance: rowsTensor(importance, problems.length),
   };
-}
-
-function addTo(sums: Float64Array, more: Float64Array): void {
-  for (let i = 0; i < sums.length; i++) sums[i]! += more[i]!;
 }
 
 function finish(

@@ -108,6 +108,7 @@ function* cutByFold(
   }
 }
 
-function addTo(sums: Float64Array, more: Float64Array): void {
+/** Adds numbers to sums, in place. */
+export function addTo(sums: Float64Array, more: Float64Array): void {
   for (let i = 0; i < sums.length; i++) sums[i]! += more[i]!;
 }
