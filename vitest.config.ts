@@ -61,8 +61,7 @@ export default defineConfig({
     server: { deps: { external: [/\/dist\/lib\//] } },
     // Threads of the runtime and several sessions at once: a process per file keeps those of `deep` apart.
     pool: 'forks',
-    // One more than CI has cores: many tests wait for another process.
-    maxWorkers: 3,
+    maxWorkers: 2,
     // Prepared models go here, not into the cache of whoever runs the tests.
     env: { XDG_CACHE_HOME: join(tmpdir(), 'tapir-test-cache') },
     testTimeout: 60_000,
