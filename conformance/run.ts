@@ -141,8 +141,9 @@ async function check(file: string, about: About = {}): Promise<Found> {
   return { error: lastLineOf(stderr) };
 }
 
+/** Without the place of this checkout. */
 function lastLineOf(text: string): string {
-  return text.trim().split('\n').at(-1)!;
+  return text.trim().split('\n').at(-1)!.replaceAll(project, '');
 }
 
 /** How many of torchvision's names denote a value. */
