@@ -1,4 +1,5 @@
 /** Image file → thumbnail. */
+import { isTapirError } from '../base/errors.js';
 import { decodeImage } from './decode/decode.js';
 import { encodeWebp } from './encode.js';
 import type { ImageFile } from './file/image-file.js';
@@ -25,4 +26,18 @@ export async function makeThumbnail(file: ImageFile, maxSide: number): Promise<T
   const options = { limitPixels, decode: 'fast', orientation: 'exif', resize: maxSide } as const;
   const bytes = await encodeWebp(await decodeImage(file, options), maxSide, QUALITY);
   return { mime: 'image/webp', bytes };
+}
+
+/** A thumbnail as WebP in base64; null if the image cannot be read. */
+export async function tryThumbnail(
+  image: ImageFile | (() => Promise<ImageFile>),
+  maxSide: number,
+): Promise<string | null> {
+  try {
+    const file = typeof image === 'function' ? await image() : image;
+    return Buffer.from((await makeThumbnail(file, maxSide)).bytes).toString('base64');
+  } catch (error) {
+    if (isTapirError(error) && error.code.startsWith('IMAGE_')) return null;
+    throw error;
+  }
 }

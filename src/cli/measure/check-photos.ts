@@ -1,8 +1,7 @@
 /** What photos tell of a model: its pixels, a batch that is split, its vectors, and each engine and precision. */
 import { isTapirError, reasonOf } from '../../base/errors.js';
 import { counted } from '../../base/printable.js';
-import { embedBatches, openDecodeLanes } from '../../datasets/embed/embed-batches.js';
-import { rowsOf } from '../../datasets/embed/embed-images.js';
+import { embedItems } from '../../datasets/embed/embed-images.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedSetup } from '../../datasets/embed/embed-options.js';
 import type { EngineCandidate } from '../../datasets/records/engine-choice.js';
 import { leastCosine } from '../../datasets/records/float32-comparison.js';
@@ -236,19 +235,17 @@ async function checkVectors(
   const lengths = new Map(keys.map((key) => [key, 1]));
   const problems: string[] = [];
   const found: string[] = [];
-  await using lanes = openDecodeLanes(exact, setup);
-  for await (const batch of embedBatches(exact, items, setup, lanes))
-    for (const { index, path, features, error } of rowsOf(batch)) {
-      if (error) problems.push(`${path}: ${error.message}`);
-      for (const [key, comparer] of comparers) {
-        const entry = entryOf(path!, key);
-        const expected = left.delete(entry) ? reference.get(entry) : undefined;
-        if (!expected || !features) continue;
-        const vector = makeTensor('float32', expected.dims, expected.data);
-        comparer.add(index, path, vector, features[key]!);
-        lengths.set(key, fartherFrom1(lengths.get(key)!, lengthOf(features[key]!) / lengthOf(vector)));
-      }
+  for await (const { index, path, features, error } of embedItems(exact, items, setup)) {
+    if (error) problems.push(`${path}: ${error.message}`);
+    for (const [key, comparer] of comparers) {
+      const entry = entryOf(path!, key);
+      const expected = left.delete(entry) ? reference.get(entry) : undefined;
+      if (!expected || !features) continue;
+      const vector = makeTensor('float32', expected.dims, expected.data);
+      comparer.add(index, path, vector, features[key]!);
+      lengths.set(key, fartherFrom1(lengths.get(key)!, lengthOf(features[key]!) / lengthOf(vector)));
     }
+  }
   if (left.size > 0)
     problems.push(`nothing here is ${[...left].slice(0, 3).join(', ')}${left.size > 3 ? ', …' : ''}`);
   const breathe = createBreathe(setup.signal);

@@ -4,9 +4,16 @@ import { type Extractor } from '../../extract/extractor.js';
 import { takeRow } from '../../tensor/rows.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
 import { embedBatches, openDecodeLanes, type RunBatch } from './embed-batches.js';
-import { EMBED_FIELDS, readWithExtractor, setUpEmbedding, type EmbedOptions } from './embed-options.js';
+import {
+  EMBED_FIELDS,
+  readWithExtractor,
+  setUpEmbedding,
+  type EmbedOptions,
+  type EmbedSetup,
+} from './embed-options.js';
 import type { ImageError } from './loader.js';
 import { openSource, type EmbedSource } from '../sources/open-source.js';
+import type { SourceItem } from '../sources/items/source-item.js';
 
 /** The features of an image, or its error. */
 export type Embedded<Key extends string = string> =
@@ -54,7 +61,15 @@ export async function* embedImages<Key extends string>(
   given: Options<EmbedOptions> = {},
 ): AsyncGenerator<Embedded<Key>> {
   const setup = setUpEmbedding(extractor, readWithExtractor(extractor, EMBED_FIELDS, given, 'embedImages'));
-  const items = openSource(source, setup.source, setup.signal);
+  yield* embedItems(extractor, openSource(source, setup.source, setup.signal), setup);
+}
+
+/** {@link embedImages} of items, as it was set up. */
+export async function* embedItems<Key extends string>(
+  extractor: Extractor<Key>,
+  items: AsyncIterable<SourceItem> | Iterable<SourceItem>,
+  setup: EmbedSetup,
+): AsyncGenerator<Embedded<Key>> {
   await using lanes = openDecodeLanes(extractor, setup);
   for await (const batch of embedBatches(extractor, items, setup, lanes)) yield* rowsOf<Key>(batch);
 }

@@ -2,7 +2,8 @@
 import { softmax } from '../../tensor/vectors/softmax.js';
 import { addUpFolds, joinFolds, type Moments } from './rows/class-moments.js';
 import { readCurvatures } from './fit/coordinates.js';
-import { highest, type OutOfFold } from './fit/evaluate.js';
+import type { OutOfFold } from './fit/evaluate.js';
+import { highest } from '../../tensor/vectors/largest.js';
 import { countClasses } from './fit/folds.js';
 import type { LabelledRows } from './rows/labelled-rows.js';
 import { scoreRows, type ClassScorer, type ScoredBlock } from './rows/linear-scores.js';

@@ -3,10 +3,10 @@ import { invalidOption, isPlainObject, isText } from '../../base/checks.js';
 import type { TransformRecord } from '../../datasets/records/run-record.js';
 import type { ResolvedRequest } from '../../graph/rewrite/plan.js';
 import { Internals } from '../../model/open/internals.js';
-import { listLargest } from '../../tensor/vectors/largest.js';
+import { highest, listLargest } from '../../tensor/vectors/largest.js';
 import { softmax } from '../../tensor/vectors/softmax.js';
 import { unitVector } from '../../tensor/vectors/unit-vector.js';
-import { highest, type Evaluation, type Suspect } from './fit/evaluate.js';
+import type { Evaluation, Suspect } from './fit/evaluate.js';
 import { LEAST_NORM, type VectorNorm } from './rows/labelled-rows.js';
 import type { ClassScorer } from './rows/linear-scores.js';
 

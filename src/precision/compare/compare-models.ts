@@ -14,8 +14,7 @@ import {
 import { isTapirError } from '../../base/errors.js';
 import type { Progress } from '../../base/progress.js';
 import { recordTransform } from '../../datasets/embed/describe-run.js';
-import { embedBatches, openDecodeLanes } from '../../datasets/embed/embed-batches.js';
-import { rowsOf, type Embedded } from '../../datasets/embed/embed-images.js';
+import { embedItems, type Embedded } from '../../datasets/embed/embed-images.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedSetup } from '../../datasets/embed/embed-options.js';
 import type { Extractor } from '../../extract/extractor.js';
 import type { TransformRequest } from '../../images/configs/find-transform.js';
@@ -202,8 +201,8 @@ async function compareRows(
     onPixelsOfA: bOnPixelsOfA && new OutputComparer(classes),
   }));
   const failures: ComparedFailure[] = [];
-  const [rowsA, rowsB] = [embedRows(a, items, setups.a), embedRows(b, items, setups.b)];
-  const others = bOnPixelsOfA && embedRows(b, items, bOnPixelsOfA);
+  const [rowsA, rowsB] = [embedItems(a, items, setups.a), embedItems(b, items, setups.b)];
+  const others = bOnPixelsOfA && embedItems(b, items, bOnPixelsOfA);
   try {
     for await (const ofA of rowsA) {
       const [ofB, other] = await Promise.all([nextOf(rowsB), others && nextOf(others)]);
@@ -229,15 +228,6 @@ async function compareRows(
       onPixelsOfA: onPixelsOfA ? await onPixelsOfA.finish(neighbours, breathe) : null,
     });
   return { outputs, failures };
-}
-
-async function* embedRows(
-  extractor: Extractor,
-  items: readonly SourceItem[],
-  setup: EmbedSetup,
-): AsyncGenerator<Embedded> {
-  await using lanes = openDecodeLanes(extractor, setup);
-  for await (const batch of embedBatches(extractor, items, setup, lanes)) yield* rowsOf(batch);
 }
 
 async function nextOf(rows: AsyncGenerator<Embedded>): Promise<Embedded> {

@@ -5,7 +5,7 @@ import { compareVectors } from '../../tensor/compare-vectors.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { cosineDistances } from '../../tensor/vectors/cosine.js';
 import type { Breathe } from '../../tensor/vectors/breathe.js';
-import { listLargest } from '../../tensor/vectors/largest.js';
+import { highest } from '../../tensor/vectors/largest.js';
 import { findNeighbours } from '../../tensor/vectors/neighbours.js';
 import { layOutRow, poolRow, type RowLayout } from '../../tensor/vectors/row-layout.js';
 
@@ -92,7 +92,7 @@ export class OutputComparer {
     this.#maxDifference = Math.max(this.#maxDifference, maxDifference);
     this.#cosines.push(cosine);
     this.#isScores &&= a.dims.length === 1 && x.length === (this.#classes ?? IMAGENET_CLASSES);
-    if (this.#isScores && listLargest(x, 1)[0] === listLargest(y, 1)[0]) this.#sameTop++;
+    if (this.#isScores && highest(x) === highest(y)) this.#sameTop++;
     this.#worst.push({ index, path, cosine });
     this.#worst.sort((one, other) => one.cosine - other.cosine || one.index - other.index);
     this.#worst.length = Math.min(this.#worst.length, MOST_WORST);

@@ -1,8 +1,7 @@
 /** A comparison → one page to look at. */
 import { shown } from '../../base/printable.js';
-import { isTapirError } from '../../base/errors.js';
 import { packageVersion } from '../../base/package.js';
-import { makeThumbnail } from '../../images/thumbnail.js';
+import { tryThumbnail } from '../../images/thumbnail.js';
 import type { SourceItem } from '../../datasets/sources/items/source-item.js';
 import { readPageFiles, renderPage } from '../../html/document.js';
 import { renderNumbers, renderProblems, renderSection, renderTable } from '../../html/components.js';
@@ -107,20 +106,8 @@ function renderModel(
 }
 
 async function renderTile({ path, index, cosine }: ComparedImage, item?: SourceItem): Promise<Markup> {
-  const source = item && (await readPicture(item));
-  const picture = source ? markup`<img class="picture" src="${source}" alt="">` : null;
+  const webp = item && (await tryThumbnail(item.image, PICTURE_SIDE));
+  const picture = webp ? markup`<img class="picture" src="data:image/webp;base64,${webp}" alt="">` : null;
   const name = path === null ? `(image ${index}, given as bytes)` : shown(path);
   return markup`<li class="tile">${picture}<span>${formatCosine(cosine)}</span><bdi class="note">${name}</bdi></li>`;
-}
-
-/** Undefined for an image that can no longer be read. */
-async function readPicture({ image }: SourceItem): Promise<string | undefined> {
-  try {
-    const file = typeof image === 'function' ? await image() : image;
-    const { mime, bytes } = await makeThumbnail(file, PICTURE_SIDE);
-    return `data:${mime};base64,${Buffer.from(bytes).toString('base64')}`;
-  } catch (error) {
-    if (isTapirError(error) && error.code.startsWith('IMAGE_')) return undefined;
-    throw error;
-  }
 }

@@ -49,3 +49,10 @@ export function listLargest(values: ArrayLike<number>, most: number): number[] {
   for (let i = 0; i < values.length; i++) largest.add(i, values[i]!);
   return largest.indices;
 }
+
+/** The index of the highest value; of equal ones the first. */
+export function highest(values: ArrayLike<number>): number {
+  let best = 0;
+  for (let k = 1; k < values.length; k++) if (values[k]! > values[best]!) best = k;
+  return best;
+}

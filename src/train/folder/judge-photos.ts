@@ -1,14 +1,12 @@
 /** What a trained model says of each held-out photo. */
-import { isTapirError } from '../../base/errors.js';
-import { embedBatches, openDecodeLanes } from '../../datasets/embed/embed-batches.js';
-import { rowsOf, type Embedded } from '../../datasets/embed/embed-images.js';
+import { embedItems } from '../../datasets/embed/embed-images.js';
 import { EMBED_DEFAULTS, setUpEmbedding } from '../../datasets/embed/embed-options.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
-import { makeThumbnail } from '../../images/thumbnail.js';
+import { tryThumbnail } from '../../images/thumbnail.js';
 import type { Transform } from '../../images/transform/transform.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { softmax } from '../../tensor/vectors/softmax.js';
-import { listLargest } from '../../tensor/vectors/largest.js';
+import { highest } from '../../tensor/vectors/largest.js';
 import type { ClassImage } from './class-folders.js';
 
 /** Wrong photos that are shown: those that the model is most sure of. */
@@ -43,37 +41,23 @@ export async function judgePhotos(
   signal: AbortSignal | undefined,
 ): Promise<Judgement> {
   const confusion = Array.from({ length: classes }, () => Array.from({ length: classes }, () => 0));
-  const wrong: Omit<WrongPhoto, 'picture'>[] = [];
-  const sources = new Map<string, ClassImage>();
+  const wrong: (Omit<WrongPhoto, 'picture'> & { readonly index: number })[] = [];
   const scoresAt = { [`tensor:${model.outputs[0]!.name}`]: 'scores' } as const;
   await using extractor = await createFeatureExtractor(model, scoresAt);
   const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform, signal });
-  await using lanes = openDecodeLanes(extractor, setup);
-  for await (const { index, features } of rowsOfAll(embedBatches(extractor, images, setup, lanes))) {
+  for await (const { index, features } of embedItems(extractor, images, setup)) {
     if (!features) continue;
     const { label, path } = images[index]!;
     const scores = softmax(Float32Array.from(features['scores']!.data as Float32Array));
-    const [predicted = 0] = listLargest(scores, 1);
+    const predicted = highest(scores);
     confusion[label]![predicted]!++;
     if (predicted === label) continue;
-    sources.set(path, images[index]!);
-    wrong.push({ path, label, predicted, probabilities: [scores[predicted]!, scores[label]!] });
+    wrong.push({ index, path, label, predicted, probabilities: [scores[predicted]!, scores[label]!] });
   }
   const surest = wrong.toSorted((a, b) => b.probabilities[0] - a.probabilities[0]).slice(0, MOST_WRONG);
-  const pictures = await Promise.all(surest.map(({ path }) => readPicture(sources.get(path)!)));
-  return { confusion, wrong: surest.map((one, i) => Object.assign({ picture: pictures[i]! }, one)) };
-}
-
-async function* rowsOfAll(batches: ReturnType<typeof embedBatches>): AsyncGenerator<Embedded> {
-  for await (const batch of batches) yield* rowsOf(batch);
-}
-
-async function readPicture({ image }: ClassImage): Promise<string | null> {
-  try {
-    const file = typeof image === 'function' ? await image() : image;
-    return Buffer.from((await makeThumbnail(file, PICTURE_SIDE)).bytes).toString('base64');
-  } catch (error) {
-    if (isTapirError(error) && error.code.startsWith('IMAGE_')) return null;
-    throw error;
-  }
+  const pictured = surest.map(async ({ index, ...photo }): Promise<WrongPhoto> => {
+    const picture = await tryThumbnail(images[index]!.image, PICTURE_SIDE);
+    return Object.assign(photo, { picture });
+  });
+  return { confusion, wrong: await Promise.all(pictured) };
 }

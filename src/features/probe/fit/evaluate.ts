@@ -1,4 +1,5 @@
 /** What out-of-fold predictions say: accuracy, a table of the classes, confusions, calibration, and suspected labels. */
+import { highest } from '../../../tensor/vectors/largest.js';
 import type { ScoredBlock } from '../rows/linear-scores.js';
 
 /** The scores of each row, by a classifier that has not seen its fold. May be read several times. */
@@ -117,13 +118,6 @@ function eachRow(
   visit: (row: number, scores: Float64Array) => void,
 ): void {
   for (let i = 0; i < rows; i++) visit(first + i, scores.subarray(i * classes, (i + 1) * classes));
-}
-
-/** The index of the highest score; of equal ones the first. */
-export function highest(scores: ArrayLike<number>): number {
-  let best = 0;
-  for (let k = 1; k < scores.length; k++) if (scores[k]! > scores[best]!) best = k;
-  return best;
 }
 
 /** Counts of one pass. */

@@ -1,9 +1,9 @@
 /** Small pictures of the sampled images. */
 import { stat } from 'node:fs/promises';
 import { isAbsolute, join, resolve } from 'node:path';
-import { isTapirError, TapirError, reasonOf } from '../../../base/errors.js';
+import { TapirError, reasonOf } from '../../../base/errors.js';
 import { liesInside } from '../../../base/files/lies-inside.js';
-import { makeThumbnail } from '../../../images/thumbnail.js';
+import { tryThumbnail } from '../../../images/thumbnail.js';
 import type { SampledImage } from '../collect/collect-inputs.js';
 
 /** Pictures, and why some are missing. */
@@ -75,13 +75,7 @@ function spreadOut(length: number): number[] {
 /** A picture of an image in a folder, as WebP in base64; null if its file cannot be read, or lies outside the folder. */
 export async function makePicture(folder: string, path: string | null, side: number): Promise<string | null> {
   const file = path === null ? undefined : pathInside(folder, path);
-  if (file === undefined) return null;
-  try {
-    return Buffer.from((await makeThumbnail(file, side)).bytes).toString('base64');
-  } catch (error) {
-    if (isTapirError(error) && error.code.startsWith('IMAGE_')) return null;
-    throw error;
-  }
+  return file === undefined ? null : tryThumbnail(file, side);
 }
 
 /** The file that a path of the metadata names; undefined if it lies outside the folder. */
