@@ -4,7 +4,6 @@ import type { Progress } from '../../base/progress.js';
 import type { EmbedProgress } from '../../datasets/embed/progress.js';
 import { formatBytes } from '../../html/numbers.js';
 import type { Terminal } from './terminal.js';
-import { openMetricsServer } from './metrics-server.js';
 
 /** Shows progress. Its functions may be handed on alone. */
 interface ProgressView {
@@ -139,7 +138,11 @@ export async function openRunView(
   isJson: boolean,
 ): Promise<RunView> {
   const progress = createProgressView(terminal, isJson);
-  const metrics = metricsPort === undefined ? undefined : await openMetricsServer(metricsPort);
+  // Of a server, only runs that have one load the code.
+  const metrics =
+    metricsPort === undefined
+      ? undefined
+      : await (await import('./metrics-server.js')).openMetricsServer(metricsPort);
   if (metrics) terminal.err(`metrics: ${metrics.url}\n`);
   return {
     show(now) {

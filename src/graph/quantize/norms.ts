@@ -18,6 +18,10 @@ export interface LayerNorm {
 /** Layers with one weight whose channels are those of the norm behind them. */
 const FOLDABLE: ReadonlySet<string> = new Set(['Conv', 'ConvTranspose', 'Gemm']);
 
+const PARAMETERS = 4;
+/** ONNX's default. */
+const EPSILON = 1e-5;
+
 /** The norm behind a layer, if nothing else reads the layer's result, and no name would get another value. */
 export function findNorm(
   rewrite: Rewrite,
@@ -49,10 +53,6 @@ export function findNorm(
   if (constants.length < PARAMETERS) return undefined;
   return { node, result, constants, epsilon: attributes.get('epsilon')?.float ?? EPSILON };
 }
-
-const PARAMETERS = 4;
-/** ONNX's default. */
-const EPSILON = 1e-5;
 
 /**
  * Whether every name means the same or nothing afterwards. The folded node has the norm's name and result. The module of the layer, and

@@ -1,4 +1,5 @@
 /** Levels of 8 bits: for ranges of activations, and for constant weights. Pure numbers. */
+
 /** How a tensor of activations becomes 8-bit: a level stands for `(level - zero) × scale`. */
 export interface Rounding {
   readonly scale: number;

@@ -51,7 +51,12 @@ export async function showProbe(
       ...(labels ? [{ name: 'label', labels: labelsOf(images, labels) }] : []),
       ...(predictions ? [{ name: 'prediction', labels: predictions }] : []),
     ],
-    notes: labels ? [] : ['The map has no labels, because those of the probe were given as a Map.'],
+    notes: [
+      ...(labels ? [] : ['The map has no labels, because those of the probe were given as a Map.']),
+      ...(predictions
+        ? []
+        : ['The map has no predictions: the dataset lacks the vectors of the probe, or there are too many.']),
+    ],
   };
 }
 

@@ -82,7 +82,7 @@ function describeBest({ best, epochs }: TrainingPage): string {
   const { heldOut, training, epoch } = best;
   const of = `Epoch ${epoch} of ${epochs.length} is the best`;
   if (!heldOut)
-    return `${of}: ${formatShare(training.accuracy)} of its own images are classified right. No image was held out to judge it by.`;
+    return `${of}: ${formatShare(training.accuracy)} of the images that it was trained on are classified right. No image was held out.`;
   const { accuracy, rows } = heldOut;
   return `${of}: ${formatShareOf(accuracy, rows)} of ${formatCount(rows)} held-out images are classified right. The brackets hold the 95 % interval: the fewer images, the wider.`;
 }

@@ -54,7 +54,7 @@ function finish(name: string, isNumber: boolean, names: readonly string[], group
   };
 }
 
-/** Steps of equal width; values that are not known are a step of their own. */
+/** Steps of equal width; values that are not known make one more step. */
 function stepsOf(
   values: Float32Array,
   count: number,
