@@ -2,19 +2,15 @@
 import { TapirError } from '../base/errors.js';
 import type { Node, Value } from '../graph/graph.js';
 import type { Product } from '../graph/precision/products.js';
-import { withSwitches } from '../graph/precision/with-switches.js';
-import type { Int8Matrix } from '../graph/precision/with-int8.js';
+import { withInt8, type Int8Matrix } from '../graph/precision/with-int8.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
-import type { Replica } from '../runtime/replica.js';
 import { cosineOfTensors } from '../tensor/compare-vectors.js';
-import { readFeeds } from '../tensor/read-feeds.js';
 import { takeRow } from '../tensor/rows.js';
-import { wholePart } from '../tensor/tensor-part.js';
 import type { NamedTensor } from '../tensor/tensor.js';
 import type { OnnxModel } from '../model/open/open-model.js';
 import { SessionHolder } from '../model/oracle/session-holder.js';
-import { describeInputs } from '../model/open/value-info.js';
 import type { MeasuredCosine } from './report.js';
+import { readSamples, runSamples, type Sample } from './run-samples.js';
 
 /** What is measured, and what is asked for. */
 export interface ProductSamples {
@@ -40,7 +36,6 @@ const HARDEST = 4;
  * Measures all products together. If that is too far from float32, it measures each product alone on the hardest samples, and keeps
  * those in float32 that lose most per weight: as few as suffice.
  *
- * @remarks One session computes both forms of each product, so every choice is a run, not another session.
  * @throws {@link TapirError} `PRECISION_TOO_LOW` if no product can be computed in 8 bits; `OPTION_INVALID` without samples.
  */
 export async function chooseProducts(
@@ -52,19 +47,19 @@ export async function chooseProducts(
 ): Promise<ProductChoice> {
   const sessions = new SessionHolder(model);
   try {
-    const switched = withSwitches(rewrite, products, matrices);
-    const replica = await sessions.open({ rewrite: switched.rewrite, graphOptimizationLevel: 'all' });
-    const bench = new Bench(replica, rewrite, switched.switches, products.length, signal);
+    const bench = new Bench(sessions, rewrite, products, matrices, signal);
     await bench.read(samples);
     const none = new Set<number>();
     const all = await bench.measure(none);
     if (leastOf(all) >= minCosine) return { chosen: products, kept: new Map(), measured: bench.summary(all) };
     const hardest = bench.hardest(all, HARDEST);
-    const losses = await mapOneByOne(products, async ({ matrix }, i) => {
+    const losses: { readonly i: number; readonly loss: number; readonly perWeight: number }[] = [];
+    for (const [i, { matrix }] of products.entries()) {
       const others = new Set([...products.keys()].filter((k) => k !== i));
+      // oxlint-disable-next-line no-await-in-loop -- one session at a time
       const loss = 1 - leastOf(await bench.measure(others, hardest));
-      return { i, loss, perWeight: loss / (matrix.rows * matrix.columns) };
-    });
+      losses.push({ i, loss, perWeight: loss / (matrix.rows * matrix.columns) });
+    }
     const order = losses.toSorted((a, b) => b.perWeight - a.perWeight);
     // The fewest that suffice: losses add up, so more in float32 is nearer.
     let [low, high] = [1, products.length];
@@ -91,44 +86,36 @@ export async function chooseProducts(
 /** The cosines of one sample: a number for each output, the least of its rows. */
 type Cosines = readonly number[];
 
-/** Runs samples with any choice of products. */
+/** Runs samples with any choice of products: each choice is the model that would be written. */
 class Bench {
-  readonly #replica: Replica;
+  readonly #sessions: SessionHolder;
   readonly #rewrite: Rewrite;
-  readonly #switches: string;
-  readonly #count: number;
+  readonly #products: readonly Product[];
+  readonly #matrices: ReadonlyMap<Value, Int8Matrix>;
   readonly #signal: AbortSignal | undefined;
   readonly #fetches: readonly string[];
-  readonly #samples: { readonly feeds: readonly NamedTensor[]; readonly exact: readonly NamedTensor[] }[] =
-    [];
+  #samples: readonly Sample[] = [];
+  #exact: readonly (readonly NamedTensor[])[] = [];
 
   constructor(
-    replica: Replica,
+    sessions: SessionHolder,
     rewrite: Rewrite,
-    switches: string,
-    count: number,
+    products: readonly Product[],
+    matrices: ReadonlyMap<Value, Int8Matrix>,
     signal: AbortSignal | undefined,
   ) {
-    this.#replica = replica;
+    this.#sessions = sessions;
     this.#rewrite = rewrite;
-    this.#switches = switches;
-    this.#count = count;
+    this.#products = products;
+    this.#matrices = matrices;
     this.#signal = signal;
     this.#fetches = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
   }
 
   /** Reads the samples, and runs each in float32. */
-  async read(samples: Iterable<unknown> | AsyncIterable<unknown>): Promise<void> {
-    const inputs = describeInputs(this.#rewrite);
-    for await (const sample of samples) {
-      const feeds = readFeeds(inputs, sample);
-      const everything = new Set(Array.from({ length: this.#count }, (_, i) => i));
-      this.#samples.push({ feeds, exact: await this.#run(feeds, everything) });
-    }
-    if (this.#samples.length === 0)
-      throw new TapirError('OPTION_INVALID', 'samples is empty; give at least one', {
-        details: { option: 'samples', expected: 'feeds of at least one run', actual: 'none' },
-      });
+  async read(given: Iterable<unknown> | AsyncIterable<unknown>): Promise<void> {
+    this.#samples = await readSamples(this.#rewrite, given, 1, 'feeds of at least one run');
+    this.#exact = await this.#run(this.#rewrite, this.#samples);
   }
 
   /** The cosines of samples with the given products in float32, and all others in 8 bits. */
@@ -136,11 +123,15 @@ class Bench {
     exact: ReadonlySet<number>,
     of: readonly number[] = [...this.#samples.keys()],
   ): Promise<Cosines[]> {
-    return mapOneByOne(of, async (at) => {
-      const sample = this.#samples[at]!;
-      const outputs = await this.#run(sample.feeds, exact);
-      return outputs.map((tensor, k) => leastRowCosine(tensor, sample.exact[k]!));
-    });
+    const chosen = this.#products.filter((_, i) => !exact.has(i));
+    const rounded = withInt8(this.#rewrite, chosen, this.#matrices);
+    const runs = await this.#run(
+      rounded,
+      of.map((at) => this.#samples[at]!),
+    );
+    return runs.map((outputs, i) =>
+      outputs.map((tensor, k) => leastRowCosine(tensor, this.#exact[of[i]!]![k]!)),
+    );
   }
 
   /** The samples with the least cosines. */
@@ -162,10 +153,8 @@ class Bench {
     });
   }
 
-  #run(feeds: readonly NamedTensor[], exact: ReadonlySet<number>): Promise<readonly NamedTensor[]> {
-    const data = Uint8Array.from({ length: this.#count }, (_, i) => (exact.has(i) ? 0 : 1));
-    const switches: NamedTensor = { name: this.#switches, dtype: 'bool', dims: [this.#count], data };
-    return this.#replica.run([...feeds, switches].map(wholePart), this.#fetches, { signal: this.#signal });
+  #run(rewrite: Rewrite, samples: readonly Sample[]): Promise<(readonly NamedTensor[])[]> {
+    return runSamples(this.#sessions, rewrite, samples, this.#fetches, this.#signal);
   }
 }
 
@@ -185,16 +174,6 @@ function leastRowCosine(tensor: NamedTensor, exact: NamedTensor): number {
   return smallest(
     Array.from({ length: rows }, (_, row) => cosineOfTensors(takeRow(tensor, row), takeRow(exact, row))),
   );
-}
-
-async function mapOneByOne<Item, Result>(
-  items: readonly Item[],
-  map: (item: Item, index: number) => Promise<Result>,
-): Promise<Result[]> {
-  const results: Result[] = [];
-  // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
-  for (const [i, item] of items.entries()) results.push(await map(item, i));
-  return results;
 }
 
 function tooLow(measured: readonly MeasuredCosine[], minCosine: number): TapirError<'PRECISION_TOO_LOW'> {

@@ -78,7 +78,7 @@ interface Int8Rows {
 }
 
 /** The nodes of products in 8 bits. What several of them read stands before the first. */
-export class Int8Parts {
+class Int8Parts {
   readonly names: Rewrite['names'];
   readonly tensors: NewTensor[] = [];
   readonly #opset: number;

@@ -4,12 +4,12 @@ import { withMeanErrors } from '../../graph/quantize/with-mean-errors.js';
 import { withQdq, type RoundedLayer } from '../../graph/quantize/with-qdq.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { SessionHolder } from '../../model/oracle/session-holder.js';
-import { wholePart } from '../../tensor/tensor-part.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
+import { runSamples, type Sample } from '../run-samples.js';
 import type { Bench, Form } from './search/search-units.js';
 import type { StaticSubject } from './static-subject.js';
 import { withOutputs } from './search/calibrate.js';
-import { rowsOf, type Sample, type Vectors } from './search/photo-rows.js';
+import { rowsOf, type Vectors } from './search/photo-rows.js';
 
 /** A choice as a model, and its layers. */
 export interface Qdq {
@@ -78,16 +78,11 @@ export class ChoiceBench implements Bench {
     return errors;
   }
 
-  async #runAll(
+  #runAll(
     rewrite: Rewrite,
     samples: readonly Sample[],
     fetches: readonly string[],
   ): Promise<(readonly NamedTensor[])[]> {
-    const replica = await this.#sessions.open({ rewrite, graphOptimizationLevel: 'all' });
-    const runs: (readonly NamedTensor[])[] = [];
-    for (const sample of samples)
-      // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
-      runs.push(await replica.run(sample.map(wholePart), fetches, { signal: this.#signal }));
-    return runs;
+    return runSamples(this.#sessions, rewrite, samples, fetches, this.#signal);
   }
 }

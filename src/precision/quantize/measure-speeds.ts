@@ -12,7 +12,7 @@ import {
   type EnginePrecision,
 } from '../../runtime/capabilities/capabilities.js';
 import { timeInTurns, type Speed } from '../engines/time-in-turns.js';
-import type { Sample } from './search/photo-rows.js';
+import type { Sample } from '../run-samples.js';
 
 /** A model in an engine. */
 export interface MeasuredSpeed extends Speed {

@@ -13,7 +13,8 @@ import { findSmoothable, smoothSubject } from './smooth-subject.js';
 import { layOutLowered, type Lowered } from '../lower-rewrite.js';
 import { RANGE_RULES, roundingBy } from './search/activation-range.js';
 import { calibrate, type Calibration } from './search/calibrate.js';
-import { isHeldBack, readSamples, type Sample } from './search/photo-rows.js';
+import { readSamples, type Sample } from '../run-samples.js';
+import { isHeldBack } from './search/photo-rows.js';
 import { searchUnits, type Bars, type Form } from './search/search-units.js';
 import { describeStatic, type StaticReport } from './static-report.js';
 import { readSubject, type StaticSubject } from './static-subject.js';
@@ -52,7 +53,9 @@ export async function quantizeStatic(
 ): Promise<StaticLowered> {
   const state = modelInternals.of(model);
   const subject = await readSubject(state, rewrite, keep);
-  const samples = await readSamples(rewrite, given);
+  // One to find ranges on, and one to judge.
+  const two = 'two or more: ranges come from one half, and the other half judges them';
+  const samples = await readSamples(rewrite, given, 2, two);
   const bars = { minCosine, minNeighbours };
   const deadline = Date.now() + seconds * 1000;
   const sessions = new SessionHolder(model);

@@ -5,7 +5,8 @@ import { wholePart } from '../../../tensor/tensor-part.js';
 import { scaleChannels } from '../../../graph/quantize/smoothing.js';
 import { ActivationRange } from './activation-range.js';
 import { ChannelRange } from './channel-range.js';
-import { rowsOf, type Sample, type Vectors } from './photo-rows.js';
+import type { Sample } from '../../run-samples.js';
+import { rowsOf, type Vectors } from './photo-rows.js';
 
 /** What float32 gives on samples. */
 export interface Calibration {

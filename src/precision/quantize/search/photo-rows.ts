@@ -1,17 +1,13 @@
 /** Runs of samples, as vectors: one for each row and output. */
-import { TapirError } from '../../../base/errors.js';
-import type { Rewrite } from '../../../graph/rewrite/rewrite.js';
-import { describeInputs } from '../../../model/open/value-info.js';
-import { findBroken, readFeeds } from '../../../tensor/read-feeds.js';
+import { invalidOption } from '../../../base/checks.js';
+import { findBroken } from '../../../tensor/read-feeds.js';
 import { takeRow } from '../../../tensor/rows.js';
-import type { NamedTensor, Tensor } from '../../../tensor/tensor.js';
+import type { Tensor } from '../../../tensor/tensor.js';
 import { compareVectors } from '../../../tensor/compare-vectors.js';
 import { listLargest } from '../../../tensor/vectors/largest.js';
 import { unitVector } from '../../../tensor/vectors/unit-vector.js';
 import { widen } from '../../../tensor/widen.js';
-
-/** The feeds of one run. */
-export type Sample = readonly NamedTensor[];
+import type { Sample } from '../../run-samples.js';
 
 /** The vectors of some samples: `[output][row]`. */
 export type Vectors = readonly (readonly Float32Array[])[];
@@ -21,42 +17,11 @@ export function isHeldBack(sample: number): boolean {
   return sample % 2 === 1;
 }
 
-/** The least number of samples: one to find ranges on, and one to judge. */
-const LEAST_SAMPLES = 2;
-
-/**
- * Reads all samples. They stay in memory.
- *
- * @throws {@link TapirError} `OPTION_INVALID` with fewer than two samples.
- */
-export async function readSamples(
-  rewrite: Rewrite,
-  given: Iterable<unknown> | AsyncIterable<unknown>,
-): Promise<Sample[]> {
-  const inputs = describeInputs(rewrite);
-  const samples: Sample[] = [];
-  for await (const sample of given) {
-    samples.push(readFeeds(inputs, sample));
-  }
-  if (samples.length < LEAST_SAMPLES)
-    throw invalidSamples(
-      'two or more: ranges come from one half, and the other half judges them',
-      String(samples.length),
-    );
-  return samples;
-}
-
 /** Refuses values from which nothing can be measured: `OPTION_INVALID`. */
 export function checkFinite(feeds: Sample, sample: number): void {
   const broken = findBroken(feeds);
   if (!broken) return;
-  throw invalidSamples('finite values', `NaN or infinity in "${broken.name}" of sample ${sample}`);
-}
-
-function invalidSamples(expected: string, actual: string): TapirError<'OPTION_INVALID'> {
-  return new TapirError('OPTION_INVALID', `samples must be ${expected}; got ${actual}`, {
-    details: { option: 'samples', expected, actual },
-  });
+  throw invalidOption('samples', 'finite values', `NaN or infinity in ${broken.name} of sample ${sample}`);
 }
 
 /** The rows of outputs, as vectors of the same order for every run of a sample. */

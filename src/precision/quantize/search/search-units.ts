@@ -4,14 +4,8 @@ import type { Rounding } from '../../../graph/quantize/roundings.js';
 import type { Unit } from '../../../graph/quantize/with-qdq.js';
 import type { Calibration } from './calibrate.js';
 import { chooseUnits, LossModel } from './choose-units.js';
-import {
-  compareRows,
-  isHeldBack,
-  joinRows,
-  keptNeighbours,
-  type Sample,
-  type Vectors,
-} from './photo-rows.js';
+import { compareRows, isHeldBack, joinRows, keptNeighbours, type Vectors } from './photo-rows.js';
+import type { Sample } from '../../run-samples.js';
 
 /** What is asked of a choice. */
 export interface Bars {
