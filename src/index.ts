@@ -9,13 +9,11 @@ export {
   type ModelSource,
   type NodeInfo,
 } from './model/open/open-model.js';
-export { pruneModel } from './model/oracle/prune-model.js';
-export type { PruneOptions } from './model/prune/cut-model.js';
+export { pruneModel, type PruneOptions } from './model/oracle/prune-model.js';
 export type { PrunedModel } from './model/prune/pruned-model.js';
 export type { SaveOptions } from './model/open/save-whole.js';
 export type { Parameter, ParameterOrigin } from './model/open/named-parameters.js';
-export { verifyModel } from './model/oracle/verify.js';
-export type { VerifyOptions, VerifyReport } from './model/oracle/compare-pruned.js';
+export { verifyModel, type VerifyOptions, type VerifyReport } from './model/oracle/verify.js';
 export type { InputSizes } from './model/open/input-sizes.js';
 export type { PrunePlan, ResolvedRequest } from './graph/rewrite/plan.js';
 export type { ReturnNodes, KeysOf } from './model/open/return-nodes.js';

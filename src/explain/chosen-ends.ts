@@ -11,7 +11,8 @@ import { provenLayout } from '../graph/layout.js';
 import { readInputSizes, type InputSizes } from '../model/open/input-sizes.js';
 import { modelInternals } from '../model/open/model-state.js';
 import type { OnnxModel } from '../model/open/open-model.js';
-import { ModelOracle } from '../model/oracle/model-oracle.js';
+import { describeValues } from '../model/oracle/infer-types.js';
+import { SessionHolder } from '../model/oracle/session-holder.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 
 /** The value whose elements are the scores. */
@@ -50,8 +51,8 @@ export async function chooseLayer(
 ): Promise<string> {
   const { graph } = modelInternals.of(model);
   const before = valuesBefore(scores);
-  await using oracle = new ModelOracle(model);
-  const typeOf = await oracle.describeValues([...before], readInputSizes(inputSizes));
+  await using sessions = new SessionHolder(model);
+  const typeOf = await describeValues([...before], readInputSizes(inputSizes), sessions);
   const named = [...nameValues(graph)].filter(([value]) => value.producer && before.has(value)).toReversed();
   const withPlaces: string[] = [];
   let needsMixing = false;

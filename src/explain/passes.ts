@@ -7,6 +7,7 @@ import type { Layout } from '../graph/layout.js';
 import { modelInternals } from '../model/open/model-state.js';
 import type { OnnxModel } from '../model/open/open-model.js';
 import { differentiate } from '../gradients/differentiate.js';
+import { describeInputs } from '../model/open/value-info.js';
 import { describeFeatures } from '../model/oracle/describe-features.js';
 import { pruneModel } from '../model/oracle/prune-model.js';
 import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
@@ -70,7 +71,7 @@ export class Passes {
   #isClosed = false;
 
   constructor(state: State) {
-    this.inputs = prunedInternals.of(state.forward).inputs;
+    this.inputs = describeInputs(prunedInternals.of(state.forward).rewrite);
     this.image = state.image;
     this.imageLayout = state.imageLayout;
     this.layerLayout = state.layerLayout;

@@ -19,9 +19,9 @@ import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-
 import { createPruned, type PrunedModel } from '../model/prune/pruned-model.js';
 import { checkNames, readReturnNodes, type ReturnNodes } from '../model/open/return-nodes.js';
 import { readRewriteOptions, REWRITE_FIELDS } from '../model/prune/rewrite-options.js';
-import { describeInputs } from '../model/open/value-info.js';
 import { resolveTargets, resolveWithRespectTo } from './gradient-names.js';
-import { ModelOracle } from '../model/oracle/model-oracle.js';
+import { describeValues, foldConstants, inferTypes } from '../model/oracle/infer-types.js';
+import { SessionHolder } from '../model/oracle/session-holder.js';
 import { readConstants } from '../graph/read-constants.js';
 
 /** What {@link differentiate} is asked. */
@@ -106,7 +106,6 @@ export async function differentiate(
       tokens: new Map(),
       isGradient: true,
       rewrite,
-      inputs: describeInputs(rewrite),
       chunks: layOutRewrite(rewrite, 'keys', new WireReader(source)),
     }),
   );
@@ -194,12 +193,14 @@ async function lookUp(
   { nodes, values }: { readonly nodes: Cut['nodes']; readonly values: readonly Value[] },
   inputSizes: CheckedSizes,
 ): Promise<Known> {
-  await using oracle = new ModelOracle(model);
-  const described = await oracle.describeValues(values, inputSizes);
+  await using sessions = new SessionHolder(model);
+  const described = await describeValues(values, inputSizes, sessions);
   // A file may leave sizes open that follow from its inputs.
   const { inputs } = modelInternals.of(model).graph;
   const isOpen = (value: Value): boolean => described(value).dims?.every(isNumber) === false;
-  const inferred = inputs.some(isOpen) ? undefined : await oracle.inferTypes(values.filter(isOpen));
+  const inferred = inputs.some(isOpen)
+    ? undefined
+    : await inferTypes(values.filter(isOpen), undefined, sessions);
   const typeOf = (value: Value): TensorInfo => {
     const type = described(value);
     const dims = inferred?.get(value)?.dims;
@@ -211,7 +212,7 @@ async function lookUp(
     return (dtype === 'int64' || dtype === 'int32') && dims !== null && dims.length < 2;
   };
   const lists = [...nodes].flatMap((node) => node.inputs.slice(1).filter(isList));
-  return { typeOf, folded: await oracle.foldConstants(lists) };
+  return { typeOf, folded: await foldConstants(lists, sessions) };
 }
 
 function isNumber(size: Dim): size is number {

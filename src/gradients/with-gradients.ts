@@ -4,7 +4,7 @@ import type { Graph, Value } from '../graph/graph.js';
 import { opsetOf } from '../graph/operator-sets.js';
 import { FreshNames, keptNames } from '../graph/rewrite/fresh-names.js';
 import { NodeBuilder } from '../graph/rewrite/node-builder.js';
-import { cutGraph, type Cut, type CutOutput } from '../graph/rewrite/prune.js';
+import { cutGraph, outputsOf, type Cut, type CutOutput } from '../graph/rewrite/prune.js';
 import { startRewrite, type BackNode, type Rewrite, type RewriteOutput } from '../graph/rewrite/rewrite.js';
 import { backpropagate, type Gradients } from './backpropagate.js';
 import type { GradientFacts } from './backward/gradient-facts.js';
@@ -72,7 +72,7 @@ export function withGradients(forward: Cut, plan: GradientPlan, facts: GradientF
     names,
   );
   const { nodes } = again;
-  const started = startRewrite(cutAgain(forward, plan, nodes, finished.outputs), typeOf);
+  const started = startRewrite(cutAgain(forward, plan, nodes, finished.outputs), false, typeOf);
   return {
     ...started,
     outputs: [...started.outputs.slice(0, returns.length), ...finished.outputs],
@@ -153,7 +153,7 @@ function cutAgain(
   gradients: readonly RewriteOutput[],
 ): Cut {
   const read = new Set(nodes.flatMap((node) => node.inputs).flatMap((name) => graph.values.get(name) ?? []));
-  const needed = [...read].map((value) => ({ request: value.name, key: value.name, value, why: 'gradient' }));
+  const needed = outputsOf(read, 'gradient');
   return {
     ...cutGraph(graph, { outputs: [...returns, ...needed] }),
     outputs: [...returns, ...gradients.map(({ request, key, value, why }) => ({ request, key, value, why }))],

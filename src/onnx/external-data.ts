@@ -106,9 +106,25 @@ export interface ExternalFiles {
  * Finds the files themselves. Each must exist, be a regular file and, links followed, lie in the model's folder. In a
  * Hugging Face cache (`snapshots/REVISION/model.onnx`), links may lead to its `blobs`, and to those that repositories share.
  *
- * @throws {@link TapirError} `EXTERNAL_DATA_UNSAFE`.
+ * @param folder - The model's folder; undefined for one that was opened from bytes.
+ * @returns undefined if there are no such tensors.
+ * @throws {@link TapirError} `EXTERNAL_DATA_UNSAFE`, also without a folder.
  */
-export function findExternalFiles(tensors: readonly ExternalTensor[], folder: string): ExternalFiles {
+export function findExternalFiles(
+  tensors: readonly ExternalTensor[],
+  folder: string | undefined,
+): ExternalFiles | undefined {
+  const [first] = tensors;
+  if (!first) return undefined;
+  if (folder === undefined) {
+    const { name, location } = first;
+    const reason = 'the model was opened from bytes, so its folder is unknown';
+    throw new TapirError(
+      'EXTERNAL_DATA_UNSAFE',
+      `the weights of "${name}" are in "${location}", but ${reason}; open it by path`,
+      { details: { location, tensor: name, reason } },
+    );
+  }
   const root = realpathSync.native(folder);
   const cache = cacheOf(root);
   const pathOf = new Map<string, string>();

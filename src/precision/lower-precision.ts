@@ -4,7 +4,7 @@ import { number, oneOf, optional, readOptions, signal, texts, type Fields } from
 import type { Graph, Node } from '../graph/graph.js';
 import type { Naming } from '../graph/rewrite/lay-out.js';
 import { canConvert, convertibleOperators, isKnownOperator } from '../graph/precision/half-forms.js';
-import { describeNode, graphOutputs, wholeCut } from '../graph/rewrite/prune.js';
+import { describeNode, outputsOf, wholeCut } from '../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../graph/rewrite/rewrite.js';
 import {
   checkPrecision,
@@ -15,7 +15,7 @@ import {
 } from '../runtime/capabilities/capabilities.js';
 import { modelInternals } from '../model/open/model-state.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
-import { ModelOracle } from '../model/oracle/model-oracle.js';
+import { SessionHolder } from '../model/oracle/session-holder.js';
 import { createPruned, precisionOf, prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
 import { checkNames } from '../model/open/return-nodes.js';
 import { lowerToInt8 } from './lower-int8.js';
@@ -142,11 +142,8 @@ async function lowerWhole(model: OnnxModel, options: LoweringOptions): Promise<L
 /** The rewrite of a whole model that changes nothing. */
 export function wholeRewrite(model: OnnxModel): Rewrite {
   const { graph } = modelInternals.of(model);
-  return startRewrite(wholeCut(graph, graphOutputs(graph)), () => NO_TYPE);
+  return startRewrite(wholeCut(graph, outputsOf(graph.outputs, 'output')));
 }
-
-/** Never used: a whole graph is not cut inside. */
-const NO_TYPE = { elemType: 0, dims: null } as const;
 
 async function lower(
   model: OnnxModel,
@@ -163,8 +160,8 @@ async function lower(
     });
   }
   const operators = { keep: readKept(options.keep, graph), convert: readConverted(options.convert) };
-  await using oracle = new ModelOracle(model);
-  return lowerRewrite(model, rewrite, naming, operators, oracle);
+  await using sessions = new SessionHolder(model);
+  return await lowerRewrite(rewrite, naming, operators, sessions);
 }
 
 /**

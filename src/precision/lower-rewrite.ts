@@ -16,9 +16,9 @@ import { payloadBytes } from '../onnx/tensor-payload.js';
 import { WireReader } from '../onnx/wire/wire.js';
 import type { RangedFloat16 } from '../tensor/float16.js';
 import { describeOutput } from '../model/prune/feature-info.js';
-import type { ModelAnswers } from '../model/open/model-answers.js';
+import { inferTypes } from '../model/oracle/infer-types.js';
+import type { SessionHolder } from '../model/oracle/session-holder.js';
 import { modelInternals, type ModelState } from '../model/open/model-state.js';
-import type { OnnxModel } from '../model/open/open-model.js';
 import { readHalves, whyNotHalf } from './half-weights.js';
 import { listKept, type LoweringReport } from './report.js';
 
@@ -39,17 +39,16 @@ export interface Lowered {
  * Lowers a rewrite to float16.
  *
  * @param naming - How the outputs are named in the written file.
- * @param answers - Asked for types that neither the file nor its operators tell.
+ * @param sessions - Asked for types that neither the file nor its operators tell.
  */
 export async function lowerRewrite(
-  model: OnnxModel,
   rewrite: Rewrite,
   naming: Naming,
   operators: OperatorChoice,
-  answers: Pick<ModelAnswers, 'inferTypes'>,
+  sessions: SessionHolder,
 ): Promise<Lowered> {
-  const state = modelInternals.of(model);
-  const typeOf = await findTypes(state, rewrite, answers);
+  const state = modelInternals.of(sessions.model);
+  const typeOf = await findTypes(state, rewrite, sessions);
   const { choice, weights } = await chooseAndRead(state, rewrite, typeOf, operators);
   const halves = new Map(
     constantsRead(choice.half, typeOf).map((value) => [value, bytesOf(weights.get(value)!)]),
@@ -152,7 +151,7 @@ function whyBlocked(
 async function findTypes(
   state: ModelState,
   rewrite: Rewrite,
-  answers: Pick<ModelAnswers, 'inferTypes'>,
+  sessions: SessionHolder,
 ): Promise<ElementTypeOf> {
   const { cut } = rewrite;
   const attributes = await readTypeAttributes(state, cut.nodes);
@@ -168,7 +167,7 @@ async function findTypes(
       for (const value of [...inputs, ...outputs])
         if (value && typeOf(value) === undefined) unknown.add(value);
   if (unknown.size === 0) return typeOf;
-  const inferred = await inferElementTypes([...unknown], answers);
+  const inferred = await inferElementTypes([...unknown], sessions);
   return elementTypes(
     cut,
     (value) => stated(value) ?? inferred.get(value),
@@ -178,10 +177,10 @@ async function findTypes(
 
 async function inferElementTypes(
   values: readonly Value[],
-  answers: Pick<ModelAnswers, 'inferTypes'>,
+  sessions: SessionHolder,
 ): Promise<ReadonlyMap<Value, number>> {
   try {
-    const inferred = await answers.inferTypes(values);
+    const inferred = await inferTypes(values, undefined, sessions);
     return new Map(
       [...inferred].flatMap(([value, type]): [Value, number][] => {
         const { dtype } = describeOutput(value, type);

@@ -1,11 +1,11 @@
 /** Cuts a model into the stages that the graph was divided into. */
 import type { StagePart } from './graph/stages.js';
-import { cutModel } from '../model/prune/cut-model.js';
 import type { CheckedSizes } from '../model/open/input-sizes.js';
-import type { ModelAnswers } from '../model/open/model-answers.js';
 import type { OnnxModel } from '../model/open/open-model.js';
 import type { PrunedModel } from '../model/prune/pruned-model.js';
-import { ModelOracle } from '../model/oracle/model-oracle.js';
+import { inferTypes } from '../model/oracle/infer-types.js';
+import { cutModel } from '../model/oracle/prune-model.js';
+import { SessionHolder } from '../model/oracle/session-holder.js';
 
 /** Cuts the model into its stages. The types of what crosses are inferred once, for all. */
 export async function cutStages(
@@ -13,14 +13,9 @@ export async function cutStages(
   parts: readonly StagePart[],
   inputSizes: CheckedSizes,
 ): Promise<PrunedModel[]> {
-  await using oracle = new ModelOracle(model);
+  await using sessions = new SessionHolder(model);
   const crossing = parts.flatMap(({ outputs }) => outputs);
-  const types = await oracle.inferTypes(crossing, inputSizes);
-  const answers: ModelAnswers = {
-    inferTypes: () => Promise.resolve(types),
-    openBatch: (rewrite) => Promise.resolve(rewrite),
-    measureTokens: () => Promise.resolve(undefined),
-  };
+  const types = await inferTypes(crossing, inputSizes, sessions);
   const models: PrunedModel[] = [];
   for (const { inputs, outputs } of parts) {
     const request = outputs.map(({ name }) => [`tensor:${name}`, name] as const);
@@ -30,7 +25,7 @@ export async function cutStages(
       fillTypes: true,
     };
     // oxlint-disable-next-line no-await-in-loop -- each reads the source
-    models.push(await cutModel(model, request, given, answers));
+    models.push(await cutModel(request, given, sessions, types));
   }
   return models;
 }

@@ -2,7 +2,7 @@
 import { checkOneOf, checkText, invalidOption, show, type Options } from '../base/checks.js';
 import type { Pool } from '../graph/rewrite/feature-parts.js';
 import { withLinearHead, type LinearHead } from '../graph/rewrite/linear-head.js';
-import { cutGraph } from '../graph/rewrite/prune.js';
+import { cutGraph, outputsOf } from '../graph/rewrite/prune.js';
 import { formExits } from './graph/exit-stages.js';
 import { impossible } from './graph/stages.js';
 import { NO_SIZES } from '../model/open/input-sizes.js';
@@ -10,6 +10,7 @@ import { modelInternals } from '../model/open/model-state.js';
 import type { ModelSource, OnnxModel } from '../model/open/open-model.js';
 import { cutStages } from './cut-stages.js';
 import { deriveRewritten } from '../model/prune/derive-rewritten.js';
+import { describeInputs } from '../model/open/value-info.js';
 import { pruneModel } from '../model/oracle/prune-model.js';
 import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
 import type { ReturnNode } from '../model/open/return-nodes.js';
@@ -73,7 +74,8 @@ export async function cutExits(
     pool,
     outputDtype: 'float32',
   });
-  const { rewrite, inputs } = prunedInternals.of(pruned);
+  const { rewrite } = prunedInternals.of(pruned);
+  const inputs = describeInputs(rewrite);
   checkBatch(inputs);
   let headed = rewrite;
   for (const [i, head] of heads.entries()) {
@@ -83,9 +85,7 @@ export async function cutExits(
   const whole = await deriveRewritten(pruned.source, headed, 'keys');
   const { graph } = modelInternals.of(whole);
   const outputs = [...keys, final.key].map((key) => graph.values.get(key)!);
-  const cut = cutGraph(graph, {
-    outputs: outputs.map((value) => ({ request: value.name, key: value.name, value, why: 'exit' })),
-  });
+  const cut = cutGraph(graph, { outputs: outputsOf(outputs, 'exit') });
   const parts = formExits(
     cut,
     outputs.map((value) => [value]),
@@ -111,9 +111,9 @@ function checkBatch(inputs: readonly TensorInfo[]): void {
 /** Refuses tensors that later stages read and that have a fixed number of rows, though the batch is open. */
 function checkRows({ model }: ExitStage, stage: number, given: readonly TensorInfo[]): void {
   const isOpen = given.every(({ dims }) => typeof dims?.[0] !== 'number');
-  const odd = prunedInternals
-    .of(model)
-    .inputs.find(({ dims }) => dims?.length === 0 || typeof dims?.[0] === 'number');
+  const odd = describeInputs(prunedInternals.of(model).rewrite).find(
+    ({ dims }) => dims?.length === 0 || typeof dims?.[0] === 'number',
+  );
   if (!odd || !isOpen) return;
   throw impossible(
     `rows cannot leave before stage ${stage}: it reads "${odd.name}" of dims [${odd.dims!.join(', ')}], which has no row per sample`,

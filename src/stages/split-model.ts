@@ -6,7 +6,7 @@ import { resolveNames } from '../graph/names/resolve-names.js';
 import { choosePlaces, type PlaceCosts } from './graph/choose-places.js';
 import { lineUp } from '../graph/cost/cut-line.js';
 import { formStages, stagesAt, stagesBehind, type StagePart } from './graph/stages.js';
-import { cutGraph, describeNode, graphOutputs } from '../graph/rewrite/prune.js';
+import { cutGraph, describeNode, outputsOf } from '../graph/rewrite/prune.js';
 import type { TensorType } from '../onnx/wire/write-model.js';
 
 import type { TensorInfo } from '../tensor/tensor-info.js';
@@ -15,7 +15,7 @@ import { modelInternals } from '../model/open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
 import { checkNames } from '../model/open/return-nodes.js';
-import { describeType } from '../model/open/value-info.js';
+import { describeInputs, describeType } from '../model/open/value-info.js';
 import { cutStages } from './cut-stages.js';
 import { deriveRewritten } from '../model/prune/derive-rewritten.js';
 import {
@@ -145,7 +145,7 @@ export async function splitModel(
     : readModel(model as ModelSource);
   const { graph } = modelInternals.of(whole);
   const costs = await measureCosts(whole, request);
-  const cut = cutGraph(graph, { outputs: graphOutputs(graph) });
+  const cut = cutGraph(graph, { outputs: outputsOf(graph.outputs, 'output') });
   const line = lineUp(cut);
   const times = request.by === 'time' ? await timeNodes(whole, costs, 1) : undefined;
   const figure = FIGURES[request.by];
@@ -242,7 +242,7 @@ function describeStage(
   { nodes: costs, batch }: ModelCosts,
   times: ReadonlyMap<Node, number> | undefined,
 ): ModelStage {
-  const { rewrite, inputs, typeOf } = prunedInternals.of(model);
+  const { rewrite, typeOf } = prunedInternals.of(model);
   const weights = [...rewrite.cut.values].filter(({ initializer }) => initializer !== undefined);
   const weight = weighTensors(rewrite.cut.graph, weights, rewrite.cut.nodes);
   return {
@@ -252,7 +252,7 @@ function describeStage(
     milliseconds: times ? sum(nodes, (node) => times.get(node) ?? 0) : null,
     parameters: allElements(weight),
     weightBytes: weight.weightBytes,
-    inputs,
+    inputs: describeInputs(rewrite),
     outputs: rewrite.outputs.map(({ tensor, value }) => describeType(tensor, typeOf(value) ?? UNKNOWN)),
   };
 }

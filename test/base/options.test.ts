@@ -32,7 +32,7 @@ import { PARALLEL_FIELDS } from '../../src/extract/replicas/parallel-options.js'
 import { RUN_FIELDS } from '../../src/extract/replicas/run-options.js';
 import { KNOWN_MODELS_FIELDS } from '../../src/hub/list-known-models.js';
 import { TRANSFORM_PRESETS } from '../../src/images/transform/transform-options.js';
-import { PRUNE_FIELDS } from '../../src/model/prune/cut-model.js';
+import { PRUNE_FIELDS } from '../../src/model/oracle/prune-model.js';
 import { OPEN_FIELDS } from '../../src/model/open/open-model.js';
 import { VERIFY_FIELDS } from '../../src/model/oracle/verify.js';
 import { SAVE_FIELDS } from '../../src/model/open/save-whole.js';

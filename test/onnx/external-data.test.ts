@@ -71,7 +71,7 @@ describe('external data', () => {
     ['far/../back/w.bin', 'w.bin'],
   ])('finds %s in the folder, as ONNX Runtime does', async (location, real) => {
     expect(() => checkExternalLocations(at(location), folder)).not.toThrow();
-    const found = findExternalFiles(at(location), folder);
+    const found = findExternalFiles(at(location), folder)!;
     expect(found.folder).toBe(realpathSync(folder));
     expect(found.pathOf.get(location)).toBe(realpathSync(join(folder, real)));
     const extractor = await createFeatureExtractor(save(location), ['y']);

@@ -1,6 +1,6 @@
 /** Small graphs of random operators on float64, for checks by finite differences. The same seed gives the same graph everywhere. */
 import { ELEMENT_TYPE } from '../../src/onnx/wire/schema.js';
-import { integerTensor, writeModel, type NewNode, type NewTensor } from '../../src/onnx/wire/write-model.js';
+import { writeModel, type NewNode, type NewTensor } from '../../src/onnx/wire/write-model.js';
 
 /** Numbers from a seed: mulberry32 (Tommy Ettinger, public domain). */
 export class Random {
@@ -243,6 +243,12 @@ class GraphBuilder {
     this.tensors.push(integerTensor(name, values));
     return name;
   }
+}
+
+/** A list of int64 values, as Reshape and similar operators read them. */
+export function integerTensor(name: string, values: readonly number[]): NewTensor {
+  const data = new Uint8Array(BigInt64Array.from(values, BigInt).buffer);
+  return { name, elemType: ELEMENT_TYPE.int64, dims: [values.length], data };
 }
 
 function broadcast(a: readonly number[], b: readonly number[]): number[] | undefined {

@@ -2,9 +2,8 @@
 import { Option, type Command } from 'commander';
 import { reasonOf } from '../../base/errors.js';
 import { findTransform } from '../../images/configs/find-transform.js';
-import { listFeatureTree, type ListedFeature } from '../../model/prune/list-features.js';
 import { openModel } from '../../model/open/open-model.js';
-import { ModelOracle } from '../../model/oracle/model-oracle.js';
+import { listFeatureTree, type ListedFeature } from '../../model/oracle/describe-features.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { formatDims, formatTable } from '../terminal/table.js';
 import { MODEL_HELP } from '../flags/extractor-flags.js';
@@ -63,8 +62,7 @@ function costOption(flags: string, description: string): Option {
 export async function runNodes(terminal: Terminal, path: string, flags: NodesFlags): Promise<void> {
   const file = await findModelFile(path, terminal, flags.yes);
   const model = await openModel(file);
-  await using oracle = new ModelOracle(model);
-  const { features, problem } = await listFeatureTree(model, flags.all, oracle);
+  const { features, problem } = await listFeatureTree(model, flags.all);
   if (problem !== undefined) terminal.err(`tapir: some shapes are unknown: ${problem}\n`);
   const listed = flags.depth === undefined ? features : atDepth(features, Math.max(1, flags.depth));
   const found = await findTransform(file).catch((error: unknown) => {

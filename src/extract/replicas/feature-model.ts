@@ -4,6 +4,7 @@ import type { ImageNormalization } from '../../graph/rewrite/image-input.js';
 import type { SessionFacts } from '../../runtime/lanes/protocol.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { copyTensor } from '../../tensor/tensor-part.js';
+import { describeInputs } from '../../model/open/value-info.js';
 import { describeFeature, type FeatureInfo } from '../../model/prune/feature-info.js';
 import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
 import type { Runnable } from '../../runtime/run-batch.js';
@@ -26,7 +27,8 @@ export function createFeatureModel(
   setup: SessionSetup,
   facts: SessionFacts,
 ): FeatureModel {
-  const { rewrite, request, inputs } = prunedInternals.of(pruned);
+  const { rewrite, request } = prunedInternals.of(pruned);
+  const inputs = describeInputs(rewrite);
   const outputs = describeOutputs(pruned, facts);
   const batches = new Set(inputs.map(({ dims }) => dims?.[0]));
   const [batch] = batches;

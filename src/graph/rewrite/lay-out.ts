@@ -18,9 +18,10 @@ import {
 } from '../../onnx/wire/write-model.js';
 import type { ScannedValueInfo } from '../../onnx/scan/scan-value.js';
 import type { Field, WireReader } from '../../onnx/wire/wire.js';
+import { isSortedOrder } from '../execution-order.js';
 import { addNamesInside } from '../scopes.js';
 import { interiorInputs, keepsInitializer, type Cut } from './prune.js';
-import { isSorted, takeSorted, unusedImports } from './tidy.js';
+import { unusedImports } from './tidy.js';
 import { ADDED_OPSET, opsetOf } from '../operator-sets.js';
 import { keptNames } from './fresh-names.js';
 import { keptInputs, standingNodes, type NodePatch, type RepeatedNode, type Rewrite } from './rewrite.js';
@@ -44,12 +45,21 @@ export function layOutRewrite(
   const { cut } = rewrite;
   const { model } = cut.graph;
   const dropped = new Set(droppedFields(rewrite));
+  const outputs = writtenOutputs(rewrite, naming);
+  const areOriginal = isOriginal(rewrite, outputs);
+  if (!areOriginal) dropReplacedInfos(cut, outputs, dropped);
+  const renamed = outputs.filter((output) => output.key !== output.tensor);
+  if (renamed.length > 0) checkFree(rewrite, renamed);
+  const renaming = renamed.flatMap((output) => renamingNodes(rewrite, output));
+  const tidied = rewrite.isTidy ? standingNodes(rewrite).map(({ scanned }) => scanned) : [];
+  const isSorted = tidied.length === 0 || isSortedOrder(model.graph.nodes, tidied);
+  if (rewrite.isTidy) for (const field of unusedImports(cut)) dropped.add(field);
   const replaced = new Map<Field, readonly Chunk[]>();
   for (const [field, patches] of weights) replaced.set(field, patchOwner(reader, field, patches));
+  for (const [field, chunks] of patchedNodes(rewrite, reader, weights)) replaced.set(field, chunks);
   for (const [tensor, { elemType, data }] of rewrite.retyped)
     if (tensor.field.number === GRAPH.initializer && model.graph.initializers.includes(tensor))
       replaced.set(tensor.field, replaceElements(reader, tensor.field, data, elemType));
-  for (const [field, chunks] of patchedNodes(rewrite, reader, weights)) replaced.set(field, chunks);
   for (const [node, instead] of rewrite.replaced)
     replaced.set(node.scanned.field, instead.flatMap(writeNode));
   for (const info of [...model.graph.inputs, ...model.graph.valueInfos]) {
@@ -62,16 +72,11 @@ export function layOutRewrite(
   if (rewrite.opset !== undefined && rewrite.opset !== model.opsets.get(''))
     for (const [field, domain] of model.imports)
       if (domain === '') replaced.set(field, writeOpset(rewrite.opset));
-  const outputs = writtenOutputs(rewrite, naming);
-  const areOriginal = isOriginal(rewrite, outputs);
-  if (!areOriginal) dropReplacedInfos(cut, outputs, dropped);
-  const renamed = outputs.filter((output) => output.key !== output.tensor);
-  if (renamed.length > 0) checkFree(rewrite, renamed);
   const added = [
     ...rewrite.back.flatMap((node): readonly Chunk[] =>
       'repeats' in node ? repeatNode(reader, node, weights) : writeNode(node),
     ),
-    ...renamed.flatMap((output) => renamingNodes(rewrite, output)).flatMap(writeNode),
+    ...renaming.flatMap(writeNode),
     ...rewrite.tensors.flatMap((tensor) => writeInitializer(tensor)),
     // Before IR version 4, every initializer is listed as an input as well.
     ...(model.irVersion < 4 ? rewrite.tensors : []).flatMap((tensor) => writeValue(GRAPH.input, tensor)),
@@ -79,14 +84,11 @@ export function layOutRewrite(
     ...(areOriginal ? [] : outputs.flatMap((output) => fieldChunks(GRAPH.output, outputBody(output)))),
   ];
   const front: Chunk[] = rewrite.front.flatMap(writeNode);
-  if (rewrite.isTidy) {
-    for (const field of unusedImports(cut)) dropped.add(field);
-    const standing = standingNodes(rewrite);
-    // One by one: a call takes some 100,000 arguments, and a model may have more nodes.
-    if (!isSorted(cut.graph, standing))
-      for (const chunk of takeSorted(standing, dropped, replaced)) front.push(chunk);
+  for (const { field } of isSorted ? [] : tidied) {
+    front.push(...(replaced.get(field) ?? [field]));
+    dropped.add(field);
   }
-  const hasNewNodes = front.length > 0 || rewrite.back.length > 0 || renamed.length > 0;
+  const hasNewNodes = front.length > 0 || rewrite.back.length > 0 || renaming.length > 0;
   const imports = hasNewNodes && !model.opsets.has('') ? writeOpset(ADDED_OPSET) : [];
   return layOut(model, { dropped, replaced, front, added, addedToModel: imports });
 }

@@ -1,11 +1,7 @@
 /** Builds the nodes that a rewrite adds, with unique names and in the form that the model's operator set requires. */
 import type { TapirError } from '../../base/errors.js';
-import {
-  integerTensor,
-  type NewAttribute,
-  type NewNode,
-  type NewTensor,
-} from '../../onnx/wire/write-model.js';
+import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
+import type { NewAttribute, NewNode, NewTensor } from '../../onnx/wire/write-model.js';
 import { refuseOperator } from '../operator-sets.js';
 import type { FreshNames } from './fresh-names.js';
 
@@ -76,11 +72,9 @@ export class NodeBuilder {
 
   /** Adds an int64 tensor: a scalar if `values` is a single number. */
   integers(values: number | readonly number[]): string {
-    const name = this.#names.take(`tapir/${this.#label}/const`);
-    this.tensors.push(
-      typeof values === 'number' ? integerTensor(name, [values], []) : integerTensor(name, values),
-    );
-    return name;
+    const list = [values].flat();
+    const dims = typeof values === 'number' ? [] : [list.length];
+    return this.tensor(ELEMENT_TYPE.int64, dims, new Uint8Array(BigInt64Array.from(list, BigInt).buffer));
   }
 
   /** Adds a tensor; returns its name. */

@@ -79,9 +79,9 @@ export function wholeCut(graph: Graph, outputs: readonly CutOutput[]): Cut {
   };
 }
 
-/** The outputs of a graph as outputs of a cut, under their own names. */
-export function graphOutputs({ outputs }: Graph): CutOutput[] {
-  return outputs.map((value) => ({ request: value.name, key: value.name, value, why: 'output' }));
+/** Values as outputs of a cut, under their own names. */
+export function outputsOf(values: Iterable<Value>, why: string): CutOutput[] {
+  return Array.from(values, (value) => ({ request: value.name, key: value.name, value, why }));
 }
 
 /** Whether an initializer of the file stays. If several have one name, only the last is read and stays. */

@@ -81,10 +81,14 @@ export interface Rewrite {
 /**
  * The rewrite that only cuts.
  *
- * @param typeOf - The type of an interior tensor at which the graph was cut.
  * @param isTidy - Sort nodes and give them distinct names.
+ * @param typeOf - The type of an interior tensor at which the graph was cut. Inputs of the graph itself have theirs.
  */
-export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType, isTidy = false): Rewrite {
+export function startRewrite(
+  cut: Cut,
+  isTidy = false,
+  typeOf: (value: Value) => TensorType = () => NO_TYPE,
+): Rewrite {
   const nodeNames = [...cut.nodes].map((node) => node.name);
   const keys = cut.outputs.map((output) => output.key);
   const names = new FreshNames([...keptNames(cut), ...nodeNames], keys);
@@ -118,6 +122,8 @@ export function startRewrite(cut: Cut, typeOf: (value: Value) => TensorType, isT
     names,
   };
 }
+
+const NO_TYPE: TensorType = { elemType: 0, dims: null };
 
 /** Renames outputs of kept nodes if their tensors are fed now, and nodes whose name is taken. */
 function startPatches(

@@ -1,8 +1,6 @@
 /** Tidies a written graph on request. ONNX Runtime does not need it; checkers and other runtimes do. */
 import { TapirError } from '../../base/errors.js';
-import { isSortedOrder } from '../execution-order.js';
-import type { Graph, Node } from '../graph.js';
-import type { Chunk } from '../../onnx/wire/chunk.js';
+import type { Node } from '../graph.js';
 import type { Field } from '../../onnx/wire/wire.js';
 import { describeNode, type Cut } from './prune.js';
 
@@ -27,25 +25,6 @@ export function checkNodeNames({ nodes }: Cut): void {
     }
     seen.set(node.name, node);
   }
-}
-
-/** Whether nodes, in execution order, come in the same order in the file. */
-export function isSorted({ model }: Graph, standing: readonly Node[]): boolean {
-  return isSortedOrder(
-    model.graph.nodes,
-    standing.map((node) => node.scanned),
-  );
-}
-
-/** Takes nodes out of their places, and returns what stands there in the order of the nodes. */
-export function takeSorted(
-  standing: readonly Node[],
-  dropped: Set<Field>,
-  replaced: ReadonlyMap<Field, readonly Chunk[]>,
-): Chunk[] {
-  const sorted = standing.map((node) => node.scanned.field);
-  for (const field of sorted) dropped.add(field);
-  return sorted.flatMap((field) => replaced.get(field) ?? [field]);
 }
 
 /** Imports of operator sets that no kept node uses. */

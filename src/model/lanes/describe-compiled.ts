@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { externalTensors } from '../../graph/rewrite/describe.js';
+import { describeInputs } from '../open/value-info.js';
 import { prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
 import { saveModel } from '../prune/save-model.js';
 import { describeMachine } from '../../runtime/cpu-features.js';
@@ -25,9 +26,9 @@ export function describeCompiled(
   const cache = cacheOf(lane);
   return (device) => async (failure) => {
     const pruned = await pruning;
-    const { rewrite, inputs: fed } = prunedInternals.of(pruned);
+    const { rewrite } = prunedInternals.of(pruned);
     const outputs = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
-    const inputs = fed.map(({ name }) => name);
+    const inputs = describeInputs(rewrite).map(({ name }) => name);
     const rest = { device, session, precision, inputs, outputs };
     const key = await keyOf(pruned, lane);
     // A compiled model that did not open is damaged, or of another build.

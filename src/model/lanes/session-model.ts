@@ -5,7 +5,7 @@ import { basename, dirname } from 'node:path';
 import { stampOf } from '../../base/file-stamp.js';
 import { sizeOf, type Chunk } from '../../onnx/wire/chunk.js';
 import { collectChunks } from '../../onnx/emit.js';
-import type { ExternalFiles } from '../../onnx/external-data.js';
+import { findExternalFiles, type ExternalFiles } from '../../onnx/external-data.js';
 import { pointAtWeights, relocateWeights } from '../../onnx/move-weights.js';
 import type { ByteSource } from '../../onnx/wire/source.js';
 import { WireReader } from '../../onnx/wire/wire.js';
@@ -17,7 +17,7 @@ import type { LaneDescription } from '../../runtime/lanes/protocol.js';
 import type { SessionOptions } from '../../runtime/lanes/session-options.js';
 import { listHostNodes } from '../open/check-runnable.js';
 import { identifyFile } from '../prune/identify-model.js';
-import { locateWeights, modelInternals } from '../open/model-state.js';
+import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
 import type { Node, Value } from '../../graph/graph.js';
 import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
@@ -142,7 +142,7 @@ function withLaidOut<Result>(
   const { folder, withSource } = modelInternals.of(model);
   return withSource((source) => {
     const tensors = externalTensors(rewrite);
-    const files = locateWeights(modelInternals.of(model), tensors);
+    const files = findExternalFiles(tensors, folder);
     const reader = new WireReader(source);
     // onnxruntime refuses links out of the given folder. So it gets the folder where the files really are.
     const isElsewhere = files && files.folder !== realpathSync(folder!);

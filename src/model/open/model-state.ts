@@ -1,8 +1,6 @@
-/** What the package keeps about an opened model, out of users' sight, and where its weights are. */
-import { TapirError } from '../../base/errors.js';
+/** What the package keeps about an opened model, out of users' sight. */
 import type { StampedFile } from '../../base/file-stamp.js';
 import type { Graph } from '../../graph/graph.js';
-import { findExternalFiles, type ExternalFiles, type ExternalTensor } from '../../onnx/external-data.js';
 import type { ByteSource } from '../../onnx/wire/source.js';
 import { Internals } from './internals.js';
 
@@ -24,25 +22,3 @@ export const EXPECTED_MODEL = 'a path, a file: URL, bytes, or what openModel giv
 
 /** By the object that users hold. */
 export const modelInternals: Internals<object, ModelState> = new Internals('model', EXPECTED_MODEL);
-
-/**
- * Finds the files of external tensors, and checks that they are in the folder of the model.
- *
- * @returns undefined if there are no such tensors.
- * @throws {@link TapirError} `EXTERNAL_DATA_UNSAFE`, also for a model that was opened from bytes.
- */
-export function locateWeights(
-  { folder }: Pick<ModelState, 'folder'>,
-  tensors: readonly ExternalTensor[],
-): ExternalFiles | undefined {
-  const [first] = tensors;
-  if (!first) return undefined;
-  if (folder !== undefined) return findExternalFiles(tensors, folder);
-  const { name, location } = first;
-  const reason = 'the model was opened from bytes, so its folder is unknown';
-  throw new TapirError(
-    'EXTERNAL_DATA_UNSAFE',
-    `the weights of "${name}" are in "${location}", but ${reason}; open it by path`,
-    { details: { location, tensor: name, reason } },
-  );
-}

@@ -1,13 +1,13 @@
 /** Reading the values of an initializer. */
 import { TapirError } from '../../base/errors.js';
-import { listExternalInitializers } from '../../onnx/external-data.js';
+import { findExternalFiles, listExternalInitializers } from '../../onnx/external-data.js';
 import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
 import { elementTypeName } from '../../onnx/wire/schema.js';
 import { readPayload } from '../../onnx/tensor-payload.js';
 import { WireReader } from '../../onnx/wire/wire.js';
 import { widenBfloat16 } from '../../tensor/bfloat16.js';
 import { createData, elementCount, isDType, makeTensor, type Tensor } from '../../tensor/tensor.js';
-import { locateWeights, type ModelState } from './model-state.js';
+import type { ModelState } from './model-state.js';
 
 /**
  * Reads the bytes of an initializer's elements, little-endian, in C order.
@@ -18,7 +18,7 @@ export async function readInitializerBytes(
   model: ModelState,
   tensor: ScannedTensor,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const files = locateWeights(model, listExternalInitializers([tensor]));
+  const files = findExternalFiles(listExternalInitializers([tensor]), model.folder);
   return model.withSource((source) => readPayload(new WireReader(source), tensor, files));
 }
 

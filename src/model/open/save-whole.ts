@@ -11,12 +11,12 @@ import { allExternalTensors } from '../../graph/rewrite/describe.js';
 import { patchOwner } from '../../graph/rewrite/lay-out.js';
 import { sizeOf, type Chunk } from '../../onnx/wire/chunk.js';
 import { appendChunks, layOut, writeChunks } from '../../onnx/emit.js';
-import { locateExternal } from '../../onnx/external-data.js';
+import { findExternalFiles, locateExternal } from '../../onnx/external-data.js';
 import { inlineWeights, repackWeights, type MovedWeights } from '../../onnx/move-weights.js';
 import type { ScannedModel } from '../../onnx/scan/scan.js';
 import type { ByteSource } from '../../onnx/wire/source.js';
 import { WireReader } from '../../onnx/wire/wire.js';
-import { locateWeights, type ModelState } from './model-state.js';
+import type { ModelState } from './model-state.js';
 
 /** Options of {@link PrunedModel.save}. */
 export interface SaveOptions {
@@ -76,7 +76,7 @@ export async function saveWhole(model: ModelState, path: string, given: Options<
   await withSource(async (source) => {
     const reader = new WireReader(source);
     if (!isMoved) return writeChunks(source, [{ start: 0, end: source.sizeBytes }], target);
-    const files = locateWeights(model, tensors)!;
+    const files = findExternalFiles(tensors, model.folder)!;
     if (weights === 'inline') {
       const chunks = layOutMoved(graph.model, reader, inlineWeights(reader, tensors, files));
       checkSize(chunks, target);

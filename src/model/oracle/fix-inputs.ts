@@ -39,11 +39,9 @@ export async function fixInputs(
   const inputs = describeInputs(rewrite);
   const isOpen = inputs.some(({ dims }) => dims?.every((size) => typeof size === 'number') !== true);
   if (!isOpen) return checked(rewrite, inputs, inputs, batch);
-  const { graph } = rewrite.cut;
   const replica = await sessions.open({ rewrite });
   const names = replica.facts.outputs.flatMap(({ name, isTensor }) => (isTensor ? [name] : []));
-  const rows = batch ?? 1;
-  const { fed } = await runMadeUp({ graph, inputs, given: inputSizes, seed: 0, rows, runs: 1 }, (feeds) =>
+  const { fed } = await runMadeUp({ rewrite, given: inputSizes, rows: batch ?? 1 }, (feeds) =>
     replica.run(feeds.map(wholePart), names),
   );
   const dims = new Map(inputs.map(({ name }, i) => [name, fed[i]!.dims]));

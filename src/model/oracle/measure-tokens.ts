@@ -13,7 +13,6 @@ import { runMadeUp } from './run-made-up.js';
 import { seededFeeds } from '../../tensor/seeded-feeds.js';
 import type { SessionHolder } from './session-holder.js';
 
-const SEED = 0;
 /** Sizes of one side, relative to the first run. */
 const FACTORS = [2, 0.5];
 
@@ -37,8 +36,7 @@ export async function measureTokens(
   const replica = await sessions.open({ rewrite: fetchAll(rewrite, [value]) });
   const run = async (feeds: readonly NamedTensor[]): Promise<readonly number[]> =>
     (await replica.run(feeds.map(wholePart), [value.name]))[0]!.dims;
-  const madeUp = { graph, inputs, given, seed: SEED, rows: 1, runs: 1 };
-  const { result: dims, fed } = await runMadeUp(madeUp, run);
+  const { result: dims, fed } = await runMadeUp({ rewrite, given }, run);
   if (dims.length !== 3) return undefined;
   const shape = fed[at]!.dims;
   const first = { tokens: dims[1]!, channels: dims[2]!, imageSize: sidesOf(shape, image) };
@@ -51,7 +49,7 @@ export async function measureTokens(
       // oxlint-disable-next-line no-await-in-loop -- one run at a time bounds the memory
       const tokens = await tokensOf(
         run,
-        seededFeeds(inputs, fed.with(at, { ...fed[at]!, dims: resized }), SEED),
+        seededFeeds(inputs, fed.with(at, { ...fed[at]!, dims: resized }), 0),
       );
       if (tokens === undefined) continue;
       sides.push({ factor, tokens });

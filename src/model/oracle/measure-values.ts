@@ -2,12 +2,11 @@
 import type { Value } from '../../graph/graph.js';
 import { nodeRoles } from '../../graph/roles.js';
 import type { BatchFacts } from '../../graph/batch/dynamic-batch.js';
-import { cutGraph, type CutOutput } from '../../graph/rewrite/prune.js';
+import { cutGraph, outputsOf } from '../../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { ELEMENT_TYPE, elementTypeNumber } from '../../onnx/wire/schema.js';
 import type { WireReader } from '../../onnx/wire/wire.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import type { CheckedSizes } from '../open/input-sizes.js';
 import { readConstants } from '../../graph/read-constants.js';
@@ -41,12 +40,10 @@ export function readFacts(reader: WireReader, measured: ReadonlyMap<Value, Measu
 /**
  * Measures all tensors of a cut: takes the sizes that ONNX Runtime infers, and runs the graph on made-up inputs for all others.
  *
- * @param inputs - The inputs of the rewrite.
  * @param given - Sizes for made-up inputs.
  */
 export async function measureValues(
   rewrite: Rewrite,
-  inputs: readonly TensorInfo[],
   given: CheckedSizes,
   sessions: SessionHolder,
 ): Promise<Map<Value, Measured>> {
@@ -74,15 +71,17 @@ export async function measureValues(
     if (isList || dims.length === 0 || dims.length < info.dims.length) unknown.push(value);
     else measured.set(value, { elemType, dims, integers: undefined });
   }
-  await runMadeUp({ graph, inputs, given, seed: 0, rows: 1, runs: 1 }, async (feeds) => {
+  await runMadeUp({ rewrite, given }, async (feeds) => {
     for (let from = 0; from < unknown.length; from += FETCHES) {
       const values = unknown.slice(from, from + FETCHES);
       const names = values.map((value) => value.name);
       // oxlint-disable-next-line no-await-in-loop -- one run at a time bounds the memory
       const tensors = await replica.run(feeds.map(wholePart), names);
       for (const [i, value] of values.entries()) {
+        const { dtype, dims } = tensors[i]!;
         const isConstant = value.producer !== undefined && roles.get(value.producer) === 'constant';
-        measured.set(value, measure(tensors[i]!, isConstant));
+        const integers = isConstant ? integersOf(tensors[i]!) : undefined;
+        measured.set(value, { elemType: elementTypeNumber(dtype), dims, integers });
       }
     }
   });
@@ -91,22 +90,14 @@ export async function measureValues(
 
 /** The same cut with the given values as outputs. */
 export function fetchAll({ cut, inputs, restated }: Rewrite, values: readonly Value[]): Rewrite {
-  const outputs = values.map((value): CutOutput => ({
-    request: value.name,
-    key: value.name,
-    value,
-    why: 'size',
-  }));
-  const typeOf = new Map(inputs.map((input) => [input.name, input]));
+  const types = new Map(inputs.map((input) => [input.name, input]));
+  const outputs = outputsOf(values, 'size');
   const wide = cutGraph(cut.graph, { outputs, inputs: cut.inputs, allowNonTensor: true });
-  return { ...startRewrite(wide, ({ name }) => typeOf.get(name) ?? { elemType: 0, dims: null }), restated };
+  return { ...startRewrite(wide, false, ({ name }) => types.get(name)!), restated };
 }
 
-function measure({ dtype, dims, data }: Tensor, isConstant: boolean): Measured {
-  const isList = isConstant && data.length <= MAX_LIST && (dtype === 'int64' || dtype === 'int32');
-  return {
-    elemType: elementTypeNumber(dtype),
-    dims,
-    integers: isList ? Array.from(data as Iterable<number | bigint>, Number) : undefined,
-  };
+/** The elements of a short list of integers; undefined for any other tensor. */
+export function integersOf({ dtype, data }: Tensor): readonly number[] | undefined {
+  const isList = data.length <= MAX_LIST && (dtype === 'int64' || dtype === 'int32');
+  return isList ? Array.from(data as Iterable<number | bigint>, Number) : undefined;
 }

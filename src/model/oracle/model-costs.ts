@@ -3,7 +3,7 @@ import type { Graph, Node, Value } from '../../graph/graph.js';
 import { findParameters } from '../../graph/parameters/find-parameters.js';
 import { contentsOf } from '../../graph/scopes.js';
 import { nodeMacs } from '../../graph/cost/macs.js';
-import { cutGraph, graphOutputs } from '../../graph/rewrite/prune.js';
+import { cutGraph, outputsOf } from '../../graph/rewrite/prune.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { ELEMENT_BITS, ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
@@ -68,31 +68,25 @@ export interface ModelCosts {
  */
 export async function measureCosts(model: OnnxModel, at: MeasuredAt): Promise<ModelCosts> {
   const { graph, withSource } = modelInternals.of(model);
-  const sessions = new SessionHolder(model);
-  try {
-    const { rewrite, inputs, batch } = await fixInputs(rewriteWhole(graph), at, sessions);
-    const measured = await measureValues(rewrite, inputs, at.inputSizes, sessions);
-    const shapes = new Map<Value, MeasuredShape>();
-    for (const [value, { elemType, dims }] of measured)
-      if (elemType !== undefined) shapes.set(value, { elemType, dims });
-    const needed = graph.nodes.filter((node) => rewrite.cut.nodes.has(node));
-    const nodes = await withSource((source) => {
-      const facts = readFacts(new WireReader(source), measured);
-      return new Map(
-        needed.map((node) => [node, costsOf(graph, node, nodeMacs(graph, node, facts), shapes)]),
-      );
-    });
-    return { rewrite, nodes, shapes, inputs, batch };
-  } finally {
-    await sessions.close();
-  }
+  await using sessions = new SessionHolder(model);
+  const { rewrite, inputs, batch } = await fixInputs(rewriteWhole(graph), at, sessions);
+  const measured = await measureValues(rewrite, at.inputSizes, sessions);
+  const shapes = new Map<Value, MeasuredShape>();
+  for (const [value, { elemType, dims }] of measured)
+    if (elemType !== undefined) shapes.set(value, { elemType, dims });
+  const needed = graph.nodes.filter((node) => rewrite.cut.nodes.has(node));
+  const nodes = await withSource((source) => {
+    const facts = readFacts(new WireReader(source), measured);
+    return new Map(needed.map((node) => [node, costsOf(graph, node, nodeMacs(graph, node, facts), shapes)]));
+  });
+  return { rewrite, nodes, shapes, inputs, batch };
 }
 
 /** The part of a graph that its outputs need. */
 function rewriteWhole(graph: Graph): Rewrite {
-  const cut = cutGraph(graph, { outputs: graphOutputs(graph), allowNonTensor: true });
+  const cut = cutGraph(graph, { outputs: outputsOf(graph.outputs, 'output'), allowNonTensor: true });
   checkOpenable(cut);
-  return startRewrite(cut, () => ({ elemType: 0, dims: null }), true);
+  return startRewrite(cut, true);
 }
 
 function costsOf(

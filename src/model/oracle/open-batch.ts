@@ -7,7 +7,6 @@ import { runBatch } from '../../runtime/run-batch.js';
 import { takeRows } from '../../tensor/rows.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { modelInternals } from '../open/model-state.js';
-import type { OnnxModel } from '../open/open-model.js';
 import type { CheckedSizes } from '../open/input-sizes.js';
 import { describeInputs } from '../open/value-info.js';
 import { compareTensors } from '../../tensor/compare-tensors.js';
@@ -23,7 +22,6 @@ const SEED = 1;
 
 /** Returns the rewrite with a dynamic batch, if runs prove it right. Its `batch` holds the outcome. */
 export async function openBatch(
-  model: OnnxModel,
   rewrite: Rewrite,
   given: CheckedSizes,
   sessions: SessionHolder,
@@ -36,20 +34,15 @@ export async function openBatch(
     batch: { mode: 'per-sample', exported, reason },
   });
   try {
-    const measured = await measureValues(rewrite, inputs, given, sessions);
+    const measured = await measureValues(rewrite, given, sessions);
     const result = await modelInternals
-      .of(model)
+      .of(sessions.model)
       .withSource((source) => withDynamicBatch(rewrite, readFacts(new WireReader(source), measured)));
     if ('reason' in result) return fallBack(result.reason);
     // Sizes come from one run. In the graph, they would be wrong for inputs of other sizes.
     if (hasOpenSizes(inputs) && result.changed.length > 0)
       return fallBack('its inputs have other open sizes, which the change would fix');
-    const { maxRelative, madeUp } = await compareBatches(
-      rewrite,
-      result.rewrite,
-      { inputs, exported, given },
-      sessions,
-    );
+    const { maxRelative, madeUp } = await compareBatches(rewrite, result.rewrite, given, sessions);
     if (!(maxRelative <= TOLERANCE)) {
       return fallBack(
         `a batch run at once differs from runs as exported, by ${maxRelative.toPrecision(2)} of the largest value`,
@@ -78,13 +71,6 @@ function hasOpenSizes(inputs: readonly TensorInfo[]): boolean {
   return inputs.some(({ dims }) => dims?.slice(1).some((size) => typeof size !== 'number') !== false);
 }
 
-/** What a fixed batch was exported for, and sizes for made-up inputs. */
-interface ExportedBatch {
-  readonly inputs: readonly TensorInfo[];
-  readonly exported: number;
-  readonly given: CheckedSizes;
-}
-
 /**
  * The largest relative difference of any output, over several batches at once and over a part of a batch; and notes about sizes that
  * were made up.
@@ -92,17 +78,18 @@ interface ExportedBatch {
 async function compareBatches(
   fixed: Rewrite,
   dynamic: Rewrite,
-  { inputs, exported, given }: ExportedBatch,
+  given: CheckedSizes,
   sessions: SessionHolder,
 ): Promise<{ readonly maxRelative: number; readonly madeUp: readonly string[] }> {
-  const { graph } = fixed.cut;
+  const inputs = describeInputs(fixed);
+  const exported = exportedBatch(inputs)!;
   const replica = await sessions.open({ rewrite: fixed });
   const fetches = fixed.outputs.map((output) => output.tensor);
   const {
     result: expected,
     feeds,
     fed,
-  } = await runMadeUp({ graph, inputs, given, seed: SEED, rows: exported, runs: BATCHES }, (made) =>
+  } = await runMadeUp({ rewrite: fixed, given, seed: SEED, rows: exported, runs: BATCHES }, (made) =>
     runBatch(replica, inputs, made, fetches),
   );
   const rows = exported * BATCHES;

@@ -1,10 +1,51 @@
-/** Prunes a model. An oracle supplies facts that the file does not state. */
+/** Prunes a model: names → the part of the graph that they need, with the requested parts. Sessions tell what the file does not state. */
 import type { Options } from '../../base/checks.js';
-import { cutModel, type PruneOptions } from '../prune/cut-model.js';
+import { boolean, readOptions, type Fields } from '../../base/options.js';
+import type { Value } from '../../graph/graph.js';
+import { layOutRewrite } from '../../graph/rewrite/lay-out.js';
+import { WireReader } from '../../onnx/wire/wire.js';
+import { modelInternals } from '../open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../open/open-model.js';
-import type { PrunedModel } from '../prune/pruned-model.js';
-import type { ReturnNodes } from '../open/return-nodes.js';
-import { ModelOracle } from './model-oracle.js';
+import { readReturnNodes, type ReturnNodes } from '../open/return-nodes.js';
+import type { InferredType } from '../prune/feature-info.js';
+import { createPruned, type PrunedModel } from '../prune/pruned-model.js';
+import { readRewriteOptions, REWRITE_FIELDS, type RewriteOptions } from '../prune/rewrite-options.js';
+import { prepareRewrite } from './prepare.js';
+import { SessionHolder } from './session-holder.js';
+
+/** Options of {@link pruneModel}. */
+export interface PruneOptions extends RewriteOptions {
+  /**
+   * Write outputs under the names of their tensors instead of the given keys. Then no node is added for a key.
+   * @default false
+   */
+  readonly keepTensorNames: boolean;
+  /**
+   * Allow outputs that are sequences, maps or optionals. Other runtimes can return them, onnxruntime-node cannot.
+   * @default false
+   */
+  readonly allowNonTensor: boolean;
+  /**
+   * State dtype and dims of every output in the written file, because some checkers and runtimes need them. Asks ONNX Runtime
+   * where the source does not state them.
+   * @default false
+   */
+  readonly fillTypes: boolean;
+  /**
+   * Tidy the written graph for strict checkers: nodes in execution order and under distinct names, no imports of unused
+   * operator sets. Changes nothing else.
+   * @default false
+   */
+  readonly tidy: boolean;
+}
+
+export const PRUNE_FIELDS: Fields<PruneOptions> = {
+  ...REWRITE_FIELDS,
+  keepTensorNames: boolean(false, 'keep the tensors’ names for the outputs, and add no node'),
+  allowNonTensor: boolean(false),
+  fillTypes: boolean(false, 'write dtype and dims of every output, inferred by ONNX Runtime'),
+  tidy: boolean(false, 'sort nodes, make their names distinct, drop unused operator sets'),
+};
 
 /**
  * Cuts a model down to the nodes and weights that the named values need, and makes those values its outputs.
@@ -34,7 +75,29 @@ export async function pruneModel(
   returnNodes: ReturnNodes,
   given: Options<PruneOptions> = {},
 ): Promise<PrunedModel> {
-  const opened = readModel(model);
-  await using oracle = new ModelOracle(opened);
-  return await cutModel(opened, returnNodes, given, oracle);
+  await using sessions = new SessionHolder(readModel(model));
+  return await cutModel(returnNodes, given, sessions);
+}
+
+/** Prunes the model of a holder, as {@link pruneModel} does. With types that are known, no session is asked for types. */
+export async function cutModel(
+  returnNodes: ReturnNodes,
+  given: Options<PruneOptions>,
+  sessions: SessionHolder,
+  inferred?: ReadonlyMap<Value, InferredType>,
+): Promise<PrunedModel> {
+  const options = readOptions(PRUNE_FIELDS, given, 'pruneModel');
+  const { keepTensorNames, allowNonTensor, fillTypes, tidy } = options;
+  const { pairs, keyed } = readReturnNodes(returnNodes);
+  const setup = readRewriteOptions(
+    options,
+    pairs.map((pair) => pair.key),
+  );
+  const naming = keyed && !keepTensorNames ? 'keys' : 'tensors';
+  const request = { ...setup, outputs: pairs, naming, allowNonTensor, fillTypes, tidy } as const;
+  const prepared = await prepareRewrite(request, sessions, inferred);
+  const chunks = await modelInternals
+    .of(sessions.model)
+    .withSource((source) => layOutRewrite(prepared.rewrite, naming, new WireReader(source)));
+  return createPruned({ ...prepared, chunks });
 }

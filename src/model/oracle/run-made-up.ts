@@ -1,25 +1,25 @@
 /** Runs a model on made-up inputs, and finds sizes for their open axes that the graph takes. */
 import { isTapirError, TapirError } from '../../base/errors.js';
-import type { Graph } from '../../graph/graph.js';
+import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import { elementCount, type NamedTensor } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import type { CheckedSizes } from '../open/input-sizes.js';
 import { chooseDims, FIRST_GUESS, type FedDims, type SizeGuess } from '../open/made-up-sizes.js';
+import { describeInputs } from '../open/value-info.js';
 import { readFailure, shortenFailure, type SizeHint } from './read-failure.js';
 import { seededFeeds } from '../../tensor/seeded-feeds.js';
 
 /** Describes the inputs to make up. */
 export interface MadeUp {
-  readonly graph: Graph;
-  readonly inputs: readonly TensorInfo[];
+  /** The graph whose inputs they are. */
+  readonly rewrite: Rewrite;
   readonly given: CheckedSizes;
-  readonly seed: number;
-  /** Size of a first axis that is open. */
-  readonly rows: number;
-  /** How many times a first axis that is fixed. */
-  readonly runs: number;
-  /** The sizes to try first. */
-  readonly first?: SizeGuess | undefined;
+  /** @default 0 */
+  readonly seed?: number;
+  /** Size of a first axis that is open. @default 1 */
+  readonly rows?: number;
+  /** How many times a first axis that is fixed. @default 1 */
+  readonly runs?: number;
 }
 
 /** A run that succeeded. */
@@ -28,7 +28,6 @@ export interface MadeUpRun<Result> {
   readonly feeds: readonly NamedTensor[];
   /** By input. */
   readonly fed: readonly FedDims[];
-  readonly guess: SizeGuess;
 }
 
 /** The axes that one step of the search changes together. */
@@ -61,7 +60,7 @@ export async function runMadeUp<Result>(
   step: (feeds: readonly NamedTensor[]) => Promise<Result>,
 ): Promise<MadeUpRun<Result>> {
   const search = new SizeSearch(madeUp, step);
-  const first = madeUp.first ?? { ...FIRST_GUESS, rows: madeUp.rows };
+  const first = { ...FIRST_GUESS, rows: madeUp.rows ?? 1 };
   const found = (await search.from(first)) ?? (await search.from({ ...first, rows: 1 }));
   if (found) return found;
   throw search.failure();
@@ -69,6 +68,7 @@ export async function runMadeUp<Result>(
 
 class SizeSearch<Result> {
   readonly #madeUp: MadeUp;
+  readonly #inputs: readonly TensorInfo[];
   readonly #step: (feeds: readonly NamedTensor[]) => Promise<Result>;
   /** What the failures said, by the dims that were fed. */
   readonly #hints = new Map<string, SizeHint>();
@@ -79,6 +79,7 @@ class SizeSearch<Result> {
 
   constructor(madeUp: MadeUp, step: (feeds: readonly NamedTensor[]) => Promise<Result>) {
     this.#madeUp = madeUp;
+    this.#inputs = describeInputs(madeUp.rewrite);
     this.#step = step;
   }
 
@@ -145,7 +146,8 @@ class SizeSearch<Result> {
   async #attempt(guess: SizeGuess): Promise<SizeHint | undefined> {
     if (this.#found || this.#isHopeless) return undefined;
     const fed = this.#dimsOf(guess);
-    const { inputs, graph, seed } = this.#madeUp;
+    const inputs = this.#inputs;
+    const { rewrite, seed = 0 } = this.#madeUp;
     const label = inputs.map(({ name }, i) => `${name} [${fed[i]!.dims.join(', ')}]`).join(', ');
     const known = this.#hints.get(label);
     if (known) return known;
@@ -153,12 +155,12 @@ class SizeSearch<Result> {
     if (isLarge && this.#hints.size > 0) return { ratio: Infinity };
     const feeds = seededFeeds(inputs, fed, seed);
     try {
-      this.#found = { result: await this.#step(feeds), feeds, fed, guess };
+      this.#found = { result: await this.#step(feeds), feeds, fed };
       return undefined;
     } catch (error) {
       if (!isTapirError(error, 'RUN_FAILED')) throw error;
       this.#error ??= error;
-      const hint = readFailure(error.details.reason, graph);
+      const hint = readFailure(error.details.reason, rewrite.cut.graph);
       this.#hints.set(label, hint);
       if (hint.ratio === undefined && !hint.channels) this.#unclear.push(error.details.reason);
       return hint;
@@ -173,8 +175,8 @@ class SizeSearch<Result> {
   }
 
   #dimsOf(guess: SizeGuess): FedDims[] {
-    const { inputs, given, runs } = this.#madeUp;
-    return chooseDims(inputs, given, guess, runs);
+    const { given, runs = 1 } = this.#madeUp;
+    return chooseDims(this.#inputs, given, guess, runs);
   }
 }
 

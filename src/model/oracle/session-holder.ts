@@ -36,13 +36,13 @@ export interface SessionForm {
  */
 const MOST_NODES = 50_000;
 
-/** Holds at most one session of a model. The next one replaces it. */
+/** Holds at most one session of a model, for one question at a time. The next one replaces it. */
 export class SessionHolder {
-  readonly #model: OnnxModel;
+  readonly model: OnnxModel;
   #held: Replica | undefined;
 
   constructor(model: OnnxModel) {
-    this.#model = model;
+    this.model = model;
   }
 
   /**
@@ -63,14 +63,13 @@ export class SessionHolder {
     const session = readSessionOptions({ graphOptimizationLevel });
     checkRunnable(rewrite, device);
     const place = { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' } as const;
-    const replica = await openReplica(place, async () => ({
-      ...(await describeModel(this.#model, rewrite, naming)),
+    this.#held = await openReplica(place, async () => ({
+      ...(await describeModel(this.model, rewrite, naming)),
       device,
       session,
       profileTo,
     }));
-    this.#held = replica;
-    return replica;
+    return this.#held;
   }
 
   /** Ends the session, if one is open. */
@@ -78,6 +77,10 @@ export class SessionHolder {
     const held = this.#held;
     this.#held = undefined;
     await held?.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 }
 

@@ -4,9 +4,15 @@ import { imageSize } from '../../graph/image-axes.js';
 import { likelyLayout, provenLayout, type Layout } from '../../graph/layout.js';
 import type { Dim } from '../../onnx/scan/scan-value.js';
 import type { RewriteOutput } from '../../graph/rewrite/rewrite.js';
-import type { InferredType } from '../open/model-answers.js';
+import type { SessionValue } from '../../runtime/lanes/protocol.js';
 import { describeType, describeValue } from '../open/value-info.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
+
+/** What ONNX Runtime reports about a value. */
+export type InferredType = SessionValue & {
+  /** The rank, where only a run tells it: onnxruntime reports empty dims for a scalar and for an unknown rank. */
+  readonly rank?: number | undefined;
+};
 
 /** An output of a feature extractor. */
 export interface FeatureInfo extends TensorInfo {

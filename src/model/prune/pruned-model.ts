@@ -10,7 +10,7 @@ import { Internals } from '../open/internals.js';
 import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
 import type { Parameter } from '../open/named-parameters.js';
-import type { LaidOut } from './prepare.js';
+import type { LaidOut } from './prepared.js';
 import { saveModel } from './save-model.js';
 import type { SaveOptions } from '../open/save-whole.js';
 

@@ -6,11 +6,12 @@ import { layOutRewrite } from '../../graph/rewrite/lay-out.js';
 import type { PrunePlan } from '../../graph/rewrite/plan.js';
 import type { Chunk } from '../../onnx/wire/chunk.js';
 import { writeChunks } from '../../onnx/emit.js';
+import { findExternalFiles } from '../../onnx/external-data.js';
 import { inlineWeights, repackWeights } from '../../onnx/move-weights.js';
 import type { ByteSource } from '../../onnx/wire/source.js';
 import { WireReader } from '../../onnx/wire/wire.js';
-import { locateWeights, modelInternals } from '../open/model-state.js';
-import type { LaidOut } from './prepare.js';
+import { modelInternals } from '../open/model-state.js';
+import type { LaidOut } from './prepared.js';
 import {
   checkSize,
   dataPathOf,
@@ -67,7 +68,8 @@ function readPrunedSave(
 function layOutInlined(source: ByteSource, { model, rewrite, request }: LaidOut, path: string): Chunk[] {
   const reader = new WireReader(source);
   const tensors = externalTensors(rewrite);
-  const weights = inlineWeights(reader, tensors, locateWeights(modelInternals.of(model), tensors)!);
+  const files = findExternalFiles(tensors, modelInternals.of(model).folder)!;
+  const weights = inlineWeights(reader, tensors, files);
   const chunks = layOutRewrite(rewrite, request.naming, reader, weights);
   checkSize(chunks, path);
   return chunks;
@@ -82,7 +84,7 @@ async function saveRepacked(
 ): Promise<void> {
   const reader = new WireReader(source);
   const tensors = externalTensors(rewrite);
-  const files = locateWeights(modelInternals.of(model), tensors)!;
+  const files = findExternalFiles(tensors, modelInternals.of(model).folder)!;
   const moved = repackWeights(reader, tensors, files, basename(dataPathOf(path)));
   const chunks = layOutRewrite(rewrite, request.naming, reader, moved.weights);
   await writeBoth(source, path, moved.file, chunks, overwrite);

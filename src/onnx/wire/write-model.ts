@@ -6,7 +6,7 @@
 import { packageRequire } from '../../base/package.js';
 import type { onnx } from 'onnx-proto';
 import { fieldChunks, sizeOf, type Chunk } from './chunk.js';
-import { ELEMENT_TYPE, ENTRY, GRAPH, MODEL, NODE, TENSOR, VALUE_INFO, type Dim } from './schema.js';
+import { ENTRY, GRAPH, MODEL, NODE, TENSOR, VALUE_INFO, type Dim } from './schema.js';
 import { encodeFieldHead, encodeText } from './wire.js';
 
 /** The value of an attribute: integers as plain numbers, a float in an object. */
@@ -186,18 +186,4 @@ export function writeModel(model: NewModel): Uint8Array<ArrayBuffer> {
     at += piece.byteLength;
   }
   return bytes;
-}
-
-/** A tensor of int64 values, as Reshape and similar operators read them. */
-export function integerTensor(
-  name: string,
-  values: readonly number[],
-  dims: readonly number[] = [values.length],
-): NewTensor {
-  return {
-    name,
-    elemType: ELEMENT_TYPE.int64,
-    dims,
-    data: new Uint8Array(BigInt64Array.from(values.map(BigInt)).buffer),
-  };
 }

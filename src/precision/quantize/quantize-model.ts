@@ -19,6 +19,7 @@ import type { LoweringReport } from '../report.js';
 import { checkFinite } from './search/photo-rows.js';
 import { lowerStatic } from './lower-static.js';
 import type { StaticReport } from './static-report.js';
+import { describeInputs } from '../../model/open/value-info.js';
 import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
 import { SOURCE_FIELDS } from '../../datasets/sources/items/source-options.js';
 import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
@@ -182,6 +183,6 @@ function describeTaker(
   model: OnnxModel | PrunedModel,
 ): Pick<Extractor, 'inputs' | 'imageNormalization'> & { readonly whole: OnnxModel } {
   if (!prunedInternals.has(model)) return { inputs: model.inputs, imageNormalization: null, whole: model };
-  const { inputs, request } = prunedInternals.of(model);
-  return { inputs, imageNormalization: request.image ?? null, whole: model.source };
+  const { rewrite, request } = prunedInternals.of(model);
+  return { inputs: describeInputs(rewrite), imageNormalization: request.image ?? null, whole: model.source };
 }

@@ -2,7 +2,7 @@
 import type { Graph, Node, Value } from '../../graph/graph.js';
 import { nodeRoles } from '../../graph/roles.js';
 import type { Norm } from '../../graph/rewrite/norm-statistics.js';
-import { cutGraph, type Cut, type CutOutput } from '../../graph/rewrite/prune.js';
+import { cutGraph, outputsOf, type Cut, type CutOutput } from '../../graph/rewrite/prune.js';
 
 /** A stage: the nodes after the norms of the stages before it. */
 export interface NormStage {
@@ -20,7 +20,8 @@ export interface NormStage {
 
 /** The part of a graph that computes what norms normalise. */
 export function cutToNorms(graph: Graph, norms: readonly Norm[]): Cut {
-  return cutGraph(graph, { outputs: norms.map(({ input }) => outputOf(input)) });
+  const inputs = norms.map(({ input }) => input);
+  return cutGraph(graph, { outputs: outputsOf(inputs, 'norm') });
 }
 
 /**
@@ -34,7 +35,10 @@ export function stagesOf(
   norms: readonly Norm[],
   outputs: readonly CutOutput[] = [],
 ): NormStage[] {
-  const inputs = norms.map(({ input }) => outputOf(input));
+  const inputs = outputsOf(
+    norms.map(({ input }) => input),
+    'norm',
+  );
   const { nodes } = cutGraph(graph, { outputs: [...inputs, ...outputs] });
   const roles = nodeRoles(graph);
   const isNorm = new Set(norms.filter(({ added }) => !added).map(({ node }) => node));
@@ -79,11 +83,7 @@ export function cutToStage(graph: Graph, { norms, outputs, takes, gives }: NormS
     ...outputs.map(({ value }) => value),
   ]);
   return cutGraph(graph, {
-    outputs: [...values].map(outputOf),
+    outputs: outputsOf(values, 'norm'),
     ...(takes.length > 0 ? { inputs: [...takes, ...graph.inputs] } : {}),
   });
-}
-
-function outputOf(value: Value): CutOutput {
-  return { request: value.name, key: value.name, value, why: 'norm' };
 }

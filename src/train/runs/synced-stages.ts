@@ -108,7 +108,7 @@ async function makeBackward(
   ];
   const targets = [...new Set(computed)].filter(isCarried);
   if (targets.length === 0) return undefined;
-  const started = startRewrite(cutToStage(graph, stage), typeOf, true);
+  const started = startRewrite(cutToStage(graph, stage), true, typeOf);
   const uses = layers.map((norm) => ({ norm, from: 'inputs' as const, isTapped: false }));
   const { rewrite, feeds } = withNorms(started, uses, new Set(targets));
   // Its own model, because its norms read inputs now, which have gradients.

@@ -20,7 +20,8 @@ import { modelInternals } from '../../model/open/model-state.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { deriveRewritten } from '../../model/prune/derive-rewritten.js';
 import { planBackward, readKept } from '../../gradients/differentiate.js';
-import { ModelOracle } from '../../model/oracle/model-oracle.js';
+import { describeValues } from '../../model/oracle/infer-types.js';
+import { SessionHolder } from '../../model/oracle/session-holder.js';
 import type { Dim } from '../../onnx/wire/schema.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { mismatch } from '../../tensor/tensor.js';
@@ -81,20 +82,14 @@ export async function addLoss(
   if (dtype !== 'float32')
     throw mismatch(request, 'float32 to compute a loss of it', dtype ?? 'of an unknown type');
   if (dims === null) throw mismatch(request, 'of known rank to compute a loss of it', 'of an unknown one');
-  const started = startRewrite(
-    cutGraph(graph, { outputs: [{ request, key: value.name, value, why }] }),
-    () => ({
-      elemType: 0,
-      dims: null,
-    }),
-  );
+  const started = startRewrite(cutGraph(graph, { outputs: [{ request, key: value.name, value, why }] }));
   const { rewrite, ...rest } = withLoss(started, started.outputs[0]!, { dims, form });
   return { model: await deriveRewritten(model, rewrite, 'tensors'), dims, ...rest };
 }
 
 async function typeOf(model: OnnxModel, value: Value, inputSizes: CheckedSizes): Promise<TensorInfo> {
-  await using oracle = new ModelOracle(model);
-  return (await oracle.describeValues([value], inputSizes))(value);
+  await using sessions = new SessionHolder(model);
+  return (await describeValues([value], inputSizes, sessions))(value);
 }
 
 /** Writes the way back from the loss to tensors. With `layers`, these norms take their statistics from the batch, as in train mode. */
@@ -147,11 +142,7 @@ function trainingMode(stated: ReadonlyMap<string, Attribute>): ReadonlyMap<strin
 /** The graph that computes the loss alone, with the norms' own statistics. */
 export function evaluationGraph(loss: LossModel, tensors: readonly TrainedTensor[]): Rewrite {
   const { graph } = modelInternals.of(loss.model);
-  const cut = cutGraph(graph, { outputs: lossOutputs(loss) });
-  return feedTensors(
-    startRewrite(cut, () => ({ elemType: 0, dims: null })),
-    tensors,
-  );
+  return feedTensors(startRewrite(cutGraph(graph, { outputs: lossOutputs(loss) })), tensors);
 }
 
 /** What is fetched of a model with a loss: the sum first. */

@@ -81,8 +81,7 @@ export async function* runOnePass(
 
 function tapAll({ model }: Place, layers: readonly NormLayer[], isTraining: boolean): NormRewrite {
   const { graph } = modelInternals.of(model);
-  // The graph's own inputs are fed, so no type is asked for.
-  const rewrite = startRewrite(cutToNorms(graph, layers), () => ({ elemType: 0, dims: null }), true);
+  const rewrite = startRewrite(cutToNorms(graph, layers), true);
   const from = isTraining ? 'batch' : 'model';
   return withNorms(
     rewrite,

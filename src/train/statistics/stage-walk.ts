@@ -8,7 +8,8 @@ import type { CutOutput } from '../../graph/rewrite/prune.js';
 import { startRewrite } from '../../graph/rewrite/rewrite.js';
 import { modelInternals } from '../../model/open/model-state.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
-import { ModelOracle } from '../../model/oracle/model-oracle.js';
+import { describeValues } from '../../model/oracle/infer-types.js';
+import { SessionHolder } from '../../model/oracle/session-holder.js';
 import { elementTypeNumber } from '../../onnx/wire/schema.js';
 import type { TensorType } from '../../onnx/wire/write-model.js';
 import type { Runner } from '../../runtime/replica.js';
@@ -39,8 +40,9 @@ export async function readStages(
   outputs: readonly CutOutput[] = [],
 ): Promise<Stages> {
   const stages = stagesOf(modelInternals.of(model).graph, layers, outputs);
-  await using oracle = new ModelOracle(model);
-  const describe = await oracle.describeValues([...new Set(stages.flatMap(({ takes }) => takes))]);
+  await using sessions = new SessionHolder(model);
+  const taken = [...new Set(stages.flatMap(({ takes }) => takes))];
+  const describe = await describeValues(taken, undefined, sessions);
   const typeOf: TypeOf = (value) => {
     const { dtype, dims } = describe(value);
     return { elemType: elementTypeNumber(dtype ?? '') ?? 0, dims };
@@ -86,7 +88,7 @@ export function cutForward(
 ): ForwardStage {
   const tapped = new Set(stage.norms);
   const fetched = new Set([...stage.gives, ...stage.outputs.map(({ value }) => value)]);
-  const started = startRewrite(cutToStage(modelInternals.of(model).graph, stage), typeOf, true);
+  const started = startRewrite(cutToStage(modelInternals.of(model).graph, stage), true, typeOf);
   const uses = layers.map((norm) => ({ norm, from: 'inputs' as const, isTapped: tapped.has(norm) }));
   const { rewrite, taps, feeds } = withNorms(started, uses, fetched);
   const byKey = ({ mean, rest, variance, shape }: NormTap): NormTap => ({

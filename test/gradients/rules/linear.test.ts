@@ -2,9 +2,9 @@
 import { differentiate } from 'onnx-tapir/gradients';
 import { describe, expect, it } from 'vitest';
 import { ELEMENT_TYPE } from '../../../src/onnx/wire/schema.js';
-import { integerTensor, writeModel, type NewAttribute } from '../../../src/onnx/wire/write-model.js';
+import { writeModel, type NewAttribute } from '../../../src/onnx/wire/write-model.js';
 import { openSession, type Feeds } from '../../support/gradients.js';
-import { countOf, Random } from '../../support/random-graphs.js';
+import { countOf, integerTensor, Random } from '../../support/random-graphs.js';
 
 /** Integers, real numbers, or an absent input. */
 type Extra = { readonly ints: readonly number[] } | { readonly floats: readonly number[] } | '';

@@ -28,7 +28,7 @@ async function open(
   };
   const { graph, withSource } = modelInternals.of(await openModel(modelBytes(spec, { opset })));
   const outputs = graph.outputs.map((value) => ({ request: value.name, key: value.name, value, why: '' }));
-  const rewrite = startRewrite(cutGraph(graph, { outputs }), () => ({ elemType: 1, dims: null }));
+  const rewrite = startRewrite(cutGraph(graph, { outputs }));
   return withSource((source) => {
     const reader = new WireReader(source);
     return withDynamicBatch(rewrite, {

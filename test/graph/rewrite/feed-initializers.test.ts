@@ -25,7 +25,7 @@ it('are read no more, and those that the cut lacks stay away', async () => {
   const model = await openModel(bytes);
   const { graph } = modelInternals.of(model);
   const output = { request: 'y', key: 'y', value: graph.values.get('y')!, why: 'test' };
-  const started = startRewrite(cutGraph(graph, { outputs: [output] }), () => ({ elemType: 1, dims: null }));
+  const started = startRewrite(cutGraph(graph, { outputs: [output] }));
   const fed = feedInitializers(
     started,
     ['a', 'c'].map((name) => graph.values.get(name)!),

@@ -83,7 +83,7 @@ describe('a rewrite with other statistics', () => {
     const { graph, norms } = open(BLOCK);
     const cut = cutToNorms(graph, norms);
     expect([...cut.nodes].map(({ name }) => name)).not.toContain('bn3');
-    const started = startRewrite(cut, () => ({ elemType: 1, dims: null }));
+    const started = startRewrite(cut);
     const { rewrite, taps, feeds } = withNorms(
       started,
       norms.map((norm, i) => ({ norm, from: i === 0 ? 'inputs' : 'batch', isTapped: true })),
@@ -104,7 +104,7 @@ describe('a rewrite with other statistics', () => {
     const graph = buildGraph(scanModel(memorySource(modelBytes(BLOCK, { opset: 6 }))));
     const node = graph.nodes.find(({ opType }) => opType === 'BatchNormalization');
     const norm: Norm = { node: node!, input: node!.inputs[0]!, channels: 2, elemType: 1, added: undefined };
-    const started = startRewrite(cutToNorms(graph, [norm]), () => ({ elemType: 1, dims: null }));
+    const started = startRewrite(cutToNorms(graph, [norm]));
     expect(() => withNorms(started, [{ norm, from: 'model', isTapped: true }])).toThrow(/operator set 7/);
   });
 });

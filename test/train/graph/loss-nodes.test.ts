@@ -29,7 +29,7 @@ async function lossModel(form: LossForm, dims: readonly number[], opset = 17, na
   const model = await openModel(bytes);
   const { graph } = modelInternals.of(model);
   const output = { request: name, key: name, value: graph.values.get(name)!, why: 'test' };
-  const started = startRewrite(cutGraph(graph, { outputs: [output] }), () => ({ elemType: 1, dims: null }));
+  const started = startRewrite(cutGraph(graph, { outputs: [output] }));
   const { rewrite, ...names } = withLoss(started, started.outputs[0]!, { dims, form });
   const path = join(scratch, `${files++}.onnx`);
   await (await deriveRewritten(model, rewrite, 'tensors')).save(path);

@@ -1,4 +1,4 @@
-/** The oracle: one session at a time, and none where the file says everything. */
+/** What is asked of sessions: one at a time, and none where the file says everything. */
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { openReplica } from '../../../build/modules/runtime/replica.js';
 import { tinyResNet } from '../../support/fixtures.js';
@@ -20,6 +20,7 @@ vi.mock(import('../../../build/modules/runtime/replica.js'), async (importOrigin
   return { ...original, openReplica: counted };
 });
 const { describeFeatures, pruneModel, verifyModel } = await import('../../../build/modules/index.js');
+const { lowerPrecision } = await import('../../../build/modules/precision/index.js');
 beforeEach(() => void Object.assign(sessions, { opened: 0, open: 0, most: 0 }));
 
 /** A graph that states no type but those of its inputs and outputs, for a fixed batch. */
@@ -86,5 +87,24 @@ describe('verifyModel', () => {
     expect(sessions).toEqual({ opened: 3, open: 0, most: 1 });
     await verifyModel(pruned, { graphOptimizationLevel: 'all' });
     expect(sessions).toEqual({ opened: 5, open: 0, most: 1 });
+  });
+});
+
+describe('lowerPrecision', () => {
+  it('ends the session that it asks for types', async () => {
+    const body: GraphSpec = { nodes: [{ op: 'Identity', inputs: ['x'], outputs: ['z'] }], outputs: ['z'] };
+    const branches: GraphSpec = {
+      inputs: [
+        { name: 'x', dims: [2, 4] },
+        { name: 'is', dims: [], elemType: 9 },
+      ],
+      outputs: [{ name: 'y', dims: [2, 4] }],
+      nodes: [
+        { op: 'If', inputs: ['is'], outputs: ['a'], bodies: { then_branch: body, else_branch: body } },
+        { op: 'Mul', inputs: ['a', 'a'], outputs: ['y'] },
+      ],
+    };
+    await lowerPrecision(modelBytes(branches), { precision: 'float16' });
+    expect(sessions).toEqual({ opened: 1, open: 0, most: 1 });
   });
 });

@@ -2,69 +2,53 @@
 import { TapirError } from '../../base/errors.js';
 import type { Value } from '../../graph/graph.js';
 import { resolveNames } from '../../graph/names/resolve-names.js';
-import type { Chunk } from '../../onnx/wire/chunk.js';
-import { elementTypeNumber } from '../../onnx/wire/schema.js';
 import { isPlain } from '../../graph/rewrite/feature-parts.js';
-import { cutGraph, interiorInputs, wholeCut, type Cut, type CutOutput } from '../../graph/rewrite/prune.js';
-import type { MeasuredTokens } from '../../graph/rewrite/token-grid.js';
-import { checkNodeNames } from '../../graph/rewrite/tidy.js';
-import type { Naming } from '../../graph/rewrite/lay-out.js';
-import { withRequestedParts, type KnownValues, type TypeOf } from '../../graph/rewrite/requested-parts.js';
+import {
+  cutGraph,
+  interiorInputs,
+  outputsOf,
+  wholeCut,
+  type Cut,
+  type CutOutput,
+} from '../../graph/rewrite/prune.js';
+import { withRequestedParts, type TypeOf } from '../../graph/rewrite/requested-parts.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
+import { checkNodeNames } from '../../graph/rewrite/tidy.js';
+import type { MeasuredTokens } from '../../graph/rewrite/token-grid.js';
+import { elementTypeNumber } from '../../onnx/wire/schema.js';
 import type { TensorType } from '../../onnx/wire/write-model.js';
-import type { TensorInfo } from '../../tensor/tensor-info.js';
-import { describeOutput } from './feature-info.js';
-import { checkInputSizes, type CheckedSizes } from '../open/input-sizes.js';
-import type { InferredType, ModelAnswers } from '../open/model-answers.js';
+import { checkInputSizes } from '../open/input-sizes.js';
 import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
-import type { ReturnNode } from '../open/return-nodes.js';
-import type { RewriteSetup } from './rewrite-options.js';
 import { describeInputs, describeValue } from '../open/value-info.js';
+import { describeOutput, type InferredType } from '../prune/feature-info.js';
+import type { Prepared, RewriteRequest } from '../prune/prepared.js';
+import { inferTypes } from './infer-types.js';
+import { measureTokens } from './measure-tokens.js';
+import { openBatch } from './open-batch.js';
+import type { SessionHolder } from './session-holder.js';
 
-/** A checked request. */
-export interface RewriteRequest extends RewriteSetup {
-  readonly outputs: readonly ReturnNode[];
-  /** The names of the outputs in the written file. */
-  readonly naming: Naming;
-  readonly allowNonTensor: boolean;
-  /** State dtype and dims of every output in the written file. */
-  readonly fillTypes: boolean;
-  /** Sort the nodes of the written graph, give them distinct names, drop unused imports. */
-  readonly tidy: boolean;
-}
-
-/** A rewrite, and what it was made from. Immutable. */
-export interface Prepared extends KnownValues {
-  readonly model: OnnxModel;
-  readonly request: RewriteRequest;
-  readonly rewrite: Rewrite;
-  /** The inputs of the rewritten model. */
-  readonly inputs: readonly TensorInfo[];
-  /** Whether outputs are gradients, which the source does not have. */
-  readonly isGradient?: boolean;
-}
-
-/** A prepared rewrite with the pieces of its file. */
-export interface LaidOut extends Prepared {
-  readonly chunks: readonly Chunk[];
-}
-
-/** Prepares a rewrite. Asks only for types that a part needs and the file does not state. */
+/**
+ * Prepares a rewrite. A session is asked only for what a part needs and the file does not state.
+ *
+ * @param inferred - Types that are known already, so that no session is asked for types.
+ */
 export async function prepareRewrite(
-  model: OnnxModel,
   request: RewriteRequest,
-  answers: ModelAnswers,
+  sessions: SessionHolder,
+  inferred?: ReadonlyMap<Value, InferredType>,
 ): Promise<Prepared> {
+  const { model } = sessions;
   const cut = cutToRequest(model, request);
+  const typeOf = await lookUpTypes(neededTypes(cut, request), request, sessions, inferred);
   if (!request.tidy) checkNodeNames(cut);
-  const typeOf = await lookUpTypes(neededTypes(cut, request), request.inputSizes, answers);
-  const started = startRewrite(cut, (value) => inputType(value, typeOf), request.tidy);
+  const started = startRewrite(cut, request.tidy, (value) => inputType(value, typeOf));
   checkInputSizes(request.inputSizes, [...model.inputs, ...describeInputs(started)]);
-  const opened = request.batch === 'dynamic' ? await answers.openBatch(started, request.inputSizes) : started;
-  const tokens = await lookUpTokens(started, request, typeOf, answers);
+  const tokens = await lookUpTokens(started, request, typeOf, sessions);
+  const opened =
+    request.batch === 'dynamic' ? await openBatch(started, request.inputSizes, sessions) : started;
   const rewrite = withRequestedParts(opened, request, { typeOf, tokens }, request.outputs.length);
-  return { model, request, typeOf, tokens, rewrite, inputs: describeInputs(rewrite) };
+  return { model, request, typeOf, tokens, rewrite };
 }
 
 /**
@@ -79,18 +63,13 @@ export function prepareWhole({
   rewrite: { cut, computedInputs },
 }: Prepared): Prepared {
   const { graph } = cut;
-  const fed = interiorInputs(cut).map((value) => ({
-    request: value.name,
-    key: value.name,
-    value,
-    why: 'input',
-  }));
+  const fed = outputsOf(interiorInputs(cut), 'input');
   const whole = wholeCut(graph, [...cut.outputs, ...fed]);
   // Tidy even if the request is not: the dropped part may hold names or an order that ONNX Runtime refuses.
-  const started = startRewrite(whole, (value) => inputType(value, typeOf), true);
+  const started = startRewrite(whole, true, (value) => inputType(value, typeOf));
   const named = request.outputs.length;
   const rewrite = withRequestedParts(started, request, { typeOf, tokens }, named, [...computedInputs][0]);
-  return { model, request, typeOf, tokens, rewrite, inputs: describeInputs(rewrite) };
+  return { model, request, typeOf, tokens, rewrite };
 }
 
 /** Names → the part of the graph that they need. */
@@ -125,11 +104,12 @@ function neededTypes(cut: Cut, { partsOf, fillTypes }: RewriteRequest): Value[] 
 
 async function lookUpTypes(
   values: readonly Value[],
-  given: CheckedSizes,
-  answers: ModelAnswers,
+  { inputSizes }: RewriteRequest,
+  sessions: SessionHolder,
+  known?: ReadonlyMap<Value, InferredType>,
 ): Promise<TypeOf> {
   const unknown = values.filter((value) => !typeFrom(value, undefined)?.dims);
-  const inferred = await answers.inferTypes(unknown, given);
+  const inferred = known ?? (await inferTypes(unknown, inputSizes, sessions));
   return (value) => typeFrom(value, inferred.get(value));
 }
 
@@ -138,7 +118,7 @@ async function lookUpTokens(
   rewrite: Rewrite,
   { partsOf, inputSizes }: RewriteRequest,
   typeOf: TypeOf,
-  answers: ModelAnswers,
+  sessions: SessionHolder,
 ): Promise<Prepared['tokens']> {
   const tokens = new Map<Value, MeasuredTokens>();
   for (const { key, value } of rewrite.outputs) {
@@ -147,7 +127,7 @@ async function lookUpTokens(
     const isOpen = dims === null || (dims.length === 3 && typeof dims[1] !== 'number');
     if (!isOpen || !(tokensToMap || pool === 'mean-tokens') || tokens.has(value)) continue;
     // oxlint-disable-next-line no-await-in-loop -- one question at a time
-    const measured = await answers.measureTokens(rewrite, value, inputSizes);
+    const measured = await measureTokens(rewrite, value, inputSizes, sessions);
     if (measured) tokens.set(value, measured);
   }
   return tokens;

@@ -1,0 +1,111 @@
+/** Types and constants of values, where the file does not state them: a session infers or computes them. */
+import { isTapirError } from '../../base/errors.js';
+import type { Graph, Value } from '../../graph/graph.js';
+import { cutGraph, outputsOf } from '../../graph/rewrite/prune.js';
+import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
+import { nodeRoles } from '../../graph/roles.js';
+import type { SessionValue } from '../../runtime/lanes/protocol.js';
+import type { Replica } from '../../runtime/replica.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import { wholePart } from '../../tensor/tensor-part.js';
+import type { CheckedSizes } from '../open/input-sizes.js';
+import { modelInternals } from '../open/model-state.js';
+import { describeOutput, type InferredType } from '../prune/feature-info.js';
+import { integersOf } from './measure-values.js';
+import { runMadeUp } from './run-made-up.js';
+import type { SessionHolder } from './session-holder.js';
+
+/** Describes values: by what the file states, else by what is inferred. Parameters as for {@link inferTypes}. */
+export async function describeValues(
+  values: readonly Value[],
+  given: CheckedSizes | undefined,
+  sessions: SessionHolder,
+): Promise<(value: Value) => TensorInfo> {
+  const open = values.filter((value) => {
+    const { dtype, dims } = describeOutput(value, undefined);
+    return value.producer !== undefined && (dtype === null || dims === null);
+  });
+  const inferred = await inferTypes(open, given, sessions);
+  return (value) => describeOutput(value, inferred.get(value));
+}
+
+/**
+ * Infers the types of values by opening a session that returns them. Without values, no session starts.
+ *
+ * @param given - Sizes for made-up inputs, on which the values run if only that tells their rank. Without them, nothing runs.
+ * @throws {@link TapirError} `SESSION_FAILED` if ONNX Runtime refuses the part of the graph that computes them.
+ */
+export async function inferTypes(
+  values: readonly Value[],
+  given: CheckedSizes | undefined,
+  sessions: SessionHolder,
+): Promise<ReadonlyMap<Value, InferredType>> {
+  if (values.length === 0) return new Map();
+  const rewrite = fetchOf(modelInternals.of(sessions.model).graph, values);
+  const replica = await sessions.open({ rewrite });
+  const types = new Map(replica.facts.outputs.map((type) => [type.name, type]));
+  const open = replica.facts.outputs.filter(({ isTensor, dims }) => isTensor && dims.length === 0);
+  const ranks =
+    given && open.length > 0 ? await findRanks(replica, rewrite, open, given) : new Map<string, number>();
+  const inferred = new Map<Value, InferredType>();
+  for (const { value } of rewrite.outputs) {
+    const type = types.get(value.name);
+    if (type) inferred.set(value, { ...type, rank: ranks.get(type.name) });
+  }
+  return inferred;
+}
+
+/** The part of a graph that computes some values, with those as outputs. */
+function fetchOf(graph: Graph, values: readonly Value[]): Rewrite {
+  const outputs = outputsOf(new Set(values), 'asked');
+  return startRewrite(cutGraph(graph, { outputs, allowNonTensor: true }), true);
+}
+
+/** The ranks of values when they are computed. */
+async function findRanks(
+  replica: Replica,
+  rewrite: Rewrite,
+  types: readonly SessionValue[],
+  given: CheckedSizes,
+): Promise<Map<string, number>> {
+  try {
+    const names = types.map(({ name }) => name);
+    const { result } = await runMadeUp({ rewrite, given }, (feeds) =>
+      replica.run(feeds.map(wholePart), names),
+    );
+    return new Map(result.map(({ dims }, i) => [names[i]!, dims.length]));
+  } catch (error) {
+    // If the model does not run on made-up inputs, the ranks stay unknown.
+    if (isTapirError(error, 'RUN_FAILED') || isTapirError(error, 'INPUT_MISMATCH')) return new Map();
+    throw error;
+  }
+}
+
+/** The elements of those values that are short lists of integers and depend on no input. Without such values, no session starts. */
+export async function foldConstants(
+  values: readonly Value[],
+  sessions: SessionHolder,
+): Promise<ReadonlyMap<Value, readonly number[]>> {
+  const { graph } = modelInternals.of(sessions.model);
+  const roles = nodeRoles(graph);
+  const asked = values.filter(({ producer }) => producer && roles.get(producer) === 'constant');
+  if (asked.length === 0) return new Map();
+  const rewrite = fetchOf(graph, asked);
+  try {
+    const replica = await sessions.open({ rewrite });
+    const tensors = await replica.run(
+      [],
+      rewrite.outputs.map(({ tensor }) => tensor),
+    );
+    return new Map(
+      tensors.flatMap((tensor, i): [Value, readonly number[]][] => {
+        const list = integersOf(tensor);
+        return list ? [[rewrite.outputs[i]!.value, list]] : [];
+      }),
+    );
+  } catch (error) {
+    // Random numbers, for example, may have a form that onnxruntime-node cannot give out: then the lists stay unknown.
+    if (isTapirError(error, 'SESSION_FAILED') || isTapirError(error, 'RUN_FAILED')) return new Map();
+    throw error;
+  }
+}
