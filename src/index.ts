@@ -30,7 +30,7 @@ export {
 export type { ParallelOptions } from './extract/replicas/parallel-options.js';
 export type { LearnSource, PhotoFailure, PhotoOptions } from './datasets/embed/photo-batches.js';
 export type { RunInput, RunOptions } from './extract/replicas/run-options.js';
-export { chunkSizes, type Split } from './tensor/split.js';
+export { chunkSizes, type Split } from './extract/replicas/split.js';
 export type { Extractor } from './extract/extractor.js';
 export type { EngineName, Precision } from './runtime/capabilities/capabilities.js';
 export type { TensorInfo } from './tensor/tensor-info.js';

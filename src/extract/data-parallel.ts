@@ -4,7 +4,7 @@ import { readOptions, unchecked, type Fields } from '../base/options.js';
 import { TapirError } from '../base/errors.js';
 import { readDevices, type Device } from '../runtime/lanes/device.js';
 import { devicesLike } from '../runtime/devices/device-list.js';
-import { deviceRows, readSplit, type Split } from '../tensor/split.js';
+import { deviceRows, readSplit, type Split } from './replicas/split.js';
 import type { DType, Tensor } from '../tensor/tensor.js';
 import { Extractor, extractorInternals, feedsOf } from './extractor.js';
 import { FeatureExtractor } from './feature-extractor.js';

@@ -65,6 +65,8 @@ export function readExtractorOptions(
   model: unknown,
   asked: Options<FeatureExtractorOptions>,
 ): CheckedOptions {
+  if (asked.device !== undefined && asked.devices !== undefined)
+    throw invalidOption('device', 'left out where "devices" is given', asked.device);
   const inherited = inheritFrom(model);
   const defaults = {
     ...defaultsOf(FEATURE_EXTRACTOR_FIELDS),
@@ -89,8 +91,6 @@ export function readExtractorOptions(
     setup: { session: readSession(session, inherited?.session), lane },
     rewriting: pickFields(options, REWRITE_FIELDS),
   };
-  if (asked.device !== undefined && asked.devices !== undefined)
-    throw invalidOption('device', 'left out where "devices" is given', device);
   const split = givenFields(parallel, 'parallel');
   if (devices === undefined) {
     if (Object.keys(split).length > 0)

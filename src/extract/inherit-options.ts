@@ -38,8 +38,8 @@ export function inheritFrom(model: unknown): Inherited | undefined {
   };
 }
 
-function specOf({ type, id, uuid, threads }: ResolvedDevice): DeviceSpec {
-  return { type, id: uuid ?? id, threads };
+function specOf({ type, id, uuid, isNumbered, threads }: ResolvedDevice): DeviceSpec {
+  return { type, id: uuid ?? (isNumbered ? id : undefined), threads };
 }
 
 /** Reads session options; fields that are left out are inherited. Throws `OPTION_INVALID`. */

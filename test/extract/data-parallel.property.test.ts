@@ -12,7 +12,7 @@ import { madeFeeds } from '../../src/tensor/image-feed.js';
 import { LANE_DEFAULTS } from '../../src/runtime/lanes/lane-options.js';
 import { openReplica } from '../../src/runtime/replica.js';
 import { SESSION_DEFAULTS } from '../../src/runtime/lanes/session-options.js';
-import type { Split } from '../../src/tensor/split.js';
+import type { Split } from '../../src/extract/replicas/split.js';
 import type { DType, Tensor } from '../../src/tensor/tensor.js';
 import { describeLane, done, playLanes } from '../support/fake-lane.js';
 import { modelBytes } from '../support/graphs.js';

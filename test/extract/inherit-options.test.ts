@@ -38,6 +38,7 @@ describe('createFeatureExtractor of an extractor', () => {
     const later = keep(await createFeatureExtractor(first, { layer4: 'late' }));
     expect(later).toBeInstanceOf(FeatureExtractor);
     expect(later.model.source).toBe(first.model.source);
+    expect(later.device).toBe(first.device);
     const fresh = keep(await createFeatureExtractor(tinyResNet(), { layer4: 'late' }));
     expect(await later.run(photo)).toEqual(await fresh.run(photo));
   });

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { gather } from '../../src/tensor/gather.js';
-import { chunkSizes } from '../../src/tensor/split.js';
+import { chunkSizes } from '../../src/extract/replicas/split.js';
 import { cutOut, wholePart, type TensorPart } from '../../src/tensor/tensor-part.js';
 import type { NamedTensor, Tensor, TensorData } from '../../src/tensor/tensor.js';
 import { casesOf, plain, tensorsOf } from '../support/parallel-cases.js';

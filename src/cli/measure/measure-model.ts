@@ -35,7 +35,7 @@ import type { ReturnNodes } from '../../model/open/return-nodes.js';
 import { REWRITE_FIELDS, type RewriteOptions } from '../../model/prune/rewrite-options.js';
 import type { RunInput } from '../../extract/replicas/run-options.js';
 import { chooseDims, FIRST_GUESS } from '../../model/open/made-up-sizes.js';
-import { seededFeeds } from '../../tensor/seeded-feeds.js';
+import { seededFeeds } from '../../model/oracle/seeded-feeds.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 
 /** Options of {@link measureModel}. */

@@ -10,7 +10,7 @@ import {
   type RowRange,
 } from '../../tensor/batch.js';
 import { readFeeds } from '../../tensor/read-feeds.js';
-import { deviceRows } from '../../tensor/split.js';
+import { deviceRows } from './split.js';
 import type { FeedPart } from '../../tensor/tensor-part.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import type { Task } from './dispatch.js';

@@ -2,7 +2,7 @@
 import type { Options } from '../../base/checks.js';
 import { defaultsOf, integer, oneOf, readOptions, unchecked, type Fields } from '../../base/options.js';
 import type { LaneDeathPolicy } from '../../runtime/lane-pool.js';
-import { readSplit, type Split } from '../../tensor/split.js';
+import { readSplit, type Split } from './split.js';
 
 /** Options of data parallelism. */
 export interface ParallelOptions {

@@ -1,5 +1,5 @@
 /** Plans which device runs which rows of a batch. Pure: it sees only the state of each device. */
-import { deviceRows, evenParts, type Split } from '../../tensor/split.js';
+import { deviceRows, evenParts, type Split } from './split.js';
 import { cutRange, wholeRanges, type Batch, type RowRange } from '../../tensor/batch.js';
 import type { Task } from './dispatch.js';
 

@@ -5,7 +5,7 @@ import type { OnnxModel } from '../../model/open/open-model.js';
 import { readDevices, type Device } from '../../runtime/lanes/device.js';
 import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../../runtime/lanes/lane-options.js';
 import { readSessionOptions, type SessionOptions } from '../../runtime/lanes/session-options.js';
-import { readSplit } from '../../tensor/split.js';
+import { readSplit } from './split.js';
 import type { Place } from './rewrite-sessions.js';
 import type { BatchSplit } from './batch-pieces.js';
 

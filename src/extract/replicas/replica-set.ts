@@ -7,7 +7,7 @@ import { runRange } from '../../runtime/run-batch.js';
 import { checkSameRows, readBatch, type Batch } from '../../tensor/batch.js';
 import { gather } from '../../tensor/gather.js';
 import type { Feed } from '../../tensor/image-feed.js';
-import type { Split } from '../../tensor/split.js';
+import type { Split } from './split.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { runDynamic, runTasks, type Outputs, type RunOn } from './dispatch.js';
 import { recordOf, type FeatureModel } from './feature-model.js';

@@ -41,10 +41,11 @@ export function describeModel(
   rewrite: Rewrite,
   naming: Naming = 'tensors',
 ): Promise<ModelDescription> {
+  const hostNodes = listHostNodes(rewrite);
   return withLaidOut(model, rewrite, naming, async ({ source, chunks, externalFolder }) => ({
     model: await collectChunks(source, chunks),
     externalFolder,
-    hostNodes: listHostNodes(rewrite),
+    hostNodes,
   }));
 }
 

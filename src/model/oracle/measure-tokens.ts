@@ -10,7 +10,7 @@ import type { CheckedSizes } from '../open/input-sizes.js';
 import { describeInputs } from '../open/value-info.js';
 import { fetchAll } from './measure-values.js';
 import { runMadeUp } from './run-made-up.js';
-import { seededFeeds } from '../../tensor/seeded-feeds.js';
+import { seededFeeds } from './seeded-feeds.js';
 import type { SessionHolder } from './session-holder.js';
 
 /** Sizes of one side, relative to the first run. */

@@ -7,7 +7,7 @@ import type { CheckedSizes } from '../open/input-sizes.js';
 import { chooseDims, FIRST_GUESS, type FedDims, type SizeGuess } from '../open/made-up-sizes.js';
 import { describeInputs } from '../open/value-info.js';
 import { readFailure, shortenFailure, type SizeHint } from './read-failure.js';
-import { seededFeeds } from '../../tensor/seeded-feeds.js';
+import { seededFeeds } from './seeded-feeds.js';
 
 /** Describes the inputs to make up. */
 export interface MadeUp {

@@ -5,6 +5,7 @@ import type { Cut } from '../../graph/rewrite/prune.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import { readDevice } from '../../runtime/lanes/device.js';
 import { LANE_DEFAULTS } from '../../runtime/lanes/lane-options.js';
+import type { LaneDescription } from '../../runtime/lanes/protocol.js';
 import { openReplica, type Replica } from '../../runtime/replica.js';
 import { readSessionOptions } from '../../runtime/lanes/session-options.js';
 import { checkRunnable } from '../open/check-runnable.js';
@@ -62,13 +63,14 @@ export class SessionHolder {
     checkOpenable(rewrite.cut);
     const session = readSessionOptions({ graphOptimizationLevel });
     checkRunnable(rewrite, device);
-    const place = { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' } as const;
-    this.#held = await openReplica(place, async () => ({
+    const describe = async (): Promise<LaneDescription> => ({
       ...(await describeModel(this.model, rewrite, naming)),
       device,
       session,
       profileTo,
-    }));
+    });
+    const place = { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' } as const;
+    this.#held = await openReplica(place, describe);
     return this.#held;
   }
 

@@ -8,7 +8,7 @@ import type { NodePatch, Rewrite } from '../../graph/rewrite/rewrite.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import type { OnnxModel } from '../open/open-model.js';
 import type { ModelCosts } from './model-costs.js';
-import { seededFeeds } from '../../tensor/seeded-feeds.js';
+import { seededFeeds } from './seeded-feeds.js';
 import { SessionHolder } from './session-holder.js';
 
 /** Runs that count, after one that warms up. */

@@ -1,5 +1,5 @@
 /** How many rows each device gets. */
-import { checkInteger, invalidOption } from '../base/checks.js';
+import { checkInteger, invalidOption } from '../../base/checks.js';
 
 /**
  * How a batch is split over devices.

@@ -1,7 +1,7 @@
 /** Splitting rows over devices: torch's golden tables, weights, and refused options. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { chunkSizes, deviceRows, evenParts, readSplit } from '../../src/tensor/split.js';
+import { chunkSizes, deviceRows, evenParts, readSplit } from '../../src/extract/replicas/split.js';
 import { casesOf } from '../support/parallel-cases.js';
 
 describe('chunkSizes', () => {

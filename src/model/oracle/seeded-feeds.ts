@@ -1,5 +1,5 @@
 /** Makes inputs up from a seed, so that two forms of a model run on the same values. */
-import { TapirError } from '../base/errors.js';
+import { TapirError } from '../../base/errors.js';
 import {
   createData,
   elementCount,
@@ -7,8 +7,8 @@ import {
   makeTensor,
   type NamedTensor,
   type TensorData,
-} from './tensor.js';
-import type { TensorInfo } from './tensor-info.js';
+} from '../../tensor/tensor.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
 
 /** Makes feeds of the given dims, one per input. The same seed gives the same values on every machine. */
 export function seededFeeds(
