@@ -284,7 +284,7 @@ export async function createAttribution(
   const hasPlace = one !== undefined || several !== undefined;
   const options = readAttributionOptions({
     ...inherited?.lane,
-    ...(hasPlace ? {} : { device: inherited?.device, devices: inherited?.devices }),
+    ...(hasPlace ? {} : inherited?.place),
     ...given,
     ...(inherited ? { session: readSession(given.session ?? {}, inherited.session) } : {}),
   });

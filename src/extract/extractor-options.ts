@@ -65,20 +65,21 @@ export function readExtractorOptions(
   model: unknown,
   asked: Options<FeatureExtractorOptions>,
 ): CheckedOptions {
+  const inherited = inheritFrom(model);
+  const hasPlace = asked.device !== undefined || asked.devices !== undefined;
+  const place = hasPlace ? { devices: asked.devices } : inherited?.place;
+  const { parallel = {} } = asked;
+  const split = givenFields(parallel, 'parallel');
   if (asked.device !== undefined && asked.devices !== undefined)
     throw invalidOption('device', 'left out where "devices" is given', asked.device);
-  const inherited = inheritFrom(model);
-  const defaults = {
-    ...defaultsOf(FEATURE_EXTRACTOR_FIELDS),
-    ...inherited?.lane,
-    ...(inherited?.device && { device: inherited.device }),
-    devices: asked.device === undefined ? inherited?.devices : undefined,
-  };
+  if (place?.devices === undefined && Object.keys(split).length > 0)
+    throw invalidOption('parallel', 'left out without "devices"', parallel);
+  const defaults = { ...defaultsOf(FEATURE_EXTRACTOR_FIELDS), ...inherited?.lane, ...place };
   const options = checkFields(
     FEATURE_EXTRACTOR_FIELDS,
     withDefaults(defaults, asked, 'createFeatureExtractor'),
   );
-  const { device, devices, parallel, session } = options;
+  const { device, devices, session } = options;
   const lane = readLaneOptions(pickFields(options, LANE_FIELDS));
   const { takesSessionOptions } = CAPABILITIES[lane.engine];
   if (!takesSessionOptions && Object.keys(givenFields(session, 'session')).length > 0)
@@ -91,12 +92,7 @@ export function readExtractorOptions(
     setup: { session: readSession(session, inherited?.session), lane },
     rewriting: pickFields(options, REWRITE_FIELDS),
   };
-  const split = givenFields(parallel, 'parallel');
-  if (devices === undefined) {
-    if (Object.keys(split).length > 0)
-      throw invalidOption('parallel', 'left out without "devices"', parallel);
-    return { ...checked, place: { device: readDevice('device', device) } };
-  }
+  if (devices === undefined) return { ...checked, place: { device: readDevice('device', device) } };
   const list = readDevices('devices', devices);
   const how = readParallelOptions({ ...inherited?.parallelFor(list.length), ...split }, list.length);
   return { ...checked, place: { devices: list, parallel: how } };

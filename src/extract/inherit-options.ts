@@ -11,10 +11,8 @@ import { PARALLEL_DEFAULTS, type ParallelOptions } from './replicas/parallel-opt
 interface Inherited {
   readonly lane: LaneOptions;
   readonly session: SessionOptions;
-  /** Of an extractor on one device. */
-  readonly device: DeviceSpec | undefined;
-  /** Of a data-parallel one. */
-  readonly devices: readonly DeviceSpec[] | undefined;
+  /** The device, or the devices of a data-parallel one. */
+  readonly place: { readonly device?: DeviceSpec; readonly devices?: readonly DeviceSpec[] };
   /** How to split over a number of devices: weights only if there are as many. */
   parallelFor(devices: number): Partial<ParallelOptions>;
 }
@@ -28,8 +26,7 @@ export function inheritFrom(model: unknown): Inherited | undefined {
   return {
     lane: setup.lane,
     session: setup.session,
-    device: isParallel ? undefined : devices[0],
-    devices: isParallel ? devices : undefined,
+    place: isParallel ? { devices } : { device: devices[0]! },
     parallelFor: (count) => {
       if (!isParallel) return {};
       const isSame = count === devices.length || typeof options.split === 'string';

@@ -106,6 +106,6 @@ function inheritedPlace(model: unknown, given: Options<TrainerOptions>) {
   const inherited = inheritFrom(model);
   if (!inherited) return {};
   const { isolation, cudaLibraries } = inherited.lane;
-  const devices = inherited.devices ?? [inherited.device!];
+  const { device, devices = [device!] } = inherited.place;
   return { isolation, cudaLibraries, devices, session: readSession(session, inherited.session) };
 }

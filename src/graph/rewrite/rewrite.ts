@@ -8,7 +8,7 @@ import type { Node, Value } from '../graph.js';
 import type { Layout } from '../layout.js';
 import { FreshNames, keptNames } from './fresh-names.js';
 import type { BatchPlan } from './plan.js';
-import { interiorInputs, type Cut, type CutOutput } from './prune.js';
+import { cutGraph, interiorInputs, outputsOf, type Cut, type CutOutput } from './prune.js';
 
 /** An output of the written graph. */
 export interface RewriteOutput extends CutOutput {
@@ -121,6 +121,14 @@ export function startRewrite(
     batch: undefined,
     names,
   };
+}
+
+/** The part of a rewrite that only cuts which computes some values, with those as outputs, whatever they are. */
+export function fetchValues({ cut, inputs, restated }: Rewrite, values: readonly Value[]): Rewrite {
+  const types = new Map(inputs.map((input) => [input.name, input]));
+  const outputs = outputsOf(values, 'asked');
+  const wide = cutGraph(cut.graph, { outputs, inputs: cut.inputs, allowNonTensor: true });
+  return { ...startRewrite(wide, false, ({ name }) => types.get(name)!), restated };
 }
 
 const NO_TYPE: TensorType = { elemType: 0, dims: null };

@@ -1,14 +1,13 @@
 /** Measures the tokens of an image if the file leaves their number open, by running the graph on images of several sizes. */
 import { isTapirError } from '../../base/errors.js';
 import type { Value } from '../../graph/graph.js';
-import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import { fetchValues, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { FollowingTokens, MeasuredTokens } from '../../graph/rewrite/token-grid.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import { imageInput, type ImageAxes } from '../../graph/image-axes.js';
 import type { CheckedSizes } from '../open/input-sizes.js';
 import { describeInputs } from '../open/value-info.js';
-import { fetchAll } from './measure-values.js';
 import { runMadeUp } from './run-made-up.js';
 import { seededFeeds } from './seeded-feeds.js';
 import type { SessionHolder } from './session-holder.js';
@@ -33,7 +32,7 @@ export async function measureTokens(
   const inputs = describeInputs(rewrite);
   const at = inputs.findIndex(({ name }) => name === image?.value.name);
   if (!image || at < 0) return undefined;
-  const replica = await sessions.open({ rewrite: fetchAll(rewrite, [value]) });
+  const replica = await sessions.open({ rewrite: fetchValues(rewrite, [value]) });
   const run = async (feeds: readonly NamedTensor[]): Promise<readonly number[]> =>
     (await replica.run(feeds.map(wholePart), [value.name]))[0]!.dims;
   const { result: dims, fed } = await runMadeUp({ rewrite, given }, run);

@@ -2,8 +2,7 @@
 import type { Value } from '../../graph/graph.js';
 import { nodeRoles } from '../../graph/roles.js';
 import type { BatchFacts } from '../../graph/batch/dynamic-batch.js';
-import { cutGraph, outputsOf } from '../../graph/rewrite/prune.js';
-import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
+import { fetchValues, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { ELEMENT_TYPE, elementTypeNumber } from '../../onnx/wire/schema.js';
 import type { WireReader } from '../../onnx/wire/wire.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -50,7 +49,7 @@ export async function measureValues(
   const { graph, nodes } = rewrite.cut;
   const roles = nodeRoles(graph);
   const asked = [...rewrite.cut.values].filter((value) => value.producer || value.input);
-  const replica = await sessions.open({ rewrite: fetchAll(rewrite, asked) });
+  const replica = await sessions.open({ rewrite: fetchValues(rewrite, asked) });
   const byName = new Map(replica.facts.outputs.map((output) => [output.name, output]));
   const measured = new Map<Value, Measured>();
   const unknown: Value[] = [];
@@ -86,14 +85,6 @@ export async function measureValues(
     }
   });
   return measured;
-}
-
-/** The same cut with the given values as outputs. */
-export function fetchAll({ cut, inputs, restated }: Rewrite, values: readonly Value[]): Rewrite {
-  const types = new Map(inputs.map((input) => [input.name, input]));
-  const outputs = outputsOf(values, 'size');
-  const wide = cutGraph(cut.graph, { outputs, inputs: cut.inputs, allowNonTensor: true });
-  return { ...startRewrite(wide, false, ({ name }) => types.get(name)!), restated };
 }
 
 /** The elements of a short list of integers; undefined for any other tensor. */
