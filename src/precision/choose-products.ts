@@ -3,7 +3,7 @@ import { TapirError } from '../base/errors.js';
 import type { Node, Value } from '../graph/graph.js';
 import type { Product } from '../graph/precision/products.js';
 import { withInt8, type Int8Matrix } from '../graph/precision/with-int8.js';
-import type { Rewrite } from '../graph/rewrite/rewrite.js';
+import { fetchesOf, type Rewrite } from '../graph/rewrite/rewrite.js';
 import { cosineOfTensors } from '../tensor/compare-vectors.js';
 import { takeRow } from '../tensor/rows.js';
 import type { NamedTensor } from '../tensor/tensor.js';
@@ -109,7 +109,7 @@ class Bench {
     this.#products = products;
     this.#matrices = matrices;
     this.#signal = signal;
-    this.#fetches = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
+    this.#fetches = fetchesOf(rewrite);
   }
 
   /** Reads the samples, and runs each in float32. */

@@ -64,15 +64,13 @@ export async function runBatch(
   inputs: readonly TensorInfo[],
   feeds: readonly Feed[],
   fetches: readonly string[],
-  { canPad = false, signal, transfer }: ReplicaRunOptions & { readonly canPad?: boolean } = {},
+  canPad = false,
 ): Promise<Tensor[]> {
   const batch = readBatch(inputs, feeds, 0);
-  const ranges = wholeRanges(batch);
-  // The pieces of a batch share one buffer, so it cannot be moved.
-  const options = { signal, transfer: transfer === true && ranges.length === 1 };
-  const names = [...new Set(fetches)];
-  const model = { inputs, fetches: names, canPad };
-  const runs = await Promise.all(ranges.map((range) => runRange(replica, batch, range, model, options)));
+  const model = { inputs, fetches: [...new Set(fetches)], canPad };
+  const runs = await Promise.all(
+    wholeRanges(batch).map((range) => runRange(replica, batch, range, model, {})),
+  );
   const joined = await gather(runs, 0);
   const tensors = new Map(joined.map(({ name, ...tensor }) => [name, tensor]));
   return fetches.map((name) => tensors.get(name)!);

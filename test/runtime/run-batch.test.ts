@@ -53,7 +53,7 @@ const feedOf = (rows: number): NamedTensor => ({
   data: Float32Array.from({ length: rows }, (_, i) => i + 1),
 });
 const run = (replica: Replica, rows: number, canPad = true): Promise<Tensor[]> =>
-  runBatch(replica, inputs, [feedOf(rows)], ['y'], { canPad });
+  runBatch(replica, inputs, [feedOf(rows)], ['y'], canPad);
 const expected = (rows: number): Tensor[] => [
   { dtype: 'float32', dims: [rows], data: Float32Array.from({ length: rows }, (_, i) => -i - 1) },
 ];

@@ -1,8 +1,12 @@
 /** The external weights that a run uses, compared with those of the dataset's earlier runs. */
 import { checkSame, compareWeights } from '../records/dataset-identity.js';
 import type { RunWeights } from '../records/run-record.js';
-import { hashWeights, listWeights, type WeightsFile } from '../../model/prune/identify-weights.js';
+import { modelChanged } from '../../base/file-stamp.js';
+import { modelInternals } from '../../model/open/model-state.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
+import { digestSource } from '../../onnx/emit.js';
+import { locateExternal } from '../../onnx/external-data.js';
+import { openFileSource, type FileSource } from '../../onnx/wire/source.js';
 
 /**
  * Identifies the files with external weights. For a dataset that has recorded them, this compares them before the run starts; files
@@ -42,4 +46,43 @@ async function identifyFiles(
     weights.push({ ...file, sha256: same?.sha256 ?? (await hashWeights(model, file, signal)) });
   }
   return weights;
+}
+
+/** A file with external weights, before it was read. */
+type WeightsFile = Omit<RunWeights, 'sha256'>;
+
+/** Looks at files with external weights without reading them. Throws `MODEL_UNREADABLE`. */
+function listWeights(model: OnnxModel, locations: readonly string[]): WeightsFile[] {
+  return locations.map((path) => {
+    const source = openWeights(model, path);
+    source.close();
+    return { path, bytes: source.sizeBytes, stamp: source.stamp };
+  });
+}
+
+/**
+ * Computes the SHA-256 of a file with external weights. The event loop gets turns in between.
+ *
+ * @throws {@link TapirError} `MODEL_CHANGED` if the file is no longer the one that was looked at; `MODEL_UNREADABLE`; the
+ * signal's reason.
+ */
+async function hashWeights(
+  model: OnnxModel,
+  { path, stamp }: WeightsFile,
+  signal: AbortSignal,
+): Promise<string> {
+  const source = openWeights(model, path);
+  try {
+    const sha256 = await digestSource(source, signal);
+    if (source.stamp !== stamp || listWeights(model, [path])[0]!.stamp !== stamp)
+      throw modelChanged(source.path);
+    return sha256;
+  } finally {
+    source.close();
+  }
+}
+
+function openWeights(model: OnnxModel, location: string): FileSource {
+  // A model in memory has no external weights.
+  return openFileSource(locateExternal(modelInternals.of(model).folder!, location));
 }

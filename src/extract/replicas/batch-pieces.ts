@@ -1,6 +1,6 @@
 /** Batches as users give them → pieces that sessions run. */
 import { TapirError } from '../../base/errors.js';
-import { invalidOption } from '../../base/checks.js';
+import { checkIterable } from '../../base/checks.js';
 import {
   checkSameRows,
   cutRange,
@@ -35,8 +35,7 @@ export async function* readBatches(
   source: BatchSource,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Batch> {
-  if (!isIterable(source))
-    throw invalidOption('source', 'an iterable of batches: put a single tensor in a list', source);
+  checkIterable('source', source, 'an iterable of batches: put a single tensor in a list');
   let isEmpty = true;
   for await (const given of source) {
     signal?.throwIfAborted();
@@ -93,13 +92,5 @@ export function checkOnePiece({ rows, fixed }: Batch, pieces: readonly Piece[]):
     'BATCH_FIXED',
     `the graph was exported for a batch of ${fixed}, so it cannot normalise ${rows} rows together; give batches of ${fixed} rows, choose mode "synced" or "adabn", or export with a dynamic batch`,
     { details: { batch: fixed!, rows: rows! } },
-  );
-}
-
-function isIterable(source: unknown): boolean {
-  return (
-    typeof source === 'object' &&
-    source !== null &&
-    (Symbol.iterator in source || Symbol.asyncIterator in source)
   );
 }

@@ -1,6 +1,7 @@
 /** A pruned model as it runs: its inputs and outputs. */
 import { TapirError } from '../../base/errors.js';
 import type { ImageNormalization } from '../../graph/rewrite/image-input.js';
+import { fetchesOf } from '../../graph/rewrite/rewrite.js';
 import type { SessionFacts } from '../../runtime/lanes/protocol.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { copyTensor } from '../../tensor/tensor-part.js';
@@ -37,7 +38,7 @@ export function createFeatureModel(
     ...setup,
     inputs,
     outputs,
-    fetches: [...new Set(rewrite.outputs.map((output) => output.tensor))],
+    fetches: fetchesOf(rewrite),
     canPad:
       batches.size === 1 && typeof batch === 'string' && outputs.every(({ dims }) => dims?.[0] === batch),
     imageNormalization: request.image ?? null,

@@ -103,8 +103,3 @@ export async function runOn<One extends Task>(
     throw replicas.length === 1 && isTapirError(error, 'REPLICA_FAILED') ? error.cause : error;
   }
 }
-
-/** The outputs that a run fetches. */
-export function fetchesOf({ outputs }: Rewrite): string[] {
-  return [...new Set(outputs.map(({ tensor }) => tensor))];
-}

@@ -1,6 +1,6 @@
 /** Compares all rows of a dataset with each other, in bounded memory. */
 import type { Dataset } from '../../datasets/files/dataset.js';
-import { runAhead } from '../../runtime/run-ahead.js';
+import { mapInOrder } from '../../extract/map-in-order.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { slackOf } from '../search/metric.js';
 import type { PairProducts } from '../linear/row-graphs.js';
@@ -32,12 +32,12 @@ export async function compareRows(dataset: Dataset, comparison: Comparison): Pro
   const { session, tiles, signal } = comparison;
   const slack = slackOf(tiles.elements, session.isOnCpu);
   let compared = 0;
-  const multiply = async ([left, right]: readonly [Tile, Tile]): Promise<PairProducts> => {
+  const multiply = async ([left, right]: readonly [Tile, Tile]): Promise<[Tile, Tile, PairProducts]> => {
     signal?.throwIfAborted();
     const feedOf = (tile: Tile): Tensor => rowsTensor(unitRows(tile), tiles.elements);
-    return session.run({ left: feedOf(left), right: feedOf(right) }, true);
+    return [left, right, await session.run({ left: feedOf(left), right: feedOf(right) }, true)];
   };
-  for await (const [[left, right], products] of runAhead(pairTiles(dataset, comparison), multiply)) {
+  for await (const [left, right, products] of mapInOrder(pairTiles(dataset, comparison), 2, multiply)) {
     joinRows(comparison, left, right, products, slack);
     if (left === right) compared += left.rows.length;
   }

@@ -1,7 +1,8 @@
 /** A session that computes a {@link RowGraph} over blocks of rows. */
-import type { Device } from '../../runtime/lanes/device.js';
-import { openMadeModel } from '../../runtime/made-model.js';
-import type { Replica } from '../../runtime/replica.js';
+import { readDevice, type Device } from '../../runtime/lanes/device.js';
+import { LANE_DEFAULTS } from '../../runtime/lanes/lane-options.js';
+import { readSessionOptions } from '../../runtime/lanes/session-options.js';
+import { openReplica, type Replica } from '../../runtime/replica.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import { nameTensor, type Tensor } from '../../tensor/tensor.js';
 import { encodeRowGraph, type RowGraph } from './row-graph.js';
@@ -60,12 +61,21 @@ export class RowSession<Returned extends object> implements AsyncDisposable {
   }
 }
 
-/** Opens a session of a graph. */
+/** Opens a session of a graph. If its lane dies, runs fail. */
 export async function openRowSession<Returned extends object>(
   graph: RowGraph<Returned>,
-  { device = 'cpu', isQuiet = false, signal }: RowSessionOptions,
+  { device: given = 'cpu', isQuiet = false, signal }: RowSessionOptions,
 ): Promise<RowSession<Returned>> {
-  const replica = await openMadeModel(encodeRowGraph(graph), device, isQuiet ? QUIET : {});
+  const device = readDevice('device', given);
+  const session = readSessionOptions(isQuiet ? QUIET : {});
+  const place = { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' } as const;
+  const model = encodeRowGraph(graph);
+  const replica = await openReplica(place, async () => ({
+    model,
+    externalFolder: undefined,
+    device,
+    session,
+  }));
   return new RowSession(replica, graph, signal);
 }
 

@@ -32,7 +32,7 @@ import {
   type Metric,
   type Query,
 } from './metric.js';
-import { runAhead } from '../../runtime/run-ahead.js';
+import { mapInOrder } from '../../extract/map-in-order.js';
 import { QueryModels } from './query-models.js';
 import { readSearchQuery, type SearchQuery } from './search-query.js';
 
@@ -171,10 +171,12 @@ export async function searchDataset(
   const search: Search = { metric, queries, best, live, exclude, slack: slackOf(elements, session.isOnCpu) };
   const widest = Math.max(elements, queries.length);
   const rowsPerBlock = Math.max(1, Math.floor(BLOCK_BYTES / (4 * Math.max(1, widest))));
-  const score = ({ data }: FeatureBlock): Promise<QueryScores> =>
-    session.run({ rows: rowsTensor(data, elements) });
+  const score = async (block: FeatureBlock): Promise<[FeatureBlock, QueryScores]> => [
+    block,
+    await session.run({ rows: rowsTensor(block.data, elements) }),
+  ];
   const total = dataset.manifest.features[key]!.rows;
-  for await (const [block, scores] of runAhead(dataset.blocks(key, { rowsPerBlock }), score)) {
+  for await (const [block, scores] of mapInOrder(dataset.blocks(key, { rowsPerBlock }), 2, score)) {
     merge(search, block, scores);
     onProgress?.({ done: block.firstRow + block.rows, total, unit: 'rows', what: 'comparing rows' });
   }

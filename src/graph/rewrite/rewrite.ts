@@ -156,6 +156,11 @@ function startPatches(
   return patches;
 }
 
+/** The tensors that a run fetches to have all outputs. */
+export function fetchesOf({ outputs }: Rewrite): string[] {
+  return [...new Set(outputs.map(({ tensor }) => tensor))];
+}
+
 /** The inputs of the source that must still be fed, in file order. */
 export function keptInputs({ cut, computedInputs }: Rewrite): Value[] {
   return cut.inputs.filter((value) => value.input !== undefined && !computedInputs.has(value));

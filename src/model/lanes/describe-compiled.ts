@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { externalTensors } from '../../graph/rewrite/describe.js';
+import { fetchesOf } from '../../graph/rewrite/rewrite.js';
 import { describeInputs } from '../open/value-info.js';
 import { prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
 import { saveModel } from '../prune/save-model.js';
@@ -27,7 +28,7 @@ export function describeCompiled(
   return (device) => async (failure) => {
     const pruned = await pruning;
     const { rewrite } = prunedInternals.of(pruned);
-    const outputs = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
+    const outputs = fetchesOf(rewrite);
     const inputs = describeInputs(rewrite).map(({ name }) => name);
     const rest = { device, session, precision, inputs, outputs };
     const key = await keyOf(pruned, lane);

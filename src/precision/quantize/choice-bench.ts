@@ -2,7 +2,7 @@
 import { planReads } from '../../graph/quantize/plan-reads.js';
 import { withMeanErrors } from '../../graph/quantize/with-mean-errors.js';
 import { withQdq, type RoundedLayer } from '../../graph/quantize/with-qdq.js';
-import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import { fetchesOf, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { SessionHolder } from '../../model/oracle/session-holder.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
 import { runSamples, type Sample } from '../run-samples.js';
@@ -52,7 +52,7 @@ export class ChoiceBench implements Bench {
 
   async run(chosen: ReadonlySet<number>, samples: readonly Sample[]): Promise<Vectors[]> {
     const { rewrite } = this.make(chosen);
-    const fetches = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
+    const fetches = fetchesOf(rewrite);
     return (await this.#runAll(rewrite, samples, fetches)).map(rowsOf);
   }
 

@@ -3,7 +3,7 @@ import { TapirError } from '../../base/errors.js';
 import type { Node } from '../../graph/graph.js';
 import { listFloats } from '../../graph/precision/constants.js';
 import type { RoundedLayer } from '../../graph/quantize/with-qdq.js';
-import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import { fetchesOf, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { listKept, type LoweringReport } from '../report.js';
 import { isHeldBack } from './search/photo-rows.js';
 import type { MeasuredSpeed } from './measure-speeds.js';
@@ -49,7 +49,7 @@ export function describeStatic({
 }: StaticFacts): Omit<StaticReport, 'speeds'> {
   const { best } = search;
   if (!best) throw tooLow(rewrite, search, bars);
-  const tensors = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
+  const tensors = fetchesOf(rewrite);
   return {
     precision: 'int8',
     tensors: listFloats(rewrite.cut).length,
@@ -95,7 +95,7 @@ function tooLow(
 ): TapirError<'PRECISION_TOO_LOW'> {
   const all = curve[0]!;
   const worst = all.cosines.reduce((at, { least }, k) => (least < all.cosines[at]!.least ? k : at), 0);
-  const tensors = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
+  const tensors = fetchesOf(rewrite);
   const output = rewrite.outputs.find(({ tensor }) => tensor === tensors[worst])!.key;
   const figure = (x: number): string => String(Math.floor(x * 1e4) / 1e4);
   const steps = curve.slice(0, SHOWN).map((one) => {

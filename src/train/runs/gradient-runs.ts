@@ -1,17 +1,11 @@
 /** One step's runs: the pieces of a batch, each on its device, and the sums of what they give. */
-import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import { fetchesOf, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { Runner } from '../../runtime/replica.js';
 import { makeTensor, nameTensor } from '../../tensor/tensor.js';
 import { wholePart, type FeedPart } from '../../tensor/tensor-part.js';
 import type { Piece } from '../../extract/replicas/batch-pieces.js';
 import type { Outputs } from '../../extract/replicas/dispatch.js';
-import {
-  closeAll,
-  fetchesOf,
-  openOnDevices,
-  runOn,
-  type Place,
-} from '../../extract/replicas/rewrite-sessions.js';
+import { closeAll, openOnDevices, runOn, type Place } from '../../extract/replicas/rewrite-sessions.js';
 import type { NormLayer, NormMoments } from '../statistics/norm-layers.js';
 import { readTap } from '../statistics/norm-taps.js';
 import { SEED, type LossModel, type TrainingGraph } from './training-graphs.js';

@@ -1,14 +1,9 @@
 /** The sessions of a training, opened when they are first needed. */
+import { fetchesOf } from '../../graph/rewrite/rewrite.js';
 import type { CheckedSizes } from '../../model/open/input-sizes.js';
 import type { Replica, Runner } from '../../runtime/replica.js';
 import type { Piece } from '../../extract/replicas/batch-pieces.js';
-import {
-  closeAll,
-  fetchesOf,
-  openOnDevices,
-  runOn,
-  type Place,
-} from '../../extract/replicas/rewrite-sessions.js';
+import { closeAll, openOnDevices, runOn, type Place } from '../../extract/replicas/rewrite-sessions.js';
 import type { NormLayer } from '../statistics/norm-layers.js';
 import {
   openGradientRuns,

@@ -1,7 +1,7 @@
 /** Moments of norms from one pass: each piece of a batch runs on its own, in train mode or under the model's statistics. */
 import { mismatch } from '../../tensor/tensor.js';
 import { modelInternals } from '../../model/open/model-state.js';
-import { startRewrite } from '../../graph/rewrite/rewrite.js';
+import { fetchesOf, startRewrite } from '../../graph/rewrite/rewrite.js';
 import { cutToNorms } from '../../stages/graph/norm-stages.js';
 import { withNorms, type NormRewrite } from '../../graph/rewrite/norm-statistics.js';
 import type { Runner } from '../../runtime/replica.js';
@@ -14,13 +14,7 @@ import {
   type BatchSource,
   type Piece,
 } from '../../extract/replicas/batch-pieces.js';
-import {
-  closeAll,
-  fetchesOf,
-  openOnDevices,
-  runOn,
-  type Place,
-} from '../../extract/replicas/rewrite-sessions.js';
+import { closeAll, openOnDevices, runOn, type Place } from '../../extract/replicas/rewrite-sessions.js';
 import type { NormLayer, NormMoments } from './norm-layers.js';
 import { readTap } from './norm-taps.js';
 

@@ -1,5 +1,5 @@
 /** Logistic regression with an L2 penalty: the unique optimum of scikit-learn's objective, over rows that need not fit in memory. */
-import { runAhead } from '../../../runtime/run-ahead.js';
+import { mapInOrder } from '../../../extract/map-in-order.js';
 import { columnsOf, objectiveGraph, type BlockObjective } from '../../linear/row-graphs.js';
 import {
   openRowSession,
@@ -110,7 +110,7 @@ async function evaluate(
   const mostRows = Math.max(16, Math.floor(MOST_LOGITS / (open.length * classes)));
   const run = (block: LabelledBlock): Promise<BlockObjective> =>
     session.run({ ...fixed, ...feedsOf(block, rows, foldOf, problems) });
-  for await (const [, sums] of runAhead(rows.blocks(mostRows), run)) {
+  for await (const sums of mapInOrder(rows.blocks(mostRows), 2, run)) {
     addTo(loss, sums.loss);
     addTo(weightGradient, sums.weightGradient);
     addTo(biasGradient, sums.biasGradient);

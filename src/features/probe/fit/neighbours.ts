@@ -1,5 +1,5 @@
 /** Nearest neighbours among the labelled rows: exact, in double precision. */
-import { runAhead } from '../../../runtime/run-ahead.js';
+import { mapInOrder } from '../../../extract/map-in-order.js';
 import { invalidOption } from '../../../base/checks.js';
 import type { LabelledBlock, LabelledRows } from '../rows/labelled-rows.js';
 import type { ScoredBlock } from '../rows/linear-scores.js';
@@ -44,9 +44,11 @@ export async function* voteByNeighbours(request: NeighbourRequest): AsyncGenerat
   for await (const queries of rows.blocks(QUERIES)) {
     const nearest = Array.from({ length: queries.rows }, () => new Largest(neighbours));
     const fed = rowsTensor(Float64Array.from(queries.data), elements);
-    const run = ({ data }: LabelledBlock): Promise<{ readonly distances: Float64Array }> =>
-      session.run({ rows: rowsTensor(data, elements), queries: fed });
-    for await (const [block, { distances }] of runAhead(rows.blocks(), run)) {
+    const run = async (block: LabelledBlock): Promise<[LabelledBlock, Float64Array]> => {
+      const { distances } = await session.run({ rows: rowsTensor(block.data, elements), queries: fed });
+      return [block, distances];
+    };
+    for await (const [block, distances] of mapInOrder(rows.blocks(), 2, run)) {
       for (let q = 0, at = 0; q < queries.rows; q++)
         for (let i = 0; i < block.rows; i++, at++)
           if (foldOf[block.first + i] !== foldOf[queries.first + q])

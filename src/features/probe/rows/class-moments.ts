@@ -1,5 +1,5 @@
 /** Sums over the rows of each fold: of each class, and of the products of all pairs of elements. */
-import { runAhead } from '../../../runtime/run-ahead.js';
+import { mapInOrder } from '../../../extract/map-in-order.js';
 import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
 import { momentGraph } from '../../linear/row-graphs.js';
 import { openRowSession, rowsTensor, vectorTensor } from '../../linear/row-session.js';
@@ -50,7 +50,7 @@ export async function addUpFolds(request: MomentsRequest): Promise<Moments[]> {
       if (products) addTo(target.products, products);
     }
   };
-  for await (const done of runAhead(rows.blocks(), run)) void done;
+  for await (const done of mapInOrder(rows.blocks(), 2, run)) void done;
   return moments;
 }
 

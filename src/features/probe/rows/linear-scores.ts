@@ -1,5 +1,5 @@
 /** Linear classifiers over the rows: the scores of each row by the classifier of its fold. */
-import { runAhead } from '../../../runtime/run-ahead.js';
+import { mapInOrder } from '../../../extract/map-in-order.js';
 import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
 import { scoreGraph } from '../../linear/row-graphs.js';
 import { openRowSession, rowsTensor, vectorTensor } from '../../linear/row-session.js';
@@ -46,9 +46,10 @@ export async function* scoreRows(
   }
   const fixed = { weight: rowsTensor(weight, elements), bias: vectorTensor(bias) };
   await using session = await openRowSession(scoreGraph(elements), { isQuiet: true, signal });
-  const run = ({ data }: LabelledBlock): Promise<{ readonly scores: Float64Array }> =>
-    session.run({ ...fixed, rows: rowsTensor(data, elements) });
+  const run = async ({ first, rows: count, data }: LabelledBlock): Promise<ScoredBlock> => {
+    const { scores } = await session.run({ ...fixed, rows: rowsTensor(data, elements) });
+    return { first, rows: count, scores };
+  };
   const mostRows = Math.max(16, Math.floor(MOST_SCORES / width));
-  for await (const [{ first, rows: count }, { scores }] of runAhead(rows.blocks(mostRows), run))
-    yield { first, rows: count, scores };
+  yield* mapInOrder(rows.blocks(mostRows), 2, run);
 }

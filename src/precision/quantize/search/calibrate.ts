@@ -1,5 +1,5 @@
 /** Runs a model in float32 on samples: ranges of activations, sizes of tensors, and the vectors to compare with. */
-import type { Rewrite, RewriteOutput } from '../../../graph/rewrite/rewrite.js';
+import { fetchesOf, type Rewrite, type RewriteOutput } from '../../../graph/rewrite/rewrite.js';
 import type { SessionHolder } from '../../../model/oracle/session-holder.js';
 import { wholePart } from '../../../tensor/tensor-part.js';
 import { scaleChannels } from '../../../graph/quantize/smoothing.js';
@@ -43,7 +43,7 @@ export async function calibrate(
   { tensors, channels: ofChannels, factors, results, isForRanges, signal }: CalibrationRequest,
   sessions: SessionHolder,
 ): Promise<Calibration> {
-  const asked = [...new Set(rewrite.outputs.map(({ tensor }) => tensor))];
+  const asked = fetchesOf(rewrite);
   const inner = new Set([...tensors, ...results]);
   const fed = new Set(samples[0]!.map(({ name }) => name));
   const more = [...inner].filter((name) => !asked.includes(name) && !fed.has(name));
