@@ -94,3 +94,38 @@ export function tinyAttention(): Uint8Array {
     },
   });
 }
+
+/** Two towers, as CLIP has them: an image whose channels are split, and ids of which the largest two are taken. Their results are added up. */
+export function tinyTowers(): Uint8Array {
+  const int64 = (values: readonly number[]) => ({
+    dims: [values.length],
+    values,
+    elemType: 'int64' as const,
+  });
+  return modelBytes({
+    inputs: [
+      { name: 'ids', dims: ['rows', 4], elemType: 7 },
+      { name: 'image', dims: ['rows', 3, 8, 8] },
+    ],
+    outputs: [
+      { name: 'both', dims: ['rows', 2, 8, 8] },
+      { name: 'places', dims: ['rows', 2], elemType: 7 },
+    ],
+    nodes: [
+      {
+        op: 'Split',
+        name: 'split',
+        inputs: ['image', 'sizes'],
+        outputs: ['first', 'rest'],
+        ints: { axis: 1 },
+      },
+      { op: 'Relu', name: 'seen', inputs: ['first'], outputs: ['bright'] },
+      { op: 'Sub', name: 'sub', inputs: ['rest', 'bright'], outputs: ['colours'] },
+      { op: 'TopK', name: 'topk', inputs: ['ids', 'two'], outputs: ['top', 'places'] },
+      { op: 'Cast', name: 'cast', inputs: ['top'], outputs: ['read'], ints: { to: 1 } },
+      { op: 'ReduceMax', name: 'most', inputs: ['read'], outputs: ['text'], ints: { keepdims: 0 } },
+      { op: 'Add', name: 'both', inputs: ['colours', 'text'], outputs: ['both'] },
+    ],
+    initializers: { sizes: int64([1, 2]), two: int64([2]) },
+  });
+}

@@ -29,7 +29,7 @@ import type {
   PagePhoto,
   PhotoCode,
 } from './page/data.js';
-import { ModelGraph, ROOT, type Id } from './page/graph.js';
+import { ModelGraph, type Id } from './page/graph.js';
 import { Photos, type HeldPhoto } from './photos.js';
 import { describeAttention, describeMaps, topClasses } from './see/describe-maps.js';
 import { toBytes } from './see/draw-maps.js';
@@ -118,7 +118,7 @@ export class Explorer {
 
   /** How code prepares a photo; see {@link Photos.code}. */
   get photoCode(): PhotoCode {
-    return this.#photos?.code ?? { transform: '', isTensor: true };
+    return this.#photos?.code ?? { input: null, transform: '', isTensor: false };
   }
 
   /** Adds a photo. Throws `OPTION_INVALID` if the model takes none, and those of {@link loadImage}. */
@@ -152,24 +152,22 @@ export class Explorer {
   /**
    * What the page shows of some names.
    *
-   * @throws {@link TapirError} those of {@link pruneModel} for unknown names; `OPTION_INVALID` for a value that has no place on the page:
-   * an input, or a further output of a node.
+   * @throws {@link TapirError} those of {@link pruneModel} for unknown names; `OPTION_INVALID` for a weight, of
+   * which the page shows figures only.
    */
   async pick(names: readonly string[]): Promise<readonly Picked[]> {
     const { resolved } = (await this.prune(names)).plan;
     const graph = new ModelGraph(this.page);
-    const { nodes, boxes } = this.page;
+    const { nodes, values, boxes } = this.page;
+    const tensorOf = (id: Id): string | undefined => graph.tensorOf(id)?.tensor;
+    const ids = new Map(Array.from({ length: nodes.length + values.length }, (_, id) => [tensorOf(id), id]));
     return resolved.map(({ request, tensor }) => {
       const written = new Set([shown(request), shown(request.replace(/^module:/, ''))]);
-      const box = boxes.findIndex(({ kind, name }) => kind === 'module' && written.has(name));
-      const node = nodes.findIndex(({ outputs }) => outputs.some((one) => one.tensor === tensor));
-      const id = [-1 - box, node].find((one) => {
-        const [at, output] = one === ROOT ? [] : (graph.valueOf(one) ?? []);
-        return at !== undefined && nodes[at]?.outputs[output!]?.tensor === tensor;
-      });
+      const box = boxes.findIndex(({ value, name }) => value !== null && written.has(name));
+      const id = box >= 0 && tensorOf(-1 - box) === tensor ? -1 - box : ids.get(tensor);
       const name = id === undefined ? undefined : graph.requestOf(id);
       if (id === undefined || name === undefined)
-        throw invalidOption('returnNodes', 'names of modules, and of the first outputs of nodes', request);
+        throw invalidOption('returnNodes', 'names of modules, of outputs of nodes, and of inputs', request);
       return { id, request: name };
     });
   }

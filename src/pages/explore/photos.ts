@@ -88,7 +88,7 @@ export class Photos {
   get code(): PhotoCode {
     const { feed, multiple } = this.#input;
     const isTensor = feed.dtype === 'float32' && (multiple === null || multiple === 1);
-    return { transform: codeOf(this.#transform), isTensor };
+    return { input: feed.name, transform: codeOf(this.#transform), isTensor };
   }
 
   /** Throws `OPTION_INVALID` if the model takes no photo that the transform makes; the message says what would fit. */

@@ -20,8 +20,8 @@ import type { ModelSource } from '../../model/open/open-model.js';
 import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { Explorer } from './explorer.js';
-import type { PageMeasure, PageModel } from './page/data.js';
-import { isAttention } from './page/graph.js';
+import type { PageMeasure } from './page/data.js';
+import { ModelGraph } from './page/graph.js';
 import { answerQuestion } from './questions.js';
 import { renderExplorer } from './render-explorer.js';
 
@@ -217,11 +217,14 @@ function measured(explorer: Explorer): Promise<PageMeasure | undefined> {
 
 /** What a written page can be asked. */
 function questionsOf(
-  { page, photos }: Explorer,
+  { page, photos, photoCode }: Explorer,
   measure: PageMeasure | undefined,
   { returnNodes, layer, class: target, time }: ExplorerOptions,
 ): string[] {
-  const attention = lastAttention(page, measure);
+  const graph = new ModelGraph(page);
+  if (measure) graph.setMeasure(measure);
+  const softmax = graph.attentionOf(photoCode.input).at(-1);
+  const attention = softmax === undefined ? undefined : graph.requestOf(softmax);
   const ask = (name: string, fields: Readonly<Record<string, string>>): string =>
     `${name}?${new URLSearchParams(fields).toString()}`;
   return [
@@ -236,10 +239,4 @@ function questionsOf(
         : [ask('heat', { node: layer, photo, ...(target === undefined ? {} : { class: target }) })]),
     ]),
   ];
-}
-
-/** The request of the last softmax that is attention. */
-function lastAttention({ nodes }: PageModel, measure: PageMeasure | undefined): string | undefined {
-  const found = nodes.findLastIndex(({ op }, i) => isAttention(op, measure?.dims[i]?.[0]));
-  return nodes[found]?.outputs[0]?.request;
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { Explorer } from '../../../src/pages/explore/explorer.js';
 import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
+import { tinyTowers } from '../../support/explore.js';
 import { chain, modelBytes } from '../../support/graphs.js';
 
 it('measures again after a measurement that failed', async () => {
@@ -26,8 +27,22 @@ it('picks what a name stands for, however it is spelled, or refuses it', async (
   const { tensor } = explorer.page.nodes[relu!.id]!.outputs[0]!;
   const same = await explorer.pick(['module:layer4', `tensor:${tensor}`, tensor]);
   expect(same).toEqual([layer, relu, relu]);
-  const [input] = explorer.page.inputs;
-  await expect(explorer.pick([input!.tensor])).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+});
+
+it('picks inputs and further outputs, and refuses weights', async () => {
+  const setup = { transform: 'auto', labels: undefined, device: 'cpu' } as const;
+  await using explorer = await Explorer.open(tinyTowers(), 'towers.onnx', setup);
+  const picked = await explorer.pick(['split:1', 'rest', 'node:topk:1', 'ids', 'split:0', 'tensor:first']);
+  expect(picked.map(({ request }) => request)).toEqual([
+    'split:1',
+    'split:1',
+    'topk:1',
+    'ids',
+    'split:0',
+    'split:0',
+  ]);
+  expect(new Set(picked.map(({ id }) => id)).size).toBe(4);
+  await expect(explorer.pick(['sizes'])).rejects.toMatchObject({ code: 'OPTION_INVALID' });
 });
 
 it('refuses a model of more nodes than a page shows, before it describes them', async () => {

@@ -88,8 +88,8 @@ describe('a served page', () => {
   });
 
   it('measures sizes and costs', async () => {
-    const { at, dims, macs, milliseconds } = await ask<PageMeasure>('measure');
-    expect(at).toBe('input [1, 3, 64, 64]');
+    const { inputs, dims, macs, milliseconds } = await ask<PageMeasure>('measure');
+    expect(inputs).toEqual([[1, 3, 64, 64]]);
     expect(dims[0]![0]).toEqual([1, 4, 32, 32]);
     expect(macs.reduce<number>((sum, one) => sum + (one ?? 0), 0)).toBeGreaterThan(10_000);
     expect(milliseconds).toBeNull();

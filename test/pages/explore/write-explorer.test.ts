@@ -9,7 +9,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatValue } from '../../../src/html/numbers.js';
 import { browserNote, hasBrowser, openPage, startBrowser, type OpenedPage } from '../../support/browser.js';
-import { tinyAttention, tinyUNet } from '../../support/explore.js';
+import { tinyAttention, tinyTowers, tinyUNet } from '../../support/explore.js';
 import { servePage } from '../../support/served-page.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { chain, modelBytes } from '../../support/graphs.js';
@@ -152,7 +152,7 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     await page.keyboard.press('End');
     expect(await page.textContent('#node h2')).toBe('fc');
     await page.keyboard.press('Home');
-    expect(await page.textContent('#node h2')).toBe('conv1');
+    expect(await page.textContent('#node h2')).toBe('input');
     await page.keyboard.press('Enter');
     expect(await page.evaluate("document.activeElement.closest('#see') !== null")).toBe(true);
     expect(problems).toEqual([]);
@@ -308,30 +308,44 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
   });
 
   it('feeds photos to the image input of several, and says what else a node needs', async () => {
-    const two = put(
-      'two.onnx',
-      modelBytes({
-        inputs: [
-          { name: 'ids', dims: ['rows', 4] },
-          { name: 'image', dims: ['rows', 3, 8, 8] },
-        ],
-        outputs: [{ name: 'both', dims: ['rows', 3, 8, 8] }],
-        nodes: [
-          { op: 'Relu', inputs: ['image'], outputs: ['seen'], name: 'seen' },
-          { op: 'ReduceMax', inputs: ['ids'], outputs: ['id'], ints: { keepdims: 0 } },
-          { op: 'Add', inputs: ['seen', 'id'], outputs: ['both'], name: 'both' },
-        ],
-      }),
-    );
+    const two = put('two.onnx', tinyTowers());
     const out = join(scratch, 'two.html');
-    const { problems } = await writeExplorer(two, { out, photos: [photo], returnNodes: ['seen', 'both'] });
+    const returnNodes = ['split:1', 'image', 'both'];
+    const { problems } = await writeExplorer(two, { out, photos: [photo], returnNodes });
     expect(problems.find((problem) => problem.startsWith('features of both, flower-1.jpg'))).toContain(
       'needs “ids”',
     );
-    const { page } = await open(pathToFileURL(out).href);
-    await page.fill('#find', 'seen');
-    await page.press('#find', 'Enter');
-    await page.waitForSelector('.map-figure canvas');
+    const { page, problems: errors } = await open(pathToFileURL(out).href);
+    for (const [name, kind] of [
+      ['split:1', 'output 1 of Split'],
+      ['image', 'input'],
+    ] as const) {
+      await page.fill('#find', name);
+      await page.press('#find', 'Enter');
+      await page.waitForSelector(
+        `.view-title:has-text("${name}") + * .map-figure canvas, .map-figure canvas`,
+      );
+      expect(await page.textContent('#node .eyebrow')).toBe(kind);
+      expect(await page.textContent('.view-title bdi')).toBe(name);
+    }
+    expect(await page.textContent('.row:has([title=image]) .dims')).toBe('3 × 8 × 8');
+    expect(await page.textContent('#cut .table')).toContain('inputsids, image');
+    // Without the sum, the ids are not needed: their tower fades.
+    await page.click('[aria-label="Return both no more"]');
+    expect(await page.textContent('#cut .table')).toContain('inputsimage');
+    expect(await page.locator('.row.faded bdi').allTextContents()).toEqual(
+      expect.arrayContaining(['ids', 'topk:0', 'topk:1', 'both']),
+    );
+    // The code feeds both inputs, and runs.
+    await page.click('[aria-label="Return image no more"]');
+    await page.click('.row:has([title=both]) .pick');
+    const code = (await page.textContent('pre.code'))!
+      .replace("'photo.jpg'", JSON.stringify(photo))
+      .replace("'two.onnx'", JSON.stringify(two));
+    const printing = `${code}process.stdout.write(JSON.stringify(Object.values(features).map(({ dims }) => dims)));`;
+    const ran = await runNode(['--input-type=module'], { input: printing });
+    expect(ran).toMatchObject({ code: 0, stdout: '[[1,2,8,8],[1,2,8,8]]' });
+    expect(errors).toEqual([]);
   });
 
   it('says why a fused attention has no maps', async () => {

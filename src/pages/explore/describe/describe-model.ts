@@ -12,7 +12,7 @@ import { modelInternals } from '../../../model/open/model-state.js';
 import { bytesOf, countElements, weighTensors } from '../../../model/oracle/model-costs.js';
 import type { OnnxModel } from '../../../model/open/open-model.js';
 import { describeValue } from '../../../model/open/value-info.js';
-import type { PageBox, PageModel, PageNode, PageRefusal, PageTensor } from '../page/data.js';
+import type { PageBox, PageModel, PageNode, PagePlace, PageRefusal, PageTensor } from '../page/data.js';
 import { buildTree } from './box-tree.js';
 import { containersOf } from './containers.js';
 import { exporterFacts } from './exporter-facts.js';
@@ -29,8 +29,11 @@ export function describeModel(model: OnnxModel, path: string): PageModel {
   const names = nameValues(graph);
   const inside = graph.nodes.filter((node) => contentsOf(graph, [node]).size > 0);
   const places = new Map<Value | Node, number>([...weights, ...inside].map((holder, i) => [holder, i]));
-  const nodes = describeNodes(graph, names, places);
-  const boxes = listBoxes(graph, buildTree(nodes.map(treeNode), containersOf(graph, names)));
+  const placeOf = placeFinder(graph);
+  const nodes = describeNodes(graph, names, places, placeOf);
+  const values = listValues(graph);
+  const tree = buildTree(nodes.map(treeNode), containersOf(graph, names));
+  const boxes = listBoxes(graph, tree, placeOf, values);
   return {
     title: basename(path),
     path,
@@ -38,6 +41,7 @@ export function describeModel(model: OnnxModel, path: string): PageModel {
     inputs: graph.inputs.map((value) => describeTensor(value, value.name)),
     outputs: graph.outputs.map(placeOf).filter((place) => place !== undefined),
     nodes,
+    values,
     weights: [
       ...weights.map((value): [number, number] => [
         countElements(graph, [value]).parameters,
@@ -46,23 +50,40 @@ export function describeModel(model: OnnxModel, path: string): PageModel {
       ...inside.map((node): [number, number] => [0, weighTensors(graph, [], [node]).weightBytes]),
     ],
     boxes,
-    ...listOtherNames(graph, new Set([...nodes, ...boxes].map(({ name }) => name))),
+    ...listOtherNames(graph, placeOf, new Set([...nodes, ...boxes].map(({ name }) => name))),
     facts: exporterFacts(graph, nodes),
   };
 }
 
-/** The node and the output that a value is. */
-function placeOf(value: Value): [number, number] | undefined {
-  return value.producer && [value.producer.index, value.producer.outputs.indexOf(value)];
+type PlaceOf = (value: Value) => PagePlace | undefined;
+
+/** Finds the place of a value; undefined for a weight. */
+function placeFinder(graph: Graph): PlaceOf {
+  const inputs = new Map(graph.inputs.map((value, i) => [value, -1 - i]));
+  return (value) => {
+    const { producer } = value;
+    if (producer) return [producer.index, producer.outputs.indexOf(value)];
+    const input = inputs.get(value);
+    return input === undefined ? undefined : [input, 0];
+  };
+}
+
+/** The inputs, and the outputs of nodes after the first. */
+function listValues(graph: Graph): PagePlace[] {
+  const further = graph.nodes.flatMap(({ index, outputs }) => {
+    const first = outputs.findIndex((value) => value !== undefined);
+    return outputs.flatMap((value, k): PagePlace[] => (value && k > first ? [[index, k]] : []));
+  });
+  return [...graph.inputs.map((_, i): PagePlace => [-1 - i, 0]), ...further];
 }
 
 function describeNodes(
   graph: Graph,
   names: ReadonlyMap<Value, string>,
   weights: ReadonlyMap<Value | Node, number>,
+  placeOf: PlaceOf,
 ): PageNode[] {
   const roles = nodeRoles(graph);
-  const inputs = new Map(graph.inputs.map((value, i) => [value, i]));
   return graph.nodes.map((node) => {
     const outputs = node.outputs.flatMap((value) => (value ? [value] : []));
     const named = outputs.find((value) => names.has(value));
@@ -76,7 +97,7 @@ function describeNodes(
           ? describeTensor(value, names.get(value) ?? `tensor:${value.name}`)
           : { tensor: '', request: '', dtype: null, dims: null },
       ),
-      reads: readsOf(node, inputs),
+      reads: node.reads.map(placeOf).filter((place) => place !== undefined),
       weights: [...node.reads, node].flatMap((holder) => weights.get(holder) ?? []),
     };
   });
@@ -85,14 +106,6 @@ function describeNodes(
 function describeTensor(value: Value, request: string): PageTensor {
   const { dtype, dims } = describeValue(value);
   return { tensor: value.name, request, dtype, dims };
-}
-
-function readsOf(node: Node, inputs: ReadonlyMap<Value, number>): [number, number][] {
-  return node.reads.flatMap((value): [number, number][] => {
-    const place = placeOf(value);
-    const input = inputs.get(value);
-    return place ? [place] : input === undefined ? [] : [[-1 - input, 0]];
-  });
 }
 
 function treeNode({ name, op, role, reads }: PageNode): TreeNode {
@@ -104,8 +117,17 @@ function treeNode({ name, op, role, reads }: PageNode): TreeNode {
   };
 }
 
-/** The boxes as a list, each before those in it. */
-function listBoxes(graph: Graph, root: Box): PageBox[] {
+/** Stands for all inputs: their places are negative. */
+const INPUTS = -1;
+
+/** The boxes as a list, each before those in it. The inputs come first, further outputs after their nodes. */
+function listBoxes(graph: Graph, root: Box, placeOf: PlaceOf, values: PageModel['values']): PageBox[] {
+  const bySource = new Map<number, number[]>();
+  values.forEach(([source], i) => {
+    const id = graph.nodes.length + i;
+    const holder = Math.max(source, INPUTS);
+    bySource.set(holder, [...(bySource.get(holder) ?? []), id]);
+  });
   const order: Box[] = [];
   const places = new Map<Box, number>();
   const open = [root];
@@ -115,31 +137,33 @@ function listBoxes(graph: Graph, root: Box): PageBox[] {
     for (const child of box.children.toReversed()) if (typeof child !== 'number') open.push(child);
   }
   return order.map((box) => {
-    const children = box.children.map((child) =>
-      typeof child === 'number' ? child : -1 - places.get(child)!,
+    const children = box.children.flatMap((child) =>
+      typeof child === 'number' ? [child, ...(bySource.get(child) ?? [])] : -1 - places.get(child)!,
     );
+    if (box === root) children.unshift(...(bySource.get(INPUTS) ?? []));
     return Object.assign(
       { kind: box.kind, name: shown(box.name), about: box.about, children },
-      valueOfBox(graph, box),
+      valueOfBox(graph, box, placeOf),
     );
   });
 }
 
-function valueOfBox(graph: Graph, { kind, name }: Box): Pick<PageBox, 'value' | 'refusal'> {
+function valueOfBox(graph: Graph, { kind, name }: Box, placeOf: PlaceOf): Pick<PageBox, 'value' | 'refusal'> {
   if (kind === 'run' || name === '') return { value: null, refusal: null };
   const reading = readModulePath(graph, name, false);
   if (reading?.kind === 'value') return { value: placeOf(reading.value) ?? null, refusal: null };
   return { value: null, refusal: reading && 'why' in reading ? reading.why : null };
 }
 
-/** Modules whose value is not in the file, and those whose value is that of a node of another name. */
+/** Modules whose value is not in the file, and those whose value has another name. */
 function listOtherNames(
   graph: Graph,
+  placeOf: PlaceOf,
   shownNames: ReadonlySet<string>,
 ): Pick<PageModel, 'refusals' | 'aliases'> {
   const tree = moduleTree(graph);
   const refusals: PageRefusal[] = [];
-  const aliases: [string, number][] = [];
+  const aliases: [string, PagePlace][] = [];
   for (const path of [...tree.modules.keys(), ...tree.takenBy.keys()]) {
     const reading = readModulePath(graph, path, false);
     const name = shown(path);
@@ -151,8 +175,8 @@ function listOtherNames(
       const isUnclear = reading?.kind === 'clash';
       const own = isUnclear ? readModulePath(graph, path, true) : reading;
       const value = own?.kind === 'value' ? own.value : undefined;
-      const node = value?.producer;
-      if (node && node.outputs[0] === value) aliases.push([isUnclear ? `module:${name}` : name, node.index]);
+      const place = value && placeOf(value);
+      if (place) aliases.push([isUnclear ? `module:${name}` : name, place]);
     }
   }
   return { refusals, aliases };

@@ -5,7 +5,6 @@ import { NO_SIZES } from '../../../model/open/input-sizes.js';
 import { bytesOf, measureCosts } from '../../../model/oracle/model-costs.js';
 import { timeNodes } from '../../../model/oracle/time-nodes.js';
 import type { OnnxModel } from '../../../model/open/open-model.js';
-import { dimsText } from '../../../tensor/tensor-info.js';
 import type { PageMeasure } from '../page/data.js';
 
 /**
@@ -18,9 +17,10 @@ export async function measureModel(model: OnnxModel, isTimed: boolean): Promise<
   const { graph } = modelInternals.of(model);
   const costs = await measureCosts(model, { batch: undefined, inputSizes: NO_SIZES });
   const times = isTimed ? await timeNodes(model, costs, 0) : undefined;
+  const fed = new Map(costs.inputs.map(({ name, dims }) => [name, dims]));
   const shapeOf = (value: Value | undefined) => value && costs.shapes.get(value);
   return {
-    at: costs.inputs.map((input) => `${input.name} ${dimsText(input)}`).join(', '),
+    inputs: graph.inputs.map(({ name }) => fed.get(name) ?? null),
     dims: graph.nodes.map(({ outputs }) => outputs.map((value) => shapeOf(value)?.dims ?? null)),
     bytes: graph.nodes.map(({ outputs }) =>
       outputs.map((value) => {

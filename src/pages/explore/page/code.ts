@@ -1,5 +1,5 @@
 /** The code that makes a cut: TypeScript, the command line, Python. This file uses no part of the browser. */
-import type { PhotoCode } from './data.js';
+import type { PageTensor, PhotoCode } from './data.js';
 
 export type Language = 'typescript' | 'shell' | 'python';
 
@@ -25,50 +25,95 @@ function stemOf(path: string): string {
   return (path.split(/[\\/]/).at(-1) ?? 'model').replace(/\.onnx$/i, '');
 }
 
+type CutInput = Pick<PageTensor, 'tensor' | 'dtype' | 'dims'>;
+
+/** A cut to write code for. */
+export interface Cut {
+  /** The file as code names it. */
+  readonly path: string;
+  readonly names: readonly string[];
+  /** The inputs that it needs. */
+  readonly inputs: readonly CutInput[];
+}
+
 /**
- * The code for some names.
+ * The code for a cut.
  *
  * @param photoCode - How a photo is prepared.
  */
-export function writeCode(
-  language: Language,
-  path: string,
-  names: readonly string[],
-  photoCode: PhotoCode,
-): string {
-  if (language === 'typescript') return writeTypeScript(path, names, photoCode);
-  return language === 'shell' ? writeShell(path, names) : writePython(path, names);
+export function writeCode(language: Language, cut: Cut, photoCode: PhotoCode): string {
+  if (language === 'shell') return writeShell(cut);
+  const takesPhoto = cut.inputs.length === 1 && cut.inputs[0]!.tensor === photoCode.input;
+  if (language === 'python') return writePython(cut, takesPhoto);
+  // What floats do not fit goes through the loader, which makes any feed, and fills fixed batches.
+  return takesPhoto && !photoCode.isTensor
+    ? writeEmbed(cut, photoCode)
+    : writeRun(cut, photoCode, takesPhoto);
 }
 
-function writeTypeScript(path: string, names: readonly string[], { transform, isTensor }: PhotoCode): string {
-  const cut = `const extractor = await createFeatureExtractor(${quote(path)}, [${names.map(quote).join(', ')}]);`;
-  // What floats do not fit goes through the loader, which makes any feed, and fills fixed batches.
-  if (!isTensor)
-    return `import { createFeatureExtractor, embedImages } from 'onnx-tapir';
+function writeExtractor({ path, names }: Cut): string {
+  return `const extractor = await createFeatureExtractor(${quote(path)}, [${names.map(quote).join(', ')}]);`;
+}
 
-${cut}
+function writeEmbed(cut: Cut, { transform }: PhotoCode): string {
+  return `import { createFeatureExtractor, embedImages } from 'onnx-tapir';
+
+${writeExtractor(cut)}
 for await (const { features, error } of embedImages(extractor, ['photo.jpg']${transform && `, { transform: ${transform} }`})) {
   if (error) throw error;
-  const { dims, data } = features[${quote(names[0]!)}];
+  const { dims, data } = features[${quote(cut.names[0]!)}];
 }
-await extractor.close();
-`;
-  return `import { createFeatureExtractor, loadImage } from 'onnx-tapir';
-
-${cut}
-const image = await loadImage('photo.jpg'${transform && `, ${transform}`});
-const features = await extractor.run(image.toTensor());
-const { dims, data } = features[${quote(names[0]!)}];
 await extractor.close();
 `;
 }
 
-function writeShell(path: string, names: readonly string[]): string {
+function writeRun(cut: Cut, { input, transform, isTensor }: PhotoCode, takesPhoto: boolean): string {
+  const isPhoto = ({ tensor }: CutInput): boolean => isTensor && tensor === input;
+  const hasPhoto = cut.inputs.some(isPhoto);
+  const feeds = cut.inputs.map(
+    (one) => `  ${keyOf(one.tensor)}: ${isPhoto(one) ? 'image.toTensor()' : emptyTensor(one)},\n`,
+  );
+  return `import { createFeatureExtractor${hasPhoto ? ', loadImage' : ''} } from 'onnx-tapir';
+
+${writeExtractor(cut)}
+${hasPhoto ? `const image = await loadImage('photo.jpg'${transform && `, ${transform}`});\n` : ''}const features = await extractor.run(${takesPhoto ? 'image.toTensor()' : `{\n${feeds.join('')}}`});
+const { dims, data } = features[${quote(cut.names[0]!)}];
+await extractor.close();
+`;
+}
+
+/** Arrays by the dtype of their elements; those of others are named after it: `Float32Array`. */
+const ARRAYS: Readonly<Record<string, string>> = {
+  float16: 'Uint16Array',
+  bool: 'Uint8Array',
+  int64: 'BigInt64Array',
+  uint64: 'BigUint64Array',
+};
+
+/** A tensor of zeros, as a place for values. */
+function emptyTensor({ dtype, dims }: CutInput): string {
+  const type = dtype ?? 'float32';
+  const sizes = (dims ?? []).map((size) => (typeof size === 'number' ? size : 1));
+  const count = sizes.reduce((product, size) => product * size, 1);
+  const array = ARRAYS[type] ?? `${type.replace(/^u?./, (letters) => letters.toUpperCase())}Array`;
+  const data = type === 'string' ? `new Array(${count}).fill('')` : `new ${array}(${count})`;
+  return `{ dtype: ${quote(type)}, dims: [${sizes.join(', ')}], data: ${data} }`;
+}
+
+function keyOf(name: string): string {
+  return /^[A-Za-z_$][\w$]*$/.test(name) ? name : quote(name);
+}
+
+function writeShell({ path, names }: Cut): string {
   const returns = names.map((name) => `--return ${shellQuote(name)}`);
   return `tapir extract ${shellQuote(path)} ${returns.join(' ')} --out ${shellQuote(cutFile(path, names))}\n`;
 }
 
-function writePython(path: string, names: readonly string[]): string {
+function writePython({ path, names, inputs }: Cut, takesPhoto: boolean): string {
+  if (!takesPhoto) {
+    const needed = inputs.map(({ tensor }) => JSON.stringify(tensor)).join(', ');
+    return `# torchvision's networks take one photo; this cut takes: ${needed || 'nothing'}\n`;
+  }
   const strange = names.filter((name) => !/^[A-Za-z_][\w.]*$/.test(name));
   if (strange.length > 0)
     return `# torchvision has no such nodes: ${strange.map((name) => JSON.stringify(name)).join(', ')}\n`;

@@ -3,7 +3,7 @@ import { printable } from '../../../base/printable.js';
 import { byId, make, makeChip, makeChoice, makeHead, press } from '../../../html/browser/elements.js';
 import { formatBytes, formatCount, formatLarge } from '../../../html/numbers.js';
 import { cutFile, LANGUAGES, writeCode, type Language } from './code.js';
-import { keepFor } from './cut.js';
+import type { Kept } from './cut.js';
 import type { PageCut, PhotoCode } from './data.js';
 import { formatShare } from './format.js';
 import { ROOT, type Id, type ModelGraph } from './graph.js';
@@ -33,7 +33,8 @@ export class CutPanel {
     this.#onDrop = onDrop;
   }
 
-  show(picks: readonly Id[]): void {
+  /** @param kept - What the picks need. */
+  show(picks: readonly Id[], kept: Kept): void {
     const ticket = ++this.#latest;
     const head = makeHead('the cut', 'What to return');
     const hint =
@@ -50,8 +51,8 @@ export class CutPanel {
     this.#card.replaceChildren(
       head,
       make('div', 'line', chips),
-      this.#makeFigures(picks, bytes),
-      this.#makeCode(names),
+      this.#makeFigures(kept, bytes),
+      this.#makeCode(names, kept),
       ...this.#makeSave(names),
     );
     void this.#showBytes(names, bytes, ticket).catch((error: unknown) =>
@@ -73,10 +74,8 @@ export class CutPanel {
     for (const note of cut.notes) this.#card.append(make('p', 'note', note));
   }
 
-  #makeFigures(picks: readonly Id[], bytes: HTMLElement): HTMLElement {
+  #makeFigures(kept: Kept, bytes: HTMLElement): HTMLElement {
     const graph = this.#graph;
-    const wanted = picks.map((id) => graph.valueOf(id)![0]);
-    const kept = keepFor(graph.model, wanted, graph.measure);
     const all = graph.model.nodes.length;
     const rowOf = (name: string, value: Node | string, share?: number): HTMLElement =>
       make(
@@ -91,11 +90,16 @@ export class CutPanel {
       const share = whole === 0 ? 0 : part / whole;
       return rowOf(name, `${formatLarge(part)} · ${formatShare(share)}`, share);
     };
+    const inputs = graph
+      .inputsOf(kept.inputs)
+      .map(({ tensor }) => tensor)
+      .join(', ');
     const nodes = `${formatCount(kept.nodes.size)} of ${formatCount(all)}`;
     return make(
       'dl',
       'table',
       rowOf('nodes kept', nodes, kept.nodes.size / all),
+      graph.model.inputs.length > 1 ? rowOf('inputs', inputs || 'none') : undefined,
       rowOfPart('parameters kept', kept.elements, graph.costOf(ROOT, 'parameters')),
       graph.measure && rowOfPart('multiply-accumulates', kept.macs, graph.costOf(ROOT, 'macs')),
       rowOf('weights', formatBytes(kept.weightBytes)),
@@ -103,11 +107,13 @@ export class CutPanel {
     );
   }
 
-  #makeCode(names: readonly string[]): HTMLElement {
+  #makeCode(names: readonly string[], kept: Kept): HTMLElement {
     const code = make('code', '');
+    const { path } = this.#graph.model;
+    const cut = { path, names, inputs: this.#graph.inputsOf(kept.inputs) };
     const write = (language: Language): void => {
       this.#language = language;
-      code.textContent = printable(writeCode(language, this.#graph.model.path, names, this.#photoCode));
+      code.textContent = printable(writeCode(language, cut, this.#photoCode));
       press('language', language, tabs);
     };
     const tabs = makeChoice('Language', 'language', LANGUAGES, this.#language, write);

@@ -4,22 +4,26 @@ import type { PageMeasure, PageModel } from './data.js';
 /** The part of a model that stays. */
 export interface Kept {
   readonly nodes: ReadonlySet<number>;
+  /** The inputs that it needs, as in {@link PagePlace}. */
+  readonly inputs: ReadonlySet<number>;
   readonly weights: ReadonlySet<number>;
   readonly elements: number;
   readonly weightBytes: number;
   readonly macs: number;
 }
 
-/** Walks backwards from some nodes, as the package does when it cuts. */
+/** Walks backwards from some sources of values, as the package does when it cuts. */
 export function keepFor(
   { nodes, weights }: PageModel,
   wanted: readonly number[],
   measure: PageMeasure | undefined,
 ): Kept {
   const kept = new Set<number>();
+  const inputs = new Set<number>();
   const keptWeights = new Set<number>();
   const open = [...wanted];
   for (let index = open.pop(); index !== undefined; index = open.pop()) {
+    if (index < 0) inputs.add(index);
     if (index < 0 || kept.has(index)) continue;
     kept.add(index);
     const node = nodes[index]!;
@@ -30,6 +34,7 @@ export function keepFor(
     [...keptWeights].reduce((sum, weight) => sum + weights[weight]![place], 0);
   return {
     nodes: kept,
+    inputs,
     weights: keptWeights,
     elements: total(0),
     weightBytes: total(1),

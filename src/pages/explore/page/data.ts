@@ -3,7 +3,10 @@
 /** Sizes of a tensor: a number, a symbolic name, or null for an open one. */
 export type PageDims = readonly (number | string | null)[];
 
-/** An output of a node. */
+/** An output of a node by their numbers, or an input of the model: −1 − its index, and 0. */
+export type PagePlace = readonly [source: number, output: number];
+
+/** An output of a node, or an input of the model. */
 export interface PageTensor {
   /** Name in the file. */
   readonly tensor: string;
@@ -25,8 +28,8 @@ export interface PageNode {
   readonly role: 'data' | 'shape' | 'constant';
   readonly marks: readonly PageMark[];
   readonly outputs: readonly PageTensor[];
-  /** The tensors that it needs: each a node and the number of its output, or an input of the graph as −1 − its index. */
-  readonly reads: readonly (readonly [source: number, output: number])[];
+  /** The tensors that it needs. */
+  readonly reads: readonly PagePlace[];
   /** Indices into {@link PageModel.weights}. */
   readonly weights: readonly number[];
 }
@@ -38,10 +41,10 @@ export interface PageBox {
   readonly name: string;
   /** The operators of a run; empty for a module. */
   readonly about: string;
-  /** Nodes by their index, boxes by −1 − their index, in the order in which they are drawn. */
+  /** In the order in which they are drawn: nodes by their index, {@link PageModel.values} after the nodes, boxes by −1 − their index. */
   readonly children: readonly number[];
-  /** The node and the output that its name denotes; null for a run, and for a name that is refused. */
-  readonly value: readonly [node: number, output: number] | null;
+  /** What its name denotes; null for a run, and for a name that is refused. */
+  readonly value: PagePlace | null;
   /** Why its name is refused. */
   readonly refusal: string | null;
 }
@@ -62,24 +65,25 @@ export interface PageModel {
   readonly path: string;
   readonly sizeBytes: number;
   readonly inputs: readonly PageTensor[];
-  /** The outputs of the graph: a node and the number of its output each. */
-  readonly outputs: readonly (readonly [node: number, output: number])[];
+  readonly outputs: readonly PagePlace[];
   readonly nodes: readonly PageNode[];
+  /** What stands for itself beside the nodes: the inputs of the model, and all outputs of nodes after the first. */
+  readonly values: readonly PagePlace[];
   /** Parameters and bytes of each initializer, and of what the bodies and the function of a node hold. */
   readonly weights: readonly (readonly [elements: number, bytes: number])[];
   /** The first one is the model. */
   readonly boxes: readonly PageBox[];
   readonly refusals: readonly PageRefusal[];
-  /** Further names of modules, each with the node whose value it denotes. */
-  readonly aliases: readonly (readonly [name: string, node: number])[];
+  /** Further names of modules, and what they denote. */
+  readonly aliases: readonly (readonly [name: string, value: PagePlace])[];
   /** What the exporter did, in sentences. */
   readonly facts: readonly string[];
 }
 
 /** Sizes and costs of one run. Lists have an entry per node. */
 export interface PageMeasure {
-  /** The inputs as they were fed: `input [1, 3, 224, 224]`. */
-  readonly at: string;
+  /** Sizes of each input as it was fed; null for one that nothing reads. */
+  readonly inputs: readonly (PageDims | null)[];
   /** Sizes of each output. */
   readonly dims: readonly (readonly (readonly number[] | null)[])[];
   /** Bytes of each output. */
@@ -203,6 +207,8 @@ export type Recorded = Readonly<Record<string, unknown>>;
 
 /** How code prepares a photo. */
 export interface PhotoCode {
+  /** The input that takes the photo; null for a model that takes none. */
+  readonly input: string | null;
   /** Options as an object literal: `{ resize: 64 }`; empty for the default. */
   readonly transform: string;
   /** Whether the model takes the tensor of `loadImage`: float32, and one row. */

@@ -1,7 +1,7 @@
 /** The model as the picture needs it: who contains whom, and what data passes between. This file uses no part of the browser. */
-import type { PageMeasure, PageModel } from './data.js';
+import type { PageDims, PageMeasure, PageModel, PagePlace, PageTensor } from './data.js';
 
-/** A node by its index, a box by −1 − its index: as in {@link PageBox.children}. */
+/** A node by its index, a value after the nodes, a box by −1 − its index: as in {@link PageBox.children}. */
 export type Id = number;
 
 export const ROOT: Id = -1;
@@ -20,7 +20,7 @@ export interface Flow {
 export type Metric = 'macs' | 'parameters' | 'bytes' | 'milliseconds';
 
 /** Whether a softmax is attention among tokens: `[1, heads, tokens, tokens]`, or `[heads, tokens, tokens]`. */
-export function isAttention(op: string, dims: readonly number[] | null | undefined): boolean {
+function isAttention(op: string, dims: readonly number[] | null | undefined): boolean {
   if (op !== 'Softmax' || !dims || dims.length < 3 || dims.length > 4) return false;
   return dims.at(-1) === dims.at(-2) && dims.at(-1)! > 4;
 }
@@ -32,6 +32,8 @@ export class ModelGraph {
   readonly #parents = new Map<Id, Id>();
   readonly #nodes = new Map<Id, readonly number[]>();
   readonly #users: readonly (readonly number[])[];
+  /** Tensors that a node reads or the model gives. */
+  readonly #used: ReadonlySet<string>;
   readonly #flows = new Map<string, readonly Flow[]>();
   readonly #costs = new Map<string, number>();
 
@@ -45,6 +47,7 @@ export class ModelGraph {
       for (const source of new Set(reads.map(([one]) => one))) users[source]?.push(i);
     });
     this.#users = users;
+    this.#used = new Set([...model.nodes.flatMap(({ reads }) => reads), ...model.outputs].map(String));
   }
 
   /** Takes the sizes and costs. */
@@ -70,9 +73,44 @@ export class ModelGraph {
     return this.#users[node]!;
   }
 
+  /** The nodes that give attention and need no other input than the photo. */
+  attentionOf(photo: string | null): number[] {
+    const { nodes, inputs } = this.model;
+    const needMore = new Set<number>();
+    const isMore = (source: number): boolean =>
+      source < 0 ? inputs[-1 - source]!.tensor !== photo : needMore.has(source);
+    return nodes.flatMap(({ op, reads }, node) => {
+      if (reads.some(([source]) => isMore(source))) needMore.add(node);
+      return !needMore.has(node) && isAttention(op, this.measure?.dims[node]?.[0]) ? [node] : [];
+    });
+  }
+
+  /** The inputs that a cut needs, with the sizes that they were measured at. */
+  inputsOf(sources: ReadonlySet<number>): PageTensor[] {
+    return this.model.inputs.flatMap((input, i) =>
+      sources.has(-1 - i) ? [{ ...input, dims: this.measure?.inputs[i] ?? input.dims }] : [],
+    );
+  }
+
+  isNode(id: Id): boolean {
+    return id >= 0 && id < this.model.nodes.length;
+  }
+
+  /** The place of an input, or of a further output; undefined for nodes and boxes. */
+  furtherPlace(id: Id): PagePlace | undefined {
+    return this.model.values[id - this.model.nodes.length];
+  }
+
+  /** The id of a place. */
+  idAt([source, output]: PagePlace): Id {
+    const { nodes, values } = this.model;
+    const further = values.findIndex(([from, k]) => from === source && k === output);
+    return further < 0 ? source : nodes.length + further;
+  }
+
   /** All nodes in a box, or the node itself. */
   nodesIn(id: Id): readonly number[] {
-    if (id >= 0) return [id];
+    if (id >= 0) return this.isNode(id) ? [id] : [];
     let nodes = this.#nodes.get(id);
     if (!nodes) {
       nodes = this.model.boxes[-1 - id]!.children.flatMap((child) => this.nodesIn(child));
@@ -81,7 +119,15 @@ export class ModelGraph {
     return nodes;
   }
 
+  /** What gives the values in a box, or the value itself: nodes, or an input. */
+  sourcesIn(id: Id): readonly number[] {
+    const further = this.furtherPlace(id);
+    return further ? [further[0]] : this.nodesIn(id);
+  }
+
   isHidden(id: Id): boolean {
+    const place = this.furtherPlace(id);
+    if (place) return place[0] >= 0 && (this.isHidden(place[0]) || !this.#used.has(String(place)));
     return this.nodesIn(id).every((node) => this.model.nodes[node]!.role !== 'data');
   }
 
@@ -93,36 +139,69 @@ export class ModelGraph {
 
   /** The name that a person reads. */
   nameOf(id: Id): string {
-    return id >= 0 ? this.model.nodes[id]!.name : this.model.boxes[-1 - id]!.name;
+    if (id < 0) return this.model.boxes[-1 - id]!.name;
+    return this.isNode(id) ? this.model.nodes[id]!.name : this.tensorOf(id)!.request;
   }
 
-  /** The tensor that the name denotes: a node and the number of its output. */
-  valueOf(id: Id): readonly [node: number, output: number] | undefined {
+  /** The operator of a node, or what kind of value it is. */
+  kindOf(id: Id): string {
+    const [source, output] = this.furtherPlace(id) ?? [id];
+    if (source < 0) return 'input';
+    const { op } = this.model.nodes[source]!;
+    return output === undefined ? op : `output ${output} of ${op}`;
+  }
+
+  /** The place of what the name denotes. */
+  valueOf(id: Id): PagePlace | undefined {
     if (id < 0) return this.model.boxes[-1 - id]!.value ?? undefined;
-    return [id, 0];
+    if (!this.isNode(id)) return this.furtherPlace(id);
+    // Optional outputs may be absent.
+    return [
+      id,
+      Math.max(
+        0,
+        this.model.nodes[id]!.outputs.findIndex(({ tensor }) => tensor !== ''),
+      ),
+    ];
+  }
+
+  /** What the file states of the tensor that the name denotes; of a run, of the result of its last node. */
+  tensorOf(id: Id): PageTensor | undefined {
+    const [source, output] = this.#resultOf(id) ?? [];
+    if (source === undefined) return undefined;
+    return source < 0 ? this.model.inputs[-1 - source] : this.model.nodes[source]!.outputs[output!];
+  }
+
+  #resultOf(id: Id): PagePlace | undefined {
+    const last = id < 0 ? this.lastData(id) : undefined;
+    return this.valueOf(id) ?? (last === undefined ? undefined : this.valueOf(last));
   }
 
   /** The name to request; undefined for runs and for refused names. */
   requestOf(id: Id): string | undefined {
-    if (id >= 0) return this.model.nodes[id]!.outputs.find(({ request }) => request !== '')?.request;
+    if (id >= 0) return this.tensorOf(id)?.request || undefined;
     const box = this.model.boxes[-1 - id]!;
     return box.kind === 'module' && box.value ? box.name : undefined;
   }
 
   /** The sizes of what an id denotes, of a run those of its last node. */
-  dimsOf(id: Id): readonly (number | string | null)[] | null {
-    const [node, output] = this.valueOf(id) ?? [this.lastData(id), 0];
-    if (node === undefined) return null;
-    return this.measure?.dims[node]?.[output] ?? this.model.nodes[node]!.outputs[output]?.dims ?? null;
+  dimsOf(id: Id): PageDims | null {
+    const [source, output] = this.#resultOf(id) ?? [];
+    if (source === undefined) return null;
+    const { measure } = this;
+    const measured = source < 0 ? measure?.inputs[-1 - source] : measure?.dims[source]?.[output!];
+    return measured ?? this.tensorOf(id)?.dims ?? null;
+  }
+
+  /** Bytes of what an id denotes; 0 while they are not known. */
+  bytesOf(id: Id): number {
+    const [source, output] = this.#resultOf(id) ?? [];
+    return this.measure?.bytes[source!]?.[output!] ?? 0;
   }
 
   /** {@link dimsOf} without the batch. Exporters put other axes first, too. */
-  innerDimsOf(id: Id): readonly (number | string | null)[] | null {
-    return this.withoutBatch(this.dimsOf(id));
-  }
-
-  /** Sizes without their first axis, if that is as long as the batch. */
-  withoutBatch(dims: readonly (number | string | null)[] | null): readonly (number | string | null)[] | null {
+  innerDimsOf(id: Id): PageDims | null {
+    const dims = this.dimsOf(id);
     if (!dims || dims.length < 2) return dims;
     const stated = this.model.inputs.find((input) => input.dims?.length)?.dims?.[0];
     // An open batch is measured with one row.
@@ -169,30 +248,42 @@ export class ModelGraph {
   #findFlows(box: Id, withAside: boolean): Flow[] {
     const children = this.childrenOf(box, withAside);
     const places = new Map<number, number>();
+    const rows = new Map<string, number>();
     children.forEach((child, place) => {
       for (const node of this.nodesIn(child)) places.set(node, place);
+      const further = this.furtherPlace(child);
+      if (further) rows.set(String(further), place);
     });
+    // Inputs and further outputs leave from their own rows.
+    const startOf = (place: PagePlace): number => rows.get(String(place)) ?? places.get(place[0]) ?? -1;
     const tensors = new Map<string, Set<string>>();
-    const add = (from: number, to: number, tensor: string): void => {
+    const add = (from: number, to: number, tensor: PagePlace): void => {
       if (from === to) return;
       const key = `${from} ${to}`;
       const found = tensors.get(key);
-      if (found) found.add(tensor);
-      else tensors.set(key, new Set([tensor]));
+      if (found) found.add(String(tensor));
+      else tensors.set(key, new Set([String(tensor)]));
     };
-    const outputs = new Set(this.model.outputs.map(([node]) => node));
-    const isInside = (node: number): boolean => places.has(node);
     for (const [node, place] of places) {
       const { reads, role } = this.model.nodes[node]!;
       if (role !== 'data' && !withAside) continue;
-      for (const [source, output] of reads) {
-        const from = places.get(source) ?? -1;
-        if (from >= 0 || this.#carriesData(source, withAside)) add(from, place, `${source}:${output}`);
+      for (const read of reads) {
+        const from = startOf(read);
+        if (from >= 0 || this.#carriesData(read[0], withAside)) add(from, place, read);
       }
-      const leaves =
-        outputs.has(node) ||
-        this.usersOf(node).some((user) => !isInside(user) && this.#carriesData(user, withAside));
-      if (leaves) add(place, children.length, `${node}:0`);
+      for (const user of this.usersOf(node)) {
+        if (places.has(user) || !this.#carriesData(user, withAside)) continue;
+        for (const read of this.model.nodes[user]!.reads)
+          if (read[0] === node) add(startOf(read), children.length, read);
+      }
+    }
+    for (const output of this.model.outputs) {
+      const from = startOf(output);
+      if (from >= 0) add(from, children.length, output);
+    }
+    for (const child of children) {
+      const further = this.furtherPlace(child);
+      if (further && further[0] >= 0) add(places.get(further[0])!, startOf(further), further);
     }
     return [...tensors].map(([key, carried]) => {
       const [from, to] = key.split(' ').map(Number) as [number, number];
@@ -205,7 +296,7 @@ export class ModelGraph {
   }
 
   #bytesOf(tensor: string): number {
-    const [node, output] = tensor.split(':').map(Number) as [number, number];
+    const [node, output] = tensor.split(',').map(Number) as [number, number];
     return this.measure?.bytes[node]?.[output] ?? 0;
   }
 }

@@ -23,21 +23,15 @@ function start(): void {
   const data = readPageData<PageData>();
   const source = sourceOf(data);
   const graph = new ModelGraph(data.model);
-  const names = listNames(data.model);
+  const names = listNames(graph);
   const picks: Id[] = [];
   const isPicked = (id: Id): boolean => picks.includes(id);
 
   const showPicks = (): void => {
-    const kept =
-      picks.length === 0
-        ? undefined
-        : keepFor(
-            data.model,
-            picks.map((id) => graph.valueOf(id)![0]),
-            graph.measure,
-          ).nodes;
-    view.showCut(new Set(picks), kept);
-    cut.show(picks);
+    const sources = picks.map((id) => graph.valueOf(id)![0]);
+    const kept = keepFor(data.model, sources, graph.measure);
+    view.showCut(new Set(picks), picks.length === 0 ? undefined : new Set([...kept.nodes, ...kept.inputs]));
+    cut.show(picks, kept);
     showNode(byId('node'), graph, view.chosen, actions);
   };
   const pick = (id: Id): void => {
@@ -144,7 +138,11 @@ async function measure(source: Source, graph: ModelGraph, isTimed: boolean): Pro
   const outcome = await source.ask<PageMeasure>('measure', isTimed ? { times: '1' } : {});
   if ('problem' in outcome) return tellUnmeasured(isTimed, outcome.problem);
   graph.setMeasure(outcome.value);
-  byId('at').textContent = printable(` · measured at ${outcome.value.at}`);
+  const inputs = graph.model.inputs.flatMap(({ tensor }, i) => {
+    const dims = outcome.value.inputs[i];
+    return dims ? [`${tensor} [${dims.join(', ')}]`] : [];
+  });
+  byId('at').textContent = printable(` · measured at ${inputs.join(', ')}`);
   document.documentElement.dataset['measured'] = isTimed ? 'times' : 'sizes';
 }
 

@@ -1,9 +1,10 @@
 /** The card of the chosen module or node: its name, shape, cost, marks and neighbours. */
 import { make, makeChip, makeHead } from '../../../html/browser/elements.js';
 import { formatBytes, formatCount, formatValue } from '../../../html/numbers.js';
-import type { PageDetail, PageWeight } from './data.js';
+import type { PageDetail, PageDims, PageWeight } from './data.js';
 import { formatCost, formatShare, MARKS, METRIC_NAMES } from './format.js';
 import { ROOT, type Id, type ModelGraph } from './graph.js';
+import { neighboursOf } from './neighbours.js';
 import type { Source } from './source.js';
 
 /** What the card can do. */
@@ -32,7 +33,7 @@ export function showNode(
   const { onPick, isPicked } = actions;
   const request = graph.requestOf(id);
   const refusal = id < 0 ? graph.model.boxes[-1 - id]!.refusal : null;
-  const marks = id < 0 ? [] : graph.model.nodes[id]!.marks.map((mark) => MARKS[mark]!);
+  const marks = graph.isNode(id) ? graph.model.nodes[id]!.marks.map((mark) => MARKS[mark]!) : [];
   const pick =
     request === undefined
       ? undefined
@@ -48,7 +49,7 @@ export function showNode(
     ...(refusal === null ? [] : [make('p', 'note bad', `This name is refused: ${refusal}.`)]),
     makeTable(graph, id, request),
     ...makeNeighbours(graph, id, actions),
-    ...(id < 0 ? [] : [makeDetail(actions.source, id)]),
+    ...(graph.isNode(id) ? [makeDetail(actions.source, id)] : []),
   );
 }
 
@@ -115,7 +116,7 @@ function breakable(name: string): HTMLElement {
 }
 
 function kindOf(graph: ModelGraph, id: Id): string {
-  if (id >= 0) return graph.model.nodes[id]!.op;
+  if (id >= 0) return graph.kindOf(id);
   const { kind } = graph.model.boxes[-1 - id]!;
   return `${kind === 'run' ? 'run of' : 'module of'} ${formatCount(graph.nodesIn(id).length)} nodes`;
 }
@@ -126,8 +127,7 @@ function makeTable(graph: ModelGraph, id: Id, request: string | undefined): HTML
     table.append(make('div', '', make('dt', '', name), make('dd', '', ...values)));
   };
   const dims = graph.dimsOf(id);
-  const [node, output] = graph.valueOf(id) ?? [graph.lastData(id), 0];
-  const info = node === undefined ? undefined : graph.model.nodes[node]!.outputs[output];
+  const info = graph.tensorOf(id);
   if (dims)
     add(
       'shape',
@@ -138,8 +138,7 @@ function makeTable(graph: ModelGraph, id: Id, request: string | undefined): HTML
   if (reduction !== undefined) add('resolution', `1/${reduction} of the input`);
   if (request !== undefined) add('ask for it as', make('code', '', request));
   if (info && info.tensor !== request) add('tensor in the file', make('code', '', info.tensor));
-  if (node !== undefined && graph.measure)
-    add('one result', formatBytes(graph.measure.bytes[node]![output] ?? 0));
+  if (graph.bytesOf(id) > 0) add('one result', formatBytes(graph.bytesOf(id)));
   for (const metric of ['macs', 'parameters', 'milliseconds'] as const) {
     const cost = graph.costOf(id, metric);
     if (cost === 0) continue;
@@ -150,13 +149,9 @@ function makeTable(graph: ModelGraph, id: Id, request: string | undefined): HTML
 }
 
 /** By how much a map is smaller than the image. */
-function reductionOf(
-  { model, measure }: ModelGraph,
-  dims: readonly (number | string | null)[] | null,
-): number | undefined {
-  const fed = /\[[^,\]]+, \d+, (\d+), \d+\]/.exec(measure?.at ?? '');
-  const stated = model.inputs.find((input) => input.dims?.length === 4)?.dims?.[2];
-  const image = fed ? Number(fed[1]) : stated;
+function reductionOf({ model, measure }: ModelGraph, dims: PageDims | null): number | undefined {
+  const sizes = model.inputs.map((input, i) => measure?.inputs[i] ?? input.dims);
+  const image = sizes.find((size) => size?.length === 4)?.[2];
   const height = dims?.length === 4 ? dims[2] : undefined;
   if (typeof image !== 'number' || typeof height !== 'number' || height < 2) return undefined;
   const ratio = image / height;
@@ -164,24 +159,10 @@ function reductionOf(
 }
 
 function makeNeighbours(graph: ModelGraph, id: Id, { onGo }: NodeActions): HTMLElement[] {
-  const inside = new Set(graph.nodesIn(id));
-  const isData = (node: number): boolean =>
-    node >= 0 && graph.model.nodes[node]!.role === 'data' && !inside.has(node);
-  const sources = new Set(
-    [...inside].flatMap((node) => graph.model.nodes[node]!.reads.map(([source]) => source)).filter(isData),
-  );
-  const users = new Set([...inside].flatMap((node) => graph.usersOf(node)).filter(isData));
-  return (
-    [
-      ['reads', sources],
-      ['is read by', users],
-    ] as const
-  ).flatMap(([title, nodes]) => {
-    if (nodes.size === 0) return [];
-    const links = [...nodes]
-      .slice(0, MOST_NEIGHBOURS)
-      .map((node) => makeChip(graph.nameOf(node), () => onGo(node)));
-    const more = nodes.size - links.length;
+  return Object.entries(neighboursOf(graph, id)).flatMap(([title, ids]) => {
+    if (ids.length === 0) return [];
+    const links = ids.slice(0, MOST_NEIGHBOURS).map((one) => makeChip(graph.nameOf(one), () => onGo(one)));
+    const more = ids.length - links.length;
     return [make('div', 'line small', title, links, more > 0 ? `and ${more} more` : '')];
   });
 }

@@ -1,7 +1,6 @@
 /** The model as nested boxes: only the rows in sight are in the page. */
 import { printable } from '../../../base/printable.js';
 import { make } from '../../../html/browser/elements.js';
-import { formatDims } from './format.js';
 import { ROOT, type Id, type Metric, type ModelGraph } from './graph.js';
 import { makeRow } from './row-element.js';
 import { layOut, ROW, type Frame, type Layout, type Line, type Row } from './rows.js';
@@ -23,7 +22,7 @@ export class PathView {
   readonly #events: PathEvents;
   readonly #sheet = make('div', 'sheet', { role: 'presentation' });
   readonly #frameLayer = make('div', 'frames');
-  readonly #ports = [make('p', 'port tiny clip'), make('p', 'port tiny clip')] as const;
+  readonly #port = make('p', 'port tiny clip');
   readonly #lines = makeSvg('svg', { class: 'lines', 'aria-hidden': 'true' });
   readonly #shown = new Map<Id, HTMLElement>();
   readonly #frames = new Map<Id, HTMLElement>();
@@ -43,7 +42,7 @@ export class PathView {
     this.#events = events;
     this.#open = open;
     this.#layout = layOut(graph, open, false);
-    this.#sheet.append(this.#frameLayer, this.#lines, ...this.#ports);
+    this.#sheet.append(this.#frameLayer, this.#lines, this.#port);
     host.append(this.#sheet);
     host.addEventListener('scroll', () => this.#later(), { passive: true });
     host.addEventListener('keydown', (event) => this.#onKey(event));
@@ -63,7 +62,7 @@ export class PathView {
     this.#layout = layOut(this.#graph, this.#open, this.#withAside);
     this.#sheet.style.height = `${this.#layout.height}px`;
     this.#mostBytes = this.#layout.lines.reduce((most, { bytes }) => Math.max(most, bytes), 1);
-    this.#showPorts();
+    this.#showPort();
     for (const element of [...this.#shown.values(), ...this.#frames.values()]) element.remove();
     this.#shown.clear();
     this.#frames.clear();
@@ -199,16 +198,11 @@ export class PathView {
     });
   }
 
-  /** What goes in at the top, and what comes out at the bottom. */
-  #showPorts(): void {
-    const { model } = this.#graph;
-    const inputs = model.inputs.map(({ tensor, dims }) =>
-      `${tensor} ${formatDims(this.#graph.withoutBatch(dims))}`.trim(),
-    );
-    const outputs = model.outputs.map(([node, output]) => model.nodes[node]!.outputs[output]!.tensor);
-    const [top, bottom] = this.#ports;
-    top.textContent = printable(`in: ${inputs.join(', ')}`);
-    bottom.textContent = printable(`out: ${outputs.join(', ')}`);
+  /** What comes out at the bottom. */
+  #showPort(): void {
+    const graph = this.#graph;
+    const outputs = graph.model.outputs.map((place) => graph.tensorOf(graph.idAt(place))!.tensor);
+    this.#port.textContent = printable(`out: ${outputs.join(', ')}`);
     this.#sheet.style.setProperty('--x', `${(this.#layout.rows[0]?.x ?? 0) + 22}px`);
   }
 
@@ -268,7 +262,7 @@ export class PathView {
       metric: this.#metric,
       isChosen: id === this.#chosen,
       isPicked: this.#picked.has(id),
-      isFaded: kept !== undefined && !this.#graph.nodesIn(id).some((node) => kept.has(node)),
+      isFaded: kept !== undefined && !this.#graph.sourcesIn(id).some((source) => kept.has(source)),
     });
     element.addEventListener('click', ({ target }) => {
       this.#host.focus({ preventScroll: true });

@@ -87,6 +87,7 @@ function makeName(graph: ModelGraph, id: Id): HTMLElement {
 
 /** What is special about a row: a kind, a word, and why. */
 function listMarks(graph: ModelGraph, { id, isOpen }: Row): (readonly [string, string, string])[] {
+  if (id >= 0 && !graph.isNode(id)) return [];
   if (id >= 0)
     return graph.model.nodes[id]!.marks.map((mark) => {
       const [text, why] = MARKS[mark]!;
@@ -99,7 +100,7 @@ function listMarks(graph: ModelGraph, { id, isOpen }: Row): (readonly [string, s
 }
 
 function kindOf(graph: ModelGraph, id: Id): string {
-  if (id >= 0) return graph.model.nodes[id]!.op;
+  if (id >= 0) return graph.kindOf(id);
   const count = graph.nodesIn(id).filter((node) => graph.model.nodes[node]!.role === 'data').length;
   const { about } = graph.model.boxes[-1 - id]!;
   return `${formatCount(count)} ${count === 1 ? 'node' : 'nodes'}${about && ': '}${about}`;

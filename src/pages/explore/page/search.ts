@@ -1,7 +1,6 @@
 /** Finding names: those that hold the text, else those nearest to it. This file uses no part of the browser. */
 import { editDistance } from '../../../base/nearest-names.js';
-import type { PageModel } from './data.js';
-import type { Id } from './graph.js';
+import type { Id, ModelGraph } from './graph.js';
 
 /** A name that was found. */
 export interface Hit {
@@ -13,7 +12,8 @@ export interface Hit {
 }
 
 /** Lists all names that can be found. */
-export function listNames({ nodes, boxes, refusals, aliases }: PageModel): Hit[] {
+export function listNames(graph: ModelGraph): Hit[] {
+  const { nodes, values, boxes, refusals, aliases } = graph.model;
   const known = new Set<string>();
   const hits: Hit[] = [];
   const add = (hit: Hit): void => {
@@ -25,11 +25,15 @@ export function listNames({ nodes, boxes, refusals, aliases }: PageModel): Hit[]
     if (kind === 'module') add({ name, id: -1 - i, about: 'module' });
   });
   nodes.forEach(({ name, op }, i) => add({ name, id: i, about: op }));
+  const further = values.map((_, i) => nodes.length + i);
+  for (const id of further) add({ name: graph.nameOf(id), id, about: graph.kindOf(id) });
   for (const { name, why } of refusals) add({ name, id: undefined, about: why });
-  for (const [name, node] of aliases) add({ name, id: node, about: nodes[node]!.op });
-  nodes.forEach(({ outputs }, i) => {
-    for (const { tensor } of outputs) add({ name: tensor, id: i, about: 'tensor' });
-  });
+  for (const [name, place] of aliases) {
+    const id = graph.idAt(place);
+    add({ name, id, about: graph.kindOf(id) });
+  }
+  for (const id of [...nodes.keys(), ...further])
+    add({ name: graph.tensorOf(id)?.tensor ?? '', id, about: 'tensor' });
   return hits;
 }
 

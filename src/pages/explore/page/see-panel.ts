@@ -4,7 +4,7 @@ import { make, makeChip, makeChoice, makeHead } from '../../../html/browser/elem
 import { makeBar } from './cut-panel.js';
 import type { PageClass, PageData, PagePhoto } from './data.js';
 import { formatShare } from './format.js';
-import { isAttention, type Id, type ModelGraph } from './graph.js';
+import type { Id, ModelGraph } from './graph.js';
 import type { Source } from './source.js';
 import { makeView, MODES, questionOf, type Mode, type View } from './views.js';
 
@@ -86,13 +86,9 @@ export class SeePanel {
   }
 
   #softmaxes(): readonly number[] {
-    const { model, measure } = this.#graph;
-    return model.nodes.flatMap(({ op, outputs }, i) => {
-      const request = outputs[0]?.request ?? '';
-      const isThere =
-        this.#source.isServed ||
-        this.#photos.some(({ id: photo }) => this.#source.has('attention', { node: request, photo }));
-      return isThere && isAttention(op, measure?.dims[i]?.[0]) ? [i] : [];
+    return this.#graph.attentionOf(this.#data.photoCode.input).filter((id) => {
+      const node = this.#graph.requestOf(id) ?? '';
+      return this.#photos.some(({ id: photo }) => this.#source.has('attention', { node, photo }));
     });
   }
 

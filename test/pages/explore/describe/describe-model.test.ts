@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { describeModel } from '../../../../src/pages/explore/describe/describe-model.js';
 import type { PageModel } from '../../../../src/pages/explore/page/data.js';
 import { openModel } from '../../../../src/model/open/open-model.js';
-import { tinyUNet } from '../../../support/explore.js';
+import { tinyTowers, tinyUNet } from '../../../support/explore.js';
 import { fixturePath, tinyResNet } from '../../../support/fixtures.js';
 import { chain, modelBytes, type GraphSpec } from '../../../support/graphs.js';
 
@@ -14,7 +14,7 @@ const read = async (bytes: Uint8Array): Promise<PageModel> =>
 /** The tree as text: boxes with their children in brackets, nodes by name. */
 function outline({ boxes, nodes }: PageModel, box = 0, depth = 9): unknown[] {
   return boxes[box]!.children.flatMap((child) => {
-    if (child >= 0) return nodes[child]!.role === 'data' ? [nodes[child]!.name] : [];
+    if (child >= 0) return nodes[child]?.role === 'data' ? [nodes[child].name] : [];
     const { name } = boxes[-1 - child]!;
     return [depth > 0 ? [name, outline({ boxes, nodes } as PageModel, -1 - child, depth - 1)] : name];
   });
@@ -31,11 +31,12 @@ describe('describeModel', () => {
     expect(layer4.refusal).toBeNull();
   });
 
-  it('every node is in exactly one box, and every box in one', async () => {
-    for (const bytes of [tinyResNet(), tinyUNet(), modelBytes(chain(700))]) {
-      const { boxes, nodes } = await read(bytes);
+  it('every node and every value is in exactly one box, and every box in one', async () => {
+    for (const bytes of [tinyResNet(), tinyUNet(), tinyTowers(), modelBytes(chain(700))]) {
+      const { boxes, nodes, values } = await read(bytes);
       const children = boxes.flatMap((box) => box.children);
-      const expected = [...nodes.keys(), ...boxes.slice(1).map((_, i) => -2 - i)];
+      const further = values.map((_, i) => nodes.length + i);
+      const expected = [...nodes.keys(), ...further, ...boxes.slice(1).map((_, i) => -2 - i)];
       expect(children.toSorted((a, b) => a - b)).toEqual(expected.toSorted((a, b) => a - b));
     }
   });

@@ -6,11 +6,12 @@ import { keepFor } from '../../../../src/pages/explore/page/cut.js';
 import type { PageModel } from '../../../../src/pages/explore/page/data.js';
 import { formatDims, signOf, splitName } from '../../../../src/pages/explore/page/format.js';
 import { ModelGraph, ROOT, type Id } from '../../../../src/pages/explore/page/graph.js';
+import { neighboursOf } from '../../../../src/pages/explore/page/neighbours.js';
 import { layOut, openAtFirst, sortFlows } from '../../../../src/pages/explore/page/rows.js';
 import { findNames, listNames } from '../../../../src/pages/explore/page/search.js';
 import { openModel, type OnnxModel } from '../../../../src/model/open/open-model.js';
 import { pruneModel } from '../../../../src/model/oracle/prune-model.js';
-import { tinyUNet } from '../../../support/explore.js';
+import { tinyTowers, tinyUNet } from '../../../support/explore.js';
 import { tinyResNet } from '../../../support/fixtures.js';
 import { chain, modelBytes } from '../../../support/graphs.js';
 
@@ -25,20 +26,29 @@ beforeAll(async () => {
 
 const idOf = (of: ModelGraph, name: string): Id => {
   const box = of.model.boxes.findIndex((one) => one.name === name);
-  return box >= 0 ? -1 - box : of.model.nodes.findIndex((node) => node.name === name);
+  if (box >= 0) return -1 - box;
+  const count = of.model.nodes.length + of.model.values.length;
+  return Array.from({ length: count }, (_, id) => id).find((id) => of.nameOf(id) === name)!;
 };
 
 describe('the graph of the page', () => {
   it('cuts as the package does: the same nodes and the same weights for every name', async () => {
-    for (const bytes of [tinyResNet(), tinyUNet()]) {
+    for (const bytes of [tinyResNet(), tinyUNet(), tinyTowers()]) {
       const opened = await openModel(bytes);
       const page = describeModel(opened, 'net.onnx');
-      for (const [index, { outputs, role }] of page.nodes.entries()) {
-        if (role !== 'data') continue;
-        const { plan } = await pruneModel(opened, [outputs[0]!.request]);
-        const kept = keepFor(page, [index], undefined);
-        expect(kept.nodes.size, outputs[0]!.request).toBe(plan.kept.nodes.length);
-        expect(kept.weights.size, outputs[0]!.request).toBe(plan.kept.initializers.length);
+      const all = new ModelGraph(page);
+      for (const id of [...page.nodes.keys(), ...page.values.map((_, i) => page.nodes.length + i)]) {
+        const name = all.requestOf(id)!;
+        if (all.isHidden(id)) continue;
+        const pruned = await pruneModel(opened, [name]);
+        const { kept: expected } = pruned.plan;
+        const kept = keepFor(page, [all.valueOf(id)![0]], undefined);
+        expect(kept.nodes.size, name).toBe(expected.nodes.length);
+        expect(kept.weights.size, name).toBe(expected.initializers.length);
+        const { inputs } = await openModel(await pruned.bytes());
+        expect(all.inputsOf(kept.inputs).map(({ tensor }) => tensor)).toEqual(
+          inputs.map((input) => input.name),
+        );
       }
     }
   });
@@ -57,6 +67,47 @@ describe('the graph of the page', () => {
     );
   });
 
+  it('draws lines from inputs and from further outputs, each from its row', async () => {
+    const page = describeModel(await openModel(tinyTowers()), 'towers.onnx');
+    const towers = new ModelGraph(page);
+    const names = towers.childrenOf(ROOT, false).map((id) => towers.nameOf(id));
+    expect(names).toEqual([
+      'ids',
+      'image',
+      'split:0',
+      'split:1',
+      'seen',
+      'sub',
+      'topk:0',
+      'topk:1',
+      'cast',
+      'most',
+      'both',
+    ]);
+    const flows = towers.flowsOf(ROOT, false).map(({ from, to }) => `${names[from]} > ${names[to] ?? 'out'}`);
+    expect(flows.toSorted()).toEqual(
+      [
+        'image > split:0',
+        'split:0 > split:1',
+        'split:0 > seen',
+        'split:1 > sub',
+        'seen > sub',
+        'ids > topk:0',
+        'topk:0 > topk:1',
+        'topk:1 > out',
+        'topk:0 > cast',
+        'cast > most',
+        'most > both',
+        'sub > both',
+        'both > out',
+      ].toSorted(),
+    );
+    const rest = idOf(towers, 'split:1');
+    expect(neighboursOf(towers, rest)).toEqual({ 'comes from': [0], 'is read by': [2] });
+    expect(neighboursOf(towers, 0)).toMatchObject({ 'also gives': [rest] });
+    expect(findNames(listNames(towers), 'topk:1', 1)[0]).toMatchObject({ about: 'output 1 of TopK' });
+  });
+
   it('draws the skip of a U-Net past what lies between', async () => {
     const unet = new ModelGraph(describeModel(await openModel(tinyUNet()), 'unet.onnx'));
     const names = unet.childrenOf(ROOT, false).map((id) => unet.nameOf(id));
@@ -70,7 +121,9 @@ describe('the graph of the page', () => {
   it('lays rows out without gaps or overlaps, with frames around open boxes', () => {
     const open = new Set(model.boxes.map((_, i) => -1 - i).slice(1));
     const { rows, frames, lines, height } = layOut(graph, open, false);
-    expect(rows).toHaveLength(open.size + model.nodes.filter(({ role }) => role === 'data').length);
+    expect(rows).toHaveLength(
+      open.size + model.nodes.filter(({ role }) => role === 'data').length + model.inputs.length,
+    );
     for (const [i, row] of rows.entries())
       if (i > 0) expect(row.y).toBeGreaterThanOrEqual(rows[i - 1]!.y + 36);
     for (const frame of frames) {
@@ -99,7 +152,7 @@ describe('the graph of the page', () => {
   });
 
   it('finds names by parts, by letters, and the nearest ones for typing errors', () => {
-    const names = listNames(model);
+    const names = listNames(graph);
     expect(findNames(names, 'layer4', 3)[0]).toMatchObject({ name: 'layer4', about: 'module' });
     expect(findNames(names, 'l4relu', 5).map(({ name }) => name)).toContain('layer4.0.relu');
     expect(findNames(names, 'avgpol', 3)[0]!.name).toBe('avgpool');
@@ -118,22 +171,25 @@ describe('the graph of the page', () => {
 });
 
 /** A model that takes what loadImage gives by default. */
-const PLAIN = { transform: '', isTensor: true };
+const PLAIN = { input: 'input', transform: '', isTensor: true };
+const IMAGE = { tensor: 'input', dtype: 'float32', dims: [1, 3, 8, 8] };
 
 describe('code and text', () => {
   it('quotes what a shell or a language would read', () => {
     const names = ["it's", 'layer4', '$(rm -rf x)'];
-    expect(writeCode('shell', 'my net.onnx', names, PLAIN)).toBe(
+    expect(writeCode('shell', { path: 'my net.onnx', names, inputs: [IMAGE] }, PLAIN)).toBe(
       `tapir extract 'my net.onnx' --return 'it'\\''s' --return layer4 --return '$(rm -rf x)' --out net.onnx\n`.replace(
         'net.onnx\n',
         `'${cutFile('my net.onnx', names)}'\n`,
       ),
     );
-    expect(writeCode('typescript', "a'b.onnx", ["it's"], PLAIN)).toContain(
+    expect(writeCode('typescript', { path: "a'b.onnx", names: ["it's"], inputs: [IMAGE] }, PLAIN)).toContain(
       `createFeatureExtractor('a\\'b.onnx', ['it\\'s'])`,
     );
-    expect(writeCode('python', 'resnet50.onnx', ['layer4'], PLAIN)).toContain('return_nodes=["layer4"]');
-    expect(writeCode('python', 'resnet50.onnx', ['tensor:/x'], PLAIN)).toBe(
+    expect(
+      writeCode('python', { path: 'resnet50.onnx', names: ['layer4'], inputs: [IMAGE] }, PLAIN),
+    ).toContain('return_nodes=["layer4"]');
+    expect(writeCode('python', { path: 'resnet50.onnx', names: ['tensor:/x'], inputs: [IMAGE] }, PLAIN)).toBe(
       '# torchvision has no such nodes: "tensor:/x"\n',
     );
   });
