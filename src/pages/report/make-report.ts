@@ -18,7 +18,7 @@ import type { ReportOptions } from './report-options.js';
 import { renderReport } from './render-report.js';
 import { findImageFolder, makePicture, makeThumbnails, type Thumbnails } from './sections/thumbnails.js';
 import { readLabels } from '../../features/probe/rows/labels.js';
-import { labelsOf, showProbe } from './show-probe.js';
+import { namedLabels, showProbe } from './show-probe.js';
 
 /** Size limit of the page: browsers open it at once, and mail servers accept it. */
 const MAX_PAGE_BYTES = 20e6;
@@ -158,10 +158,13 @@ async function readColumns(
 ): Promise<NamedLabels[]> {
   const columns: NamedLabels[] = [];
   for (const source of sources)
-    columns.push({
-      name: basename(source.replace(/^column:/, '')),
-      labels: labelsOf(images, await readLabels(dataset, source, 'colourBy')),
-    });
+    columns.push(
+      namedLabels(
+        basename(source.replace(/^column:/, '')),
+        images,
+        await readLabels(dataset, source, 'colourBy'),
+      ),
+    );
   return columns;
 }
 

@@ -10,7 +10,7 @@ import type { Inputs, SampledImage } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
 import { placeRest, type Rest } from './collect/place-rest.js';
 import type { RowLayout } from '../../tensor/vectors/row-layout.js';
-import type { PageData, PageImages, PageOutput, PageServer } from './page/data.js';
+import type { PageColumn, PageData, PageImages, PageOutput, PageServer } from './page/data.js';
 import type { Breathe } from '../../tensor/vectors/breathe.js';
 import { cosineDistances, toUnitLength, type Distances } from '../../tensor/vectors/cosine.js';
 import { spanForest, suggestDistance } from '../../tensor/vectors/duplicates.js';
@@ -137,7 +137,10 @@ export function nameOf({ path, row }: { readonly path: string | null; readonly r
 /** A class for each image, such as a label. */
 export interface NamedLabels {
   readonly name: string;
-  readonly labels: readonly string[];
+  /** Null for an image without a class. */
+  readonly labels: readonly (string | null)[];
+  /** What stands in the legend for images without a class. */
+  readonly missing: string;
 }
 
 /**
@@ -156,7 +159,7 @@ export function assemblePageData(
 ): PageData {
   const sides = images.map(({ width, height }) => Math.sqrt((width ?? Number.NaN) * (height ?? Number.NaN)));
   const classes = [
-    ...labels.map(({ name, labels: own }) => ({ name, ...groupNames(own) })),
+    ...labels.map(({ name, labels: own, missing }) => ({ name, ...groupNames(own, missing) })),
     { name: 'folder', ...groupByFolder(images.map(({ path }) => path)) },
   ];
   return {
@@ -170,7 +173,6 @@ export function assemblePageData(
         width === null || height === null ? null : ([width, height] as const),
       ),
       thumbnails,
-      key: server?.key ?? null,
     },
     columns: [
       ...classes
@@ -183,41 +185,57 @@ export function assemblePageData(
       ...(new Set(sides.filter(Number.isFinite)).size > 1
         ? [{ name: 'side in pixels', values: encodeNumbers(Float32Array.from(sides)) }]
         : []),
+      ...datesOf(images),
     ],
     outputs,
     server,
   };
 }
 
-/** Names of folders, and for each path the place of its folder among them. */
-interface FolderGroups {
+/** When the files were last changed, if they differ: the metadata has no other date. */
+function datesOf(images: readonly SampledImage[]): PageColumn[] {
+  const times = images.map(({ modifiedMs }) => modifiedMs ?? Number.NaN);
+  const known = new Set(times.filter(Number.isFinite));
+  if (known.size < 2) return [];
+  const since = [...known].reduce((first, time) => Math.min(first, time));
+  // Float32 has the digits for seconds after the first file, and not for seconds since 1970.
+  const values = encodeNumbers(Float32Array.from(times, (time) => (time - since) / 1000));
+  return [{ name: 'date of the file', values, since }];
+}
+
+/** Names of classes, and for each image the place of its class among them. */
+interface ClassGroups {
   readonly names: readonly string[];
   readonly places: readonly number[];
 }
 
-/** As many names as there are distinct colours. With more, the last name stands for the rest. */
+/** As many names as there are distinct colours. With more, one name stands for the rest. */
 const MAX_NAMES = 20;
-const REST = 'other';
 const TOP = '(top)';
 
 /** Groups paths by the first folder in which they differ. The largest groups keep their names, the rest become one group. */
-export function groupByFolder(paths: readonly (string | null)[]): FolderGroups {
+export function groupByFolder(paths: readonly (string | null)[]): ClassGroups {
   const folders = paths.map((path) => (path ?? '').split('/').slice(0, -1));
   const shared = sharedDepth(folders);
   return groupNames(folders.map((folder) => folder[shared] ?? TOP));
 }
 
-/** Groups names: the most frequent ones stay, the rest become one group. */
-function groupNames(names: readonly string[]): FolderGroups {
+/** Groups names: the most frequent ones stay, the rest become one group, and those without a name another one. */
+function groupNames(names: readonly (string | null)[], missing = ''): ClassGroups {
   const counts = new Map<string, number>();
-  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  for (const name of names) if (name !== null) counts.set(name, (counts.get(name) ?? 0) + 1);
+  const last = names.includes(null) ? [missing] : [];
+  const room = MAX_NAMES - last.length;
   const kept = [...counts.keys()]
     .toSorted((a, b) => counts.get(b)! - counts.get(a)! || (a < b ? -1 : 1))
-    .slice(0, counts.size > MAX_NAMES ? MAX_NAMES - 1 : MAX_NAMES)
+    .slice(0, counts.size > room ? room - 1 : room)
     .toSorted((a, b) => (a < b ? -1 : 1));
-  const all = counts.size > kept.length ? [...kept, REST] : kept;
+  // In brackets, and with their number: a class may be called "other".
+  const rest = counts.size > kept.length ? [`(${counts.size - kept.length} others)`] : [];
+  const all = [...kept, ...rest, ...last];
   const placeOf = new Map(kept.map((name, place) => [name, place]));
-  return { names: all, places: names.map((name) => placeOf.get(name) ?? kept.length) };
+  const places = names.map((name) => (name === null ? all.length - 1 : (placeOf.get(name) ?? kept.length)));
+  return { names: all, places };
 }
 
 /** The number of leading folders that all paths share. */

@@ -14,7 +14,6 @@ const MOST_SUSPECTS = 60;
 const PICTURE_BYTES = 1e6;
 /** Multiplications that predictions may take: half a minute. */
 const MOST_PRODUCTS = 2e10;
-const NOT_KNOWN = '(no label)';
 
 /** A probe as the page needs it. */
 interface ShownProbe {
@@ -37,7 +36,7 @@ export async function showProbe(
   breathe: Breathe,
 ): Promise<ShownProbe> {
   const suspects = (probe.results?.suspects ?? []).slice(0, MOST_SUSPECTS);
-  const listed = suspects.map(({ path, row }) => ({ path, row, width: null, height: null }));
+  const listed = suspects.map(({ path }) => ({ path }));
   const { pictures } = await makeThumbnails(listed, folder, PICTURE_BYTES, breathe);
   const part = {
     probe,
@@ -48,8 +47,8 @@ export async function showProbe(
   return {
     part,
     columns: [
-      ...(labels ? [{ name: 'label', labels: labelsOf(images, labels) }] : []),
-      ...(predictions ? [{ name: 'prediction', labels: predictions }] : []),
+      ...(labels ? [namedLabels('label', images, labels)] : []),
+      ...(predictions ? [{ name: 'prediction', labels: predictions, missing: '(no prediction)' }] : []),
     ],
     notes: [
       ...(labels ? [] : ['The map has no labels, because those of the probe were given as a Map.']),
@@ -60,9 +59,14 @@ export async function showProbe(
   };
 }
 
-/** The labels of images. */
-export function labelsOf(images: readonly SampledImage[], { classes, ofRow }: RowLabels): string[] {
-  return images.map(({ row }) => classes[ofRow[row] ?? NO_LABEL] ?? NOT_KNOWN);
+/** The labels of images, by a name. */
+export function namedLabels(
+  name: string,
+  images: readonly SampledImage[],
+  { classes, ofRow }: RowLabels,
+): NamedLabels {
+  const labels = images.map(({ row }) => classes[ofRow[row] ?? NO_LABEL] ?? null);
+  return { name, labels, missing: '(no label)' };
 }
 
 /** The classes that a probe gives images; undefined if the dataset lacks its feature, or if it would take too long. */
@@ -71,13 +75,13 @@ async function predictImages(
   probe: Probe,
   images: readonly SampledImage[],
   breathe: Breathe,
-): Promise<string[] | undefined> {
+): Promise<(string | null)[] | undefined> {
   const { key, dims, head } = probe;
   const products = head.type === 'linear' ? head.weight.length : head.vectors.length;
   const isHere = String(dataset.manifest.features[key]?.dims) === String(dims);
   if (!isHere || products * images.length > MOST_PRODUCTS) return undefined;
   const placeOf = new Map(images.map(({ row }, place) => [row, place]));
-  const predictions = images.map(() => NOT_KNOWN);
+  const predictions = images.map((): string | null => null);
   for await (const { firstRow, rows, data } of dataset.blocks(key))
     for (let row = 0; row < rows; row++) {
       await breathe();

@@ -58,7 +58,7 @@ describe('groupByFolder', () => {
       (_, i) => `${'abcdefghijklmnopqrstuvwx'[Math.floor(Math.sqrt(2 * i))]}/p.jpg`,
     );
     const { names, places } = groupByFolder(paths);
-    expect(names).toEqual([...Array.from('eghijklmnopqrstuvwx'), 'other']);
+    expect(names).toEqual([...Array.from('eghijklmnopqrstuvwx'), '(5 others)']);
     expect(places[0]).toBe(19);
   });
 });

@@ -1,5 +1,15 @@
 /** The whole report: written by the command, opened from disk in a browser. */
-import { cpSync, copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { createFeatureExtractor, createTransform, embedFolder } from 'onnx-tapir';
@@ -37,6 +47,12 @@ beforeAll(async () => {
   copyFileSync(sea, join(photos, 'sea/copy.jpg'));
   copyFileSync(fixturePath('preprocess/bad/truncated.jpg'), join(photos, 'dunes/cut.jpg'));
   writeFileSync(join(photos, 'zero.jpg'), '');
+  // A file for each month of two years; the metadata records when.
+  const files = readdirSync(photos, { recursive: true, encoding: 'utf8' }).toSorted();
+  for (const [month, file] of files.entries()) {
+    const time = new Date(Date.UTC(2023, month % 24, 15));
+    utimesSync(join(photos, file), time, time);
+  }
   const extractor = await createFeatureExtractor(tinyResNet(), { avgpool: 'embedding', layer3: 'map/3' });
   const transform = createTransform({ resize: 64, crop: 64 });
   await embedFolder(extractor, photos, { out: dataset, transform });
@@ -360,16 +376,31 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
   it('colours by what it knows, isolates, gathers by name and by drawing around, and gives the list', async () => {
     const { page: opened, problems } = await open();
     const columns = await opened.locator('#colour-by option').allTextContents();
-    expect(columns).toEqual(['folder', 'cluster', 'mean distance to its neighbours', 'length of the vector']);
+    expect(columns).toEqual([
+      'folder',
+      'date of the file',
+      'cluster',
+      'mean distance to its neighbours',
+      'length of the vector',
+    ]);
     await opened.locator('[data-marks="dots"]').click();
     const before = await drawn(opened);
-    await opened.locator('#colour-by').selectOption({ label: 'length of the vector' });
-    const steps = await opened
-      .locator('#legend .step')
-      .evaluateAll((all) =>
-        all.map((one) => Number(/: (\d+) images$/.exec(one.getAttribute('aria-label')!)![1])),
-      );
-    expect(steps.reduce((sum, count) => sum + count, 0)).toBe(26);
+    const times: number[] = [];
+    for await (const { row, stamp } of (await openDataset(dataset)).rows())
+      if (row !== null) times.push(stamp!.modifiedMs!);
+    const dayOf = (time: number): string => new Date(time).toISOString().slice(0, 10);
+    for (const [label, ends] of [
+      ['date of the file', [dayOf(Math.min(...times)), dayOf(Math.max(...times))]],
+      ['length of the vector', undefined],
+    ] as const) {
+      await opened.locator('#colour-by').selectOption({ label });
+      const labels = await opened
+        .locator('#legend .step')
+        .evaluateAll((all) => all.map((one) => one.getAttribute('aria-label')!));
+      const counts = labels.map((one) => Number(/: (\d+) images$/.exec(one)![1]));
+      expect(counts.reduce((sum, count) => sum + count, 0)).toBe(26);
+      if (ends) expect(await opened.locator('#legend .small').allTextContents()).toEqual(ends);
+    }
     await opened.locator('#legend .step').first().click();
     await expect.poll(() => drawn(opened)).not.toEqual(before);
     await opened.locator('#colour-by').selectOption({ label: 'folder' });

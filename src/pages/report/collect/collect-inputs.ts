@@ -11,6 +11,8 @@ export interface SampledImage {
   readonly row: number;
   readonly width: number | null;
   readonly height: number | null;
+  /** When its file was last changed, in milliseconds since 1970; null if unknown. */
+  readonly modifiedMs: number | null;
 }
 
 /** The failures with one code. */
@@ -47,12 +49,12 @@ export async function collectInputs(dataset: Dataset, sample: number, breathe: B
   const groups = new Map<string, { count: number; listed: { path: string | null; message: string }[] }>();
   let ok = 0;
   let failed = 0;
-  for await (const { path, row, errorCode, errorMessage, width, height } of dataset.rows()) {
+  for await (const { path, row, errorCode, errorMessage, width, height, stamp } of dataset.rows()) {
     await breathe();
     if (row !== null) {
       ok++;
       live.add(row);
-      reservoir.add({ path, row, width, height });
+      reservoir.add({ path, row, width, height, modifiedMs: stamp?.modifiedMs ?? null });
       continue;
     }
     failed++;

@@ -31,7 +31,7 @@ export function colourPoints(data: PageData, points: Points, column: PageColumn)
   // The columns of an output have an entry for each point, those of the page for each image.
   const isOwn = points.columns.includes(column);
   const at = isOwn ? (point: number) => point : (point: number) => members[point]!;
-  if ('values' in column) return finish(name, true, ...stepsOf(decodeFloats(column.values), count, at));
+  if ('values' in column) return finish(name, true, ...stepsOf(column, count, at));
   const places = decodeShorts(column.places);
   const groupOf = Uint16Array.from({ length: count }, (_, point) => places[at(point)]!);
   const names =
@@ -54,12 +54,15 @@ function finish(name: string, isNumber: boolean, names: readonly string[], group
   };
 }
 
+type NumberColumn = Extract<PageColumn, { readonly values: string }>;
+
 /** Steps of equal width; values that are not known make one more step. */
 function stepsOf(
-  values: Float32Array,
+  column: NumberColumn,
   count: number,
   at: (point: number) => number,
 ): [names: string[], groupOf: Uint16Array] {
+  const values = decodeFloats(column.values);
   const known = Float32Array.from({ length: count }, (_, point) => values[at(point)]!);
   const sorted = known.filter(Number.isFinite).toSorted();
   const skipped = Math.floor((CLIPPED / 2) * sorted.length);
@@ -68,11 +71,22 @@ function stepsOf(
   const groupOf = Uint16Array.from(known, (value) =>
     Number.isFinite(value) ? Math.max(0, Math.min(STEPS - 1, Math.floor((value - low) / width))) : STEPS,
   );
+  const { since } = column;
+  const format =
+    since === undefined ? formatValue : (value: number) => formatTime(since + 1000 * value, width);
   const names = Array.from(
     { length: STEPS },
-    (_, i) => `${formatValue(low + i * width)} to ${formatValue(low + (i + 1) * width)}`,
+    (_, i) => `${format(low + i * width)} to ${format(low + (i + 1) * width)}`,
   );
   return [sorted.length < count ? [...names, 'not known'] : names, groupOf];
+}
+
+const DAY = 86_400;
+
+/** A time in UTC, as exactly as steps of so many seconds need it: `2026-03-14`, `2026-03-14 15:09`. */
+function formatTime(time: number, seconds: number): string {
+  const [day = '', clock = ''] = new Date(time).toISOString().split('T');
+  return seconds >= DAY ? day : `${day} ${clock.slice(0, seconds >= 60 ? 5 : 8)}`;
 }
 
 /** Names clusters by the class that most of their images have. */

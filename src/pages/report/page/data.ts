@@ -4,7 +4,7 @@
 export type PageColumn =
   | {
       readonly name: string;
-      /** The classes by name, safe to show; the last may stand for all others. */
+      /** The classes by name, safe to show; the last may stand for all others, and for images without a class. */
       readonly names: readonly string[];
       /** Uint16: places among the names. */
       readonly places: string;
@@ -13,6 +13,8 @@ export type PageColumn =
       readonly name: string;
       /** Float32; NaN for none. */
       readonly values: string;
+      /** Of a column of times: the values are seconds after this one, which is in milliseconds since 1970. */
+      readonly since?: number;
     };
 
 /** The images on the map. All lists have the same order. */
@@ -26,8 +28,6 @@ export interface PageImages {
   readonly paths: Readonly<Record<number, string>>;
   /** WebP in base64, by the place of the image; those of a sample, where the files could be read. */
   readonly thumbnails: Readonly<Record<number, string>>;
-  /** The key to ask for other pictures with; null for a page that is a file. */
-  readonly key: string | null;
 }
 
 /** The answer to a question for a picture. */

@@ -1,17 +1,16 @@
 /** Near-duplicates: groups at a threshold that the reader can move. */
 import { byId, make } from '../../../html/browser/elements.js';
 import { formatCount } from '../../../html/numbers.js';
-import type { PageImages } from './data.js';
 import { groupsWithin } from './groups.js';
 import { formatCosine, type Points } from './points.js';
-import { makeTile, shortName } from './tiles.js';
+import { makeTile, shortName, type ShownImages } from './tiles.js';
 
 const MAX_GROUPS = 12;
 const MAX_TILES = 12;
 const STEPS = 400;
 
 /** Shows the groups of an output. */
-export function showDuplicates(images: PageImages, points: Points, onChoose: (point: number) => void): void {
+export function showDuplicates(images: ShownImages, points: Points, onChoose: (point: number) => void): void {
   const most = Math.max(1e-6, points.duplicateDistance, points.forestDistances.at(-1) ?? 0);
   // Half of the way covers the nearest eighth.
   const distanceAt = (step: number): number => most * (step / STEPS) ** 3;
@@ -86,7 +85,7 @@ function sharedBy({ sameAs }: Points, group: readonly number[]): Set<number> {
 }
 
 function makeGroup(
-  images: PageImages,
+  images: ShownImages,
   points: Points,
   group: readonly number[],
   onChoose: (point: number) => void,

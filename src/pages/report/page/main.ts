@@ -1,7 +1,7 @@
 /** Starts the page: connects the map, the panel, the controls and the lists. */
 import { byId, make, onPress, press, readPageData } from '../../../html/browser/elements.js';
 import { startTheme } from '../../../html/browser/theme.js';
-import type { PageData, PageImages } from './data.js';
+import type { PageData } from './data.js';
 import { showDuplicates } from './duplicates.js';
 import { showLegend } from './legend.js';
 import { ImageMap, type Projection } from './map.js';
@@ -9,15 +9,16 @@ import { decodePoints, formatCosine, type Points } from './points.js';
 import { startSearch } from './search-box.js';
 import { Selection } from './selection.js';
 import { formatCount } from '../../../html/numbers.js';
-import { makePictureOf, makeTile, shortName } from './tiles.js';
+import { makePictureOf, makeTile, shortName, type ShownImages } from './tiles.js';
 
 /** On maps of more images, a picture would stand for too many. */
 const MOST_FOR_PICTURES = 3000;
 
 function start(): void {
   const data = readPageData<PageData>();
+  const images: ShownImages = { ...data.images, key: data.server?.key ?? null };
   startFailureSearch();
-  if (data.outputs.length === 0 || data.images.names.length === 0) {
+  if (data.outputs.length === 0 || images.names.length === 0) {
     startTheme(() => undefined);
     byId('map-section').hidden = true;
     byId('duplicates-section').hidden = true;
@@ -32,13 +33,13 @@ function start(): void {
   let points = pointsOf(0);
   let projection: Projection = 'umap';
 
-  const map = new ImageMap(data.images, {
+  const map = new ImageMap(images, {
     onSelect: (point, byKey) => choose(point, byKey),
     onGather: (gathered) => selection.show(gathered),
   });
   const choose = (point: number | undefined, byKey: boolean): void => {
     map.select(point);
-    showPanel(data.images, points, point, (next) => choose(next, true));
+    showPanel(images, points, point, (next) => choose(next, true));
     if (point === undefined) byId('live').textContent = 'No image is chosen.';
     if (byKey) byId('panel').querySelector('button')?.focus();
   };
@@ -67,7 +68,7 @@ function start(): void {
   onPress('marks', setMarks);
   onPress('zoom', (value) => map.zoom(value as 'in' | 'out' | 'reset'));
 
-  const selection = new Selection(data.images, {
+  const selection = new Selection(images, {
     onSelect: (gathered) => map.emphasis.gather(gathered),
     onChoose: (point) => choose(point, true),
   });
@@ -93,21 +94,21 @@ function start(): void {
     selection.start(points);
     // An example of what the panel shows.
     choose(points.count > 0 ? 0 : undefined, false);
-    showDuplicates(data.images, points, showOnMap);
+    showDuplicates(images, points, showOnMap);
     for (const block of document.querySelectorAll<HTMLElement>('[data-output]'))
       block.hidden = block.dataset['output'] !== String(output);
   };
   const selector = document.querySelector<HTMLSelectElement>('#output');
   selector?.addEventListener('change', () => showOutput(Number(selector.value)));
-  const hasPictures = Object.keys(data.images.thumbnails).length > 0;
+  const hasPictures = Object.keys(images.thumbnails).length > 0;
   document.querySelector<HTMLButtonElement>('[data-marks="pictures"]')!.disabled = !hasPictures;
-  setMarks(hasPictures && data.images.names.length <= MOST_FOR_PICTURES ? 'pictures' : 'dots');
+  setMarks(hasPictures && images.names.length <= MOST_FOR_PICTURES ? 'pictures' : 'dots');
   showOutput(0);
   if (data.server)
     startSearch(data.server, {
       output: () => points.key,
       showerOf: (row) => {
-        const point = points.members.indexOf(data.images.rows.indexOf(row));
+        const point = points.members.indexOf(images.rows.indexOf(row));
         return point === -1 ? undefined : () => showOnMap(point);
       },
     });
@@ -148,7 +149,7 @@ function startFailureSearch(): void {
 
 /** Shows a point and its neighbours; without a point, a hint. */
 function showPanel(
-  images: PageImages,
+  images: ShownImages,
   points: Points,
   point: number | undefined,
   onChoose: (point: number) => void,

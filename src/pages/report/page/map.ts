@@ -1,6 +1,5 @@
 /** The map: points on a canvas, explored by pointer or keys. */
 import { byId } from '../../../html/browser/elements.js';
-import type { PageImages } from './data.js';
 import { dotRadius, drawLasso, drawScene, pictureSide, readMapColours } from './drawing.js';
 import {
   DIRECTIONS,
@@ -20,6 +19,7 @@ import type { Points } from './points.js';
 import { PictureCache } from './picture-cache.js';
 import { Emphasis } from './emphasis.js';
 import { hideTip, showTip } from './tip.js';
+import type { ShownImages } from './tiles.js';
 
 /** The coordinates of the map. */
 export type Projection = 'pca' | 'umap';
@@ -38,7 +38,7 @@ export interface MapEvents {
 
 /** Shows the map of one output at a time. */
 export class ImageMap {
-  readonly #images: PageImages;
+  readonly #images: ShownImages;
   readonly #events: MapEvents;
   readonly #frame = byId('map');
   readonly #canvas = byId('canvas') as HTMLCanvasElement;
@@ -63,7 +63,7 @@ export class ImageMap {
   #isMoved = false;
   #isDue = false;
 
-  constructor(images: PageImages, events: MapEvents) {
+  constructor(images: ShownImages, events: MapEvents) {
     this.#images = images;
     this.#events = events;
     this.#pictures = new PictureCache(images, () => this.#request());

@@ -1,9 +1,8 @@
 /** The images that the reader has gathered, by drawing around them or by a part of their names: a grid, and the list to take away. */
 import { byId, make } from '../../../html/browser/elements.js';
 import { formatCount } from '../../../html/numbers.js';
-import type { PageImages } from './data.js';
 import type { Points } from './points.js';
-import { makeTile, shortName } from './tiles.js';
+import { makeTile, shortName, type ShownImages } from './tiles.js';
 
 /** Images that the grid shows; the list has all. */
 const MOST_TILES = 96;
@@ -17,14 +16,14 @@ export interface SelectionEvents {
 
 /** Gathers points. */
 export class Selection {
-  readonly #images: PageImages;
+  readonly #images: ShownImages;
   readonly #names: readonly string[];
   readonly #events: SelectionEvents;
   readonly #field = byId('find-image') as HTMLInputElement;
   readonly #place = byId('gathered');
   #points!: Points;
 
-  constructor(images: PageImages, events: SelectionEvents) {
+  constructor(images: ShownImages, events: SelectionEvents) {
     this.#images = images;
     this.#events = events;
     this.#names = images.names.map((name) => name.toLowerCase());

@@ -3,6 +3,11 @@ import { askServer } from '../../../html/browser/ask-server.js';
 import { make } from '../../../html/browser/elements.js';
 import type { PageImages, PagePicture } from './data.js';
 
+/** The images, and the key to ask for pictures that the page does not carry; null for a page that is a file. */
+export interface ShownImages extends PageImages {
+  readonly key: string | null;
+}
+
 /** The address of a picture of WebP in base64. */
 export function pictureUrl(webp: string): string {
   return `data:image/webp;base64,${webp}`;
@@ -16,7 +21,7 @@ export function makePicture(webp: string | null | undefined): HTMLElement {
 }
 
 /** The picture of an image, or a placeholder; the command that serves the page puts the picture in its place. */
-export function makePictureOf({ thumbnails, key }: PageImages, image: number): HTMLElement {
+export function makePictureOf({ thumbnails, key }: ShownImages, image: number): HTMLElement {
   const shown = makePicture(thumbnails[image]);
   if (thumbnails[image] === undefined && key !== null)
     void askServer<PagePicture>(key, `picture?image=${image}`).then((outcome) => {
@@ -32,7 +37,7 @@ export function shortName(name: string): string {
 
 /** A picture with a note under it; pressing it shows the image on the map. */
 export function makeTile(
-  images: PageImages,
+  images: ShownImages,
   image: number,
   label: string,
   note: string,

@@ -1,15 +1,14 @@
 /** The small card beside the point under the pointer or the keyboard cursor. */
 import { byId, make } from '../../../html/browser/elements.js';
-import type { PageImages } from './data.js';
 import type { Place } from './geometry.js';
-import { makePictureOf } from './tiles.js';
+import { makePictureOf, type ShownImages } from './tiles.js';
 
 /** Pixels between the card and the map's edge. */
 const EDGE = 4;
 
 /** Shows an image's card above a place of the map, or below it if there is no room above. */
 export function showTip(
-  images: PageImages,
+  images: ShownImages,
   image: number,
   { x, y }: Place,
   gap: number,

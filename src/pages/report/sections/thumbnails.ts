@@ -29,7 +29,7 @@ const AT_ONCE = 8;
  * @param folder - Folder that the images' paths are relative to; undefined for no pictures.
  */
 export async function makeThumbnails(
-  images: readonly SampledImage[],
+  images: readonly Pick<SampledImage, 'path'>[],
   folder: string | undefined,
   maxBytes: number,
   onPicture: (done: number) => Promise<void>,
