@@ -11,8 +11,8 @@ export interface Progress {
   readonly what?: string;
 }
 
-/** Tells how much of a step is done. */
-export type Tell = (done: number) => void;
+/** Tells how much of a step is done, or of a part of it by its name: a step of passes whose number is open tells each pass. */
+export type Tell = (done: number, part?: string) => void;
 
 /** Begins a step; the function that it gives tells how much of the step is done. */
 export type BeginStep = (what: string, unit?: Progress['unit'], total?: number) => Tell;
@@ -25,6 +25,7 @@ export function countSteps(
   let steps = 0;
   return (what, unit = 'steps', parts = 0) => {
     onProgress?.({ done: steps++, total, unit: 'steps', what });
-    return (done) => onProgress?.({ done, total: parts, unit, what });
+    return (done, part) =>
+      onProgress?.({ done, total: parts, unit, what: part === undefined ? what : `${what}, ${part}` });
   };
 }

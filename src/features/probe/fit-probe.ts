@@ -1,4 +1,6 @@
 /** The head of each kind of probe, and its predictions of rows that it has not seen. */
+import { counted } from '../../base/printable.js';
+import type { Tell } from '../../base/progress.js';
 import { softmax } from '../../tensor/vectors/softmax.js';
 import { addUpFolds, joinFolds, type Moments } from './rows/class-moments.js';
 import { readCurvatures } from './fit/coordinates.js';
@@ -29,7 +31,8 @@ export interface FitRequest {
   readonly tolerance: number;
   readonly maxIterations: number;
   readonly signal: AbortSignal | undefined;
-  readonly say: (phase: string) => void;
+  /** Begins a step of one pass over the rows or several. */
+  readonly say: (phase: string) => Tell;
 }
 
 /** A fitted head. */
@@ -65,23 +68,28 @@ const FITS: Readonly<Record<ProbeKind, (request: FitRequest) => Promise<FittedPr
 };
 
 async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
-  const { tolerance, maxIterations, say } = request;
+  const { rows, tolerance, maxIterations, say } = request;
   const classWeights = weightsOf(request);
-  const curvatures = await readCurvatures(request.rows, request.classes.length, request.signal);
-  const data: LogisticData = {
-    ...request,
-    classes: request.classes.length,
-    onPass: (passes, open) => say(`pass ${passes} over the rows: ${open} classifiers are not finished`),
+  say('measuring how the features vary');
+  const curvatures = await readCurvatures(rows, request.classes.length, request.signal);
+  // How many passes a step takes is open: it tells the pass, and what the pass has seen of the rows.
+  const dataOf = (phase: string): LogisticData => {
+    const tell = say(phase);
+    const onPass = (pass: number, open: number): void => {
+      rows.onRows = (done) => tell(done, `pass ${pass}, ${counted(open, 'classifier')} left`);
+    };
+    return { ...request, classes: request.classes.length, onPass };
   };
   const folds = foldsOf(request);
   const fitFolds = (
+    phase: string,
     strength: number,
     settings: LogisticSettings,
     starts: FoldFits,
   ): Promise<LogisticFit[]> => {
     const problemOf = (heldOut: number): LogisticProblem =>
       Object.assign({ strength, heldOut, classWeights, start: starts[heldOut]?.scorer }, settings);
-    return fitLogistic(data, curvatures, folds.map(problemOf));
+    return fitLogistic(dataOf(phase), curvatures, folds.map(problemOf));
   };
   let { strength } = request;
   let nearest: LogisticFit[] = [];
@@ -89,10 +97,10 @@ async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
   if (strength === 'auto') {
     // From strong penalties to weak ones: each starts where the one before ended.
     const found: LogisticFit[][] = [];
-    for (const one of STRENGTHS.logistic) {
-      say(`trying strength ${one}`);
+    for (const [place, one] of STRENGTHS.logistic.entries()) {
+      const phase = `trying strength ${one} (${place + 1} of ${STRENGTHS.logistic.length})`;
       // oxlint-disable-next-line no-await-in-loop -- each starts from the one before
-      found.push(await fitFolds(one, SEARCH, found.at(-1) ?? []));
+      found.push(await fitFolds(phase, one, SEARCH, found.at(-1) ?? []));
     }
     strengths.push(...(await compareStrengths(request, STRENGTHS.logistic, found.flat(), true)));
     strength = bestOf(strengths);
@@ -100,9 +108,10 @@ async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
   }
   const loose = { tolerance: Math.max(tolerance, FOLD_TOLERANCE), mostIterations: maxIterations };
   const settings = { tolerance, mostIterations: maxIterations };
-  const outside = await fitFolds(strength, loose, nearest);
+  const outside =
+    folds.length > 0 ? await fitFolds('training without each fold', strength, loose, nearest) : [];
   const start = outside[0]?.scorer;
-  const [fit] = await fitLogistic(data, curvatures, [
+  const [fit] = await fitLogistic(dataOf('training on all rows'), curvatures, [
     { strength, heldOut: null, classWeights, start, ...settings },
   ]);
   const { scorer, isConverged, iterations } = fit!;
@@ -162,9 +171,10 @@ async function compareStrengths(
   fits: FoldFits,
   isProbability: boolean,
 ): Promise<StrengthResult[]> {
-  const { rows, classes, folds } = request;
+  const { rows, classes, folds, say } = request;
   const results: StrengthResult[] = [];
   for (const [place, strength] of candidates.entries()) {
+    say(`measuring strength ${strength} (${place + 1} of ${candidates.length})`);
     const own = predictFolds(request, fits.slice(place * folds, (place + 1) * folds), isProbability)!;
     // oxlint-disable-next-line no-await-in-loop -- one pass over the rows after the other
     const result = await measure(own.read(), rows.labels, classes.length, own.isProbability);
@@ -239,7 +249,8 @@ async function fitRidgeProbe(request: FitRequest): Promise<FittedProbe> {
 }
 
 async function fitCentroidProbe(request: FitRequest): Promise<FittedProbe> {
-  const { rows } = request;
+  const { rows, say } = request;
+  say('adding up the vectors of each class');
   const moments = await momentsOf(request, false);
   const find = (heldOut: number | null): ClassScorer => findCentroids(joinFolds(moments, heldOut), rows.mean);
   const fits = foldsOf(request).map((fold) => ({ scorer: find(fold) }));
@@ -259,10 +270,11 @@ function momentsOf(request: FitRequest, withProducts: boolean): Promise<Moments[
 }
 
 async function fitNeighbourProbe(request: FitRequest): Promise<FittedProbe> {
-  const { rows, classes, folds, foldOf, neighbours, signal } = request;
+  const { rows, classes, folds, foldOf, neighbours, signal, say } = request;
   checkNeighbourRows(rows.count);
+  say('keeping the vectors');
   const vectors = new Float32Array(rows.count * rows.elements);
-  for await (const { first, data } of rows.blocks()) vectors.set(data, first * rows.elements);
+  for await (const { first, data } of rows.pass()) vectors.set(data, first * rows.elements);
   const voting = { rows, classes: classes.length, neighbours, foldOf, signal };
   const outOfFold = folds === 0 ? undefined : { read: () => voteByNeighbours(voting), isProbability: true };
   const head: ProbeHead = { type: 'neighbours', vectors, labels: rows.labels, neighbours };

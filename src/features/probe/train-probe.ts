@@ -10,7 +10,7 @@ import {
   signal,
   type Fields,
 } from '../../base/options.js';
-import { countSteps, type Progress } from '../../base/progress.js';
+import { countSteps, type Progress, type Tell } from '../../base/progress.js';
 import type { Dataset } from '../../datasets/files/dataset.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { checkDataset, chooseKey, KEY } from '../search/search-dataset.js';
@@ -149,13 +149,13 @@ export async function trainProbe(
   const options = readOptions(TRAIN_PROBE_FIELDS, given, 'trainProbe');
   checkTogether(options);
   const { kind, folds, seed, normalize, signal } = options;
-  const say = countSteps(options.onProgress);
+  const begin = countSteps(options.onProgress);
   const key = chooseKey(dataset, options.key);
-  say('reading the labels');
+  begin('reading the labels');
   const { classes, ofRow, warnings } = await readLabels(dataset, labels);
-  say('reading the features');
   const norm = normalize === 'l2' ? 'l2' : 'none';
-  const rows = await openLabelledRows(dataset, key, { classes, ofRow, warnings }, norm);
+  const rows = await openLabelledRows(dataset, key, { classes, ofRow, warnings }, norm, begin);
+  const say = (phase: string): Tell => (rows.onRows = begin(phase, 'rows', rows.count));
   signal?.throwIfAborted();
   const foldOf =
     folds === 0 ? new Uint8Array(rows.count) : dealFolds(rows.labels, classes.length, folds, seed);
@@ -163,7 +163,6 @@ export async function trainProbe(
   const penalty = rows.deviation.map((deviation) =>
     normalize === 'standardize' && deviation > 0 ? deviation ** 2 : 1,
   );
-  say('training');
   const fitted = await fitProbe(kind, { ...options, rows, classes, foldOf, penalty, say });
   say('evaluating');
   const results = fitted.outOfFold

@@ -1,5 +1,6 @@
 /** Probes against scikit-learn: the values that test/fixtures/probe/make.py wrote. */
 import { predictProbe, trainProbe, type Probe } from 'onnx-tapir/features';
+import type { Progress } from '../../../src/base/progress.js';
 import { describe, expect, it } from 'vitest';
 import {
   biasOf,
@@ -112,4 +113,32 @@ describe.each(SETS)('trainProbe on %s', (name) => {
     const predicted = odd.map((vector) => Number(predictProbe(probe, vector).label));
     expect(predicted).toEqual(golden.halves[key]);
   });
+});
+
+describe('the progress of a probe', () => {
+  it.each(['logistic', 'ridge', 'centroid', 'knn'] as const)(
+    '%s: all rows within each step',
+    async (kind) => {
+      const told: Progress[] = [];
+      const { vectors, ...golden } = readGolden('wine');
+      await trainProbe(datasetOf({ ...golden, vectors }, 16), 'by-folder', {
+        kind,
+        onProgress: (progress) => told.push(progress),
+      });
+      const rows = told.filter(({ unit }) => unit === 'rows');
+      expect(rows.every(({ done, total }) => total === vectors.length && done <= total)).toBe(true);
+      // A step that goes over the rows tells it, from each pass to its end.
+      const steps = told.filter(({ unit }) => unit === 'steps').map(({ what }) => what!);
+      for (const step of steps.slice(1)) {
+        const within = rows.filter(({ what }) => what!.startsWith(step));
+        expect(within.at(-1)?.done, step).toBe(vectors.length);
+      }
+      if (kind !== 'logistic') return;
+      expect(steps.filter((step) => step.startsWith('trying strength'))).toHaveLength(7);
+      const passes = rows.filter(({ what }) =>
+        /^trying strength 0.01 \(2 of 7\), pass \d+, [1-5] classifiers? left$/.test(what!),
+      );
+      expect(passes.length).toBeGreaterThan(1);
+    },
+  );
 });

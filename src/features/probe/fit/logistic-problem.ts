@@ -29,6 +29,6 @@ export interface LogisticData {
   /** The penalty of each element. */
   readonly penalty: Float64Array;
   readonly signal: AbortSignal | undefined;
-  /** Called after each pass over the rows. */
+  /** Called before each pass over the rows, with the number of classifiers that are not finished. */
   readonly onPass: (passes: number, open: number) => void;
 }

@@ -74,10 +74,10 @@ async function fitTogether(
   for (let passes = 1; ; passes++) {
     const open = running.filter(({ state }) => !state.done);
     if (open.length === 0) break;
+    data.onPass(passes, open.length);
     // oxlint-disable-next-line no-await-in-loop -- each point depends on the one before
     const evaluations = await evaluate(data, session, scaling, open);
     for (const [i, one] of open.entries()) one.state = one.steps.next(evaluations[i]!);
-    data.onPass(passes, open.length);
   }
   const columns = columnsOf(data.classes);
   const { weight, bias } = await weightsOf(running, scaling, columns);
@@ -110,7 +110,7 @@ async function evaluate(
   const mostRows = Math.max(16, Math.floor(MOST_LOGITS / (open.length * classes)));
   const run = (block: LabelledBlock): Promise<BlockObjective> =>
     session.run({ ...fixed, ...feedsOf(block, rows, foldOf, problems) });
-  for await (const sums of mapInOrder(rows.blocks(mostRows), 2, run)) {
+  for await (const sums of mapInOrder(rows.pass(mostRows), 2, run)) {
     addTo(loss, sums.loss);
     addTo(weightGradient, sums.weightGradient);
     addTo(biasGradient, sums.biasGradient);

@@ -41,7 +41,7 @@ export async function* voteByNeighbours(request: NeighbourRequest): AsyncGenerat
   const { rows, classes, neighbours, foldOf, signal } = request;
   const { elements } = rows;
   await using session = await openRowSession(distanceGraph(elements), { isQuiet: true, signal });
-  for await (const queries of rows.blocks(QUERIES)) {
+  for await (const queries of rows.pass(QUERIES)) {
     const nearest = Array.from({ length: queries.rows }, () => new Largest(neighbours));
     const fed = rowsTensor(Float64Array.from(queries.data), elements);
     const run = async (block: LabelledBlock): Promise<[LabelledBlock, Float64Array]> => {

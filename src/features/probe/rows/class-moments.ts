@@ -50,7 +50,7 @@ export async function addUpFolds(request: MomentsRequest): Promise<Moments[]> {
       if (products) addTo(target.products, products);
     }
   };
-  for await (const done of mapInOrder(rows.blocks(), 2, run)) void done;
+  for await (const done of mapInOrder(rows.pass(), 2, run)) void done;
   return moments;
 }
 

@@ -1,5 +1,6 @@
 /** The rows of a feature that have labels, block by block: in memory if they fit, else read again in each pass. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { BeginStep } from '../../../base/progress.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import { datasetInvalid } from '../../../base/files/dataset-invalid.js';
 import { elementCount } from '../../../tensor/tensor.js';
@@ -40,6 +41,8 @@ export class LabelledRows {
   readonly #key: string;
   readonly #norm: VectorNorm;
   readonly #kept: Float32Array | undefined;
+  /** Called with how many rows a pass has seen. */
+  onRows: (done: number) => void = () => undefined;
 
   constructor(dataset: Dataset, key: string, labels: RowLabels, norm: VectorNorm) {
     this.elements = elementCount(dataset.manifest.features[key]!.dims);
@@ -57,6 +60,14 @@ export class LabelledRows {
   /** The number of labelled rows. */
   get count(): number {
     return this.labels.length;
+  }
+
+  /** A pass over all labelled rows, which {@link LabelledRows.onRows} hears of. */
+  async *pass(mostRows: number = Infinity): AsyncGenerator<LabelledBlock> {
+    for await (const block of this.blocks(mostRows)) {
+      yield block;
+      this.onRows(block.first + block.rows);
+    }
   }
 
   /**
@@ -87,6 +98,7 @@ export class LabelledRows {
       this.#kept?.set(block.data, block.first * elements);
       addMoments(block, mean, sums, seen);
       seen += block.rows;
+      this.onRows(seen);
       await nextTurn();
     }
     for (let i = 0; i < elements; i++) deviation[i] = Math.sqrt(sums[i]! / Math.max(1, seen));
@@ -127,8 +139,10 @@ export async function openLabelledRows(
   key: string,
   labels: RowLabels,
   norm: VectorNorm,
+  begin: BeginStep,
 ): Promise<LabelledRows> {
   const rows = new LabelledRows(dataset, key, labels, norm);
+  rows.onRows = begin('reading the features', 'rows', rows.count);
   await rows.load();
   return rows;
 }

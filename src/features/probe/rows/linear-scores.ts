@@ -51,5 +51,5 @@ export async function* scoreRows(
     return { first, rows: count, scores };
   };
   const mostRows = Math.max(16, Math.floor(MOST_SCORES / width));
-  yield* mapInOrder(rows.blocks(mostRows), 2, run);
+  yield* mapInOrder(rows.pass(mostRows), 2, run);
 }
