@@ -224,6 +224,8 @@ function questionsOf(
   const graph = new ModelGraph(page);
   if (measure) graph.setMeasure(measure);
   const softmax = graph.attentionOf(photoCode.input).at(-1);
+  // Of two towers, the photo feeds one: their product is no list of classes.
+  const hasClasses = !graph.needingMore(photoCode.input).has(page.outputs[0]![0]);
   const attention = softmax === undefined ? undefined : graph.requestOf(softmax);
   const ask = (name: string, fields: Readonly<Record<string, string>>): string =>
     `${name}?${new URLSearchParams(fields).toString()}`;
@@ -231,7 +233,7 @@ function questionsOf(
     'measure',
     ...(time ? [ask('measure', { times: '1' })] : []),
     ...photos.flatMap(({ id: photo }) => [
-      ask('classes', { photo }),
+      ...(hasClasses ? [ask('classes', { photo })] : []),
       ...returnNodes.map((node) => ask('features', { node, photo })),
       ...(attention === undefined ? [] : [ask('attention', { node: attention, photo })]),
       ...(layer === undefined

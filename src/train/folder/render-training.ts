@@ -160,7 +160,7 @@ function renderCurve(
   highest: number,
   format: (value: number) => string,
 ): Markup {
-  const top = highest > 0 ? highest : 1;
+  const top = LINES * roundStep(highest > 0 ? highest / LINES : 1);
   const drawn = curves.filter(({ values }) => values.length > 0);
   const epochs = Math.max(...drawn.map(({ values }) => values.length));
   const grid = Array.from({ length: LINES + 1 }, (_, i) => {
@@ -178,6 +178,12 @@ function renderCurve(
     <text x="0" y="${HEIGHT + 20}">epoch 1</text><text x="${WIDTH}" y="${HEIGHT + 20}" text-anchor="end">${epochs}</text></svg>
     <p class="key note">${drawn.map(({ name }) => markup`<span class="${name}">${name === 'training' ? '┄' : '━'} ${name}</span>`)}</p>
   </figure>`;
+}
+
+/** The next of 1, 2, 2.5, 5 and 10 times a power of ten. */
+function roundStep(step: number): number {
+  const power = 10 ** Math.floor(Math.log10(step));
+  return power * ([1, 2, 2.5, 5].find((one) => one * power >= step * (1 - 1e-9)) ?? 10);
 }
 
 function renderLine(

@@ -230,7 +230,13 @@ async function finish(run: TrainingRun, parts: Finished): Promise<TrainedFolder>
   await writeAtomically(join(state, 'log.json'), toJson(log));
   const page = pageOf(out);
   const devices = readDevices('devices', options.devices).map(deviceName).join(', ');
-  const told = { ...shownSettings, parameters: trainer.parameters, devices };
+  const told = {
+    ...shownSettings,
+    model: `SHA-256 ${String(settings['model'])}`,
+    images: `SHA-256 of their paths ${String(settings['images'])}`,
+    parameters: trainer.parameters,
+    devices,
+  };
   const labelled = await withClassLabels(await run.best(), classes);
   const { heldOut } = data.split;
   const judgement =

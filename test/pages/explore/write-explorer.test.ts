@@ -329,6 +329,8 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
       expect(await page.textContent('.view-title bdi')).toBe(name);
     }
     expect(await page.textContent('.row:has([title=image]) .dims')).toBe('3 × 8 × 8');
+    await page.click('.row:has([title=both]) .op');
+    expect(await page.textContent('.views .note')).toBe('It needs “ids”, and a photo feeds “image” only.');
     expect(await page.textContent('#cut .table')).toContain('inputsids, image');
     // Without the sum, the ids are not needed: their tower fades.
     await page.click('[aria-label="Return both no more"]');

@@ -34,6 +34,8 @@ export class ModelGraph {
   readonly #users: readonly (readonly number[])[];
   /** Tensors that a node reads or the model gives. */
   readonly #used: ReadonlySet<string>;
+  /** The first input that each node needs, as in {@link PagePlace}; −Infinity without one. */
+  readonly #firstInputs: number[] = [];
   readonly #flows = new Map<string, readonly Flow[]>();
   readonly #costs = new Map<string, number>();
 
@@ -45,6 +47,7 @@ export class ModelGraph {
     const users: number[][] = model.nodes.map(() => []);
     model.nodes.forEach(({ reads }, i) => {
       for (const source of new Set(reads.map(([one]) => one))) users[source]?.push(i);
+      this.#firstInputs.push(reads.reduce((first, [one]) => Math.max(first, this.#inputOf(one)), -Infinity));
     });
     this.#users = users;
     this.#used = new Set([...model.nodes.flatMap(({ reads }) => reads), ...model.outputs].map(String));
@@ -73,16 +76,24 @@ export class ModelGraph {
     return this.#users[node]!;
   }
 
+  /** The nodes that need another input than the photo. */
+  needingMore(photo: string | null): ReadonlySet<number> {
+    const { nodes, inputs } = this.model;
+    const found = new Set<number>();
+    const isMore = (source: number): boolean =>
+      source < 0 ? inputs[-1 - source]!.tensor !== photo : found.has(source);
+    nodes.forEach(({ reads }, node) => {
+      if (reads.some(([source]) => isMore(source))) found.add(node);
+    });
+    return found;
+  }
+
   /** The nodes that give attention and need no other input than the photo. */
   attentionOf(photo: string | null): number[] {
-    const { nodes, inputs } = this.model;
-    const needMore = new Set<number>();
-    const isMore = (source: number): boolean =>
-      source < 0 ? inputs[-1 - source]!.tensor !== photo : needMore.has(source);
-    return nodes.flatMap(({ op, reads }, node) => {
-      if (reads.some(([source]) => isMore(source))) needMore.add(node);
-      return !needMore.has(node) && isAttention(op, this.measure?.dims[node]?.[0]) ? [node] : [];
-    });
+    const needMore = this.needingMore(photo);
+    return this.model.nodes.flatMap(({ op }, node) =>
+      isAttention(op, this.measure?.dims[node]?.[0]) && !needMore.has(node) ? [node] : [],
+    );
   }
 
   /** The inputs that a cut needs, with the sizes that they were measured at. */
@@ -203,10 +214,16 @@ export class ModelGraph {
   innerDimsOf(id: Id): PageDims | null {
     const dims = this.dimsOf(id);
     if (!dims || dims.length < 2) return dims;
-    const stated = this.model.inputs.find((input) => input.dims?.length)?.dims?.[0];
+    const [source = 0] = this.#resultOf(id) ?? [];
+    const stated = this.model.inputs[-1 - this.#inputOf(source)]?.dims?.[0];
     // An open batch is measured with one row.
     const batch = typeof dims[0] === 'number' && typeof stated !== 'number' ? 1 : stated;
     return dims[0] === batch ? dims.slice(1) : dims;
+  }
+
+  /** The first input that a source needs, whose batch it has. */
+  #inputOf(source: number): number {
+    return source < 0 ? source : this.#firstInputs[source]!;
   }
 
   lastData(id: Id): number | undefined {

@@ -2,6 +2,7 @@
 import { acceptDrops } from '../../../html/browser/accept-drops.js';
 import { make, makeChip, makeChoice, makeHead } from '../../../html/browser/elements.js';
 import { makeBar } from './cut-panel.js';
+import { keepFor } from './cut.js';
 import type { PageClass, PageData, PagePhoto } from './data.js';
 import { formatShare } from './format.js';
 import type { Id, ModelGraph } from './graph.js';
@@ -79,10 +80,18 @@ export class SeePanel {
     if (!photo) return undefined;
     const node = mode === 'attention' ? this.#chosenSoftmax(this.#softmaxes()) : this.#id;
     const request = node === undefined ? undefined : this.#graph.requestOf(node);
-    if (request === undefined) return undefined;
+    if (request === undefined || this.#lacking(node!).length > 0) return undefined;
     const { name, fields } = questionOf({ mode, request, photo, target });
     const title = mode === 'attention' ? this.#titleOf(node!) : request;
     return this.#source.has(name, fields) ? { mode, request, title, photo, target } : undefined;
+  }
+
+  /** The inputs besides the photo that a node or a module needs. */
+  #lacking(id: Id): string[] {
+    const [source] = this.#graph.valueOf(id) ?? [];
+    const { inputs } = keepFor(this.#data.model, source === undefined ? [] : [source], undefined);
+    const names = this.#graph.inputsOf(inputs).map(({ tensor }) => tensor);
+    return names.filter((name) => name !== this.#data.photoCode.input);
   }
 
   #softmaxes(): readonly number[] {
@@ -125,6 +134,15 @@ export class SeePanel {
     if (this.#id === undefined) return [make('p', 'hint muted', 'Choose a module or a node.')];
     if (this.#graph.requestOf(this.#id) === undefined)
       return [make('p', 'note', 'This node has no value; choose a node in it.')];
+    const lacking = this.#lacking(this.#id);
+    if (lacking.length > 0)
+      return [
+        make(
+          'p',
+          'note',
+          `It needs ${lacking.map((name) => `“${name}”`).join(', ')}, and a photo feeds “${this.#data.photoCode.input}” only.`,
+        ),
+      ];
     if (isServed) return [make('p', 'note', 'There is nothing to show.')];
     const held = Object.keys(this.#data.recorded).flatMap((question) => {
       const { pathname, searchParams } = new URL(question, 'page:/');

@@ -108,6 +108,18 @@ describe('the graph of the page', () => {
     expect(findNames(listNames(towers), 'topk:1', 1)[0]).toMatchObject({ about: 'output 1 of TopK' });
   });
 
+  it('leaves out the batch of the inputs that a value needs', async () => {
+    const towers = new ModelGraph(describeModel(await openModel(tinyTowers()), 'towers.onnx'));
+    towers.model.inputs.forEach((input, i) => Object.assign(input, { dims: [i + 2, 1] }));
+    const dims = towers.model.nodes.map(({ outputs }) => outputs.map(() => [3, 2, 8]));
+    const nothing = { macs: [], bytes: [], milliseconds: null };
+    towers.setMeasure({ inputs: [null, null], dims, ...nothing });
+    // Ids have two rows, images three; the sum needs both, ids first.
+    expect(towers.innerDimsOf(idOf(towers, 'split:1'))).toEqual([2, 8]);
+    expect(towers.innerDimsOf(idOf(towers, 'topk:1'))).toEqual([3, 2, 8]);
+    expect(towers.innerDimsOf(idOf(towers, 'both'))).toEqual([3, 2, 8]);
+  });
+
   it('draws the skip of a U-Net past what lies between', async () => {
     const unet = new ModelGraph(describeModel(await openModel(tinyUNet()), 'unet.onnx'));
     const names = unet.childrenOf(ROOT, false).map((id) => unet.nameOf(id));
