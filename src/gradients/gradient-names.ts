@@ -1,6 +1,8 @@
 /** The tensors that a request for gradients names. */
 import { isTapirError, TapirError } from '../base/errors.js';
 import type { Graph } from '../graph/graph.js';
+import { splitPath } from '../graph/module-path.js';
+import { findParameters } from '../graph/parameters/find-parameters.js';
 import { inverse } from '../graph/parameters/site.js';
 import { resolveNames, type Resolved } from '../graph/names/resolve-names.js';
 import type { CutOutput } from '../graph/rewrite/prune.js';
@@ -40,7 +42,7 @@ export function resolveWithRespectTo(model: OnnxModel, requests: readonly string
     const found = resolved.get(request);
     if (found) return { ...found, key, perm: null };
     const parameter = parameters.get(request)!;
-    const value = graph.values.get(soleTensor(parameter))!;
+    const value = graph.values.get(soleTensor(parameter, graph))!;
     const { origin } = parameter;
     const perm = origin.kind === 'transposed' ? inverse(origin.perm) : null;
     return { request, key, value, why: 'parameter', perm };
@@ -63,8 +65,17 @@ function resolveOthers(graph: Graph, requests: readonly string[]): Resolved[] {
 }
 
 /** The initializer that is a parameter. */
-export function soleTensor({ name, origin, initializers }: Parameter): string {
+export function soleTensor({ name, origin, initializers }: Parameter, graph: Graph): string {
   const [tensor] = initializers;
+  const [module] = splitPath(name);
+  if (origin.kind !== 'folded' && findParameters(graph).computing.has(module)) {
+    const where = module === '' ? 'the model' : `"${module}"`;
+    throw new TapirError(
+      'PARAMETER_FOLDED',
+      `"${name}" may lack a part of its gradient in this file: ${where} reads a constant that the exporter computed, perhaps of it; ask for "tensor:${tensor}", whose gradient is whole, or export the model without constant folding`,
+      { details: { parameter: name, layer: module } },
+    );
+  }
   if (origin.kind === 'folded') {
     throw new TapirError(
       'PARAMETER_FOLDED',

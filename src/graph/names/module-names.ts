@@ -7,7 +7,7 @@ import { readLayer } from './keras-names.js';
 import { joinPath, splitPath } from '../module-path.js';
 import { moduleTree, type Module, type ModuleTree } from './module-tree.js';
 import { readOrdinal } from './ordinal-names.js';
-import { readOperation } from './operations.js';
+import { hasGapBefore, readOperation } from './operations.js';
 
 /** What a module path denotes. */
 export type ModuleReading =
@@ -131,6 +131,11 @@ function readLeaf(tree: ModuleTree, module: Module, strict: boolean): ModuleRead
   if (end) return foldedInto(tree, end, path);
   const merged = mergedBehind(tree, path, first);
   if (merged) return merged;
+  if (tree.scheme === 'dynamo' && first.opType === 'Pad' && hasGapBefore(tree, first))
+    return {
+      kind: 'folded',
+      why: `the exporter merged a padding into a convolution, which may be the first call of "${path}"`,
+    };
   const own = readNode(
     first,
     module.calls.length > 1 ? `first of ${module.calls.length} calls of "${path}"` : `module "${path}"`,
@@ -186,7 +191,10 @@ function readAbsent(
 }
 
 function foldedBehind(tree: ModuleTree, path: string, holder: Node): ModuleReading {
-  const instead = tree.places.get(holder)?.path;
+  return foldedBehindModule(path, tree.places.get(holder)?.path);
+}
+
+function foldedBehindModule(path: string, instead: string | undefined): ModuleReading {
   const why = `the exporter folded module "${path}" into what follows; its own value is not in the file`;
   return { kind: 'folded', why, ...(instead === undefined ? {} : { instead }) };
 }
@@ -241,10 +249,32 @@ function readVanished(tree: ModuleTree, path: string): ModuleReading | undefined
   if (indices === undefined || indices.at(-1)! < Number(atom)) return undefined;
   const why = `"${path}" does nothing in an exported model (Dropout, Identity): the value it passes on`;
   const before = lastBelow(indices, Number(atom));
+  const after = tree.modules.get(joinPath(parent, String(indices.find((index) => index > Number(atom)))));
+  const doubt = after && doubtVanished(after, path, Number(atom));
+  if (doubt) return doubt;
   if (before === undefined) return readEntered(tree, joinPath(parent, String(indices[0])), why);
   const source = tree.modules.get(joinPath(parent, String(before)));
   if (source && tree.takenBy.has(source.path)) return undefined;
   return source?.last && readNode(source.last, why);
+}
+
+/** What dynamo's optimiser does with nodes that leave the values of others as they are. */
+const KEEPS_VALUES = /BatchNorm|RemoveOptionalBias|MaterializeReshape|Flatten2Reshape/;
+
+/**
+ * Whether a child that vanished may have computed something. Of several in a row, exporters cancel two permutations, or fold two BatchNorms
+ * into what is before them: only the last one has a value that is still there. And a rule that merged nodes into the first one after the gap
+ * took them from the gap.
+ */
+function doubtVanished(after: Module, path: string, index: number): ModuleReading | undefined {
+  const next = Number(splitPath(after.path)[1]);
+  if (next > index + 1)
+    return {
+      kind: 'folded',
+      why: `"${path}" and the modules after it up to "${after.path}" vanished together, and may have computed something in between`,
+    };
+  const rules = after.first?.scanned.metadata.get('pkg.onnxscript.rewriter.rule_name')?.split(',') ?? [];
+  return rules.every((rule) => KEEPS_VALUES.test(rule)) ? undefined : foldedBehindModule(path, after.path);
 }
 
 /**

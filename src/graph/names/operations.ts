@@ -81,7 +81,34 @@ export function readOperation(tree: ModuleTree, module: Module, atom: string): O
   const { nodes, unsure } = callsOfOperation(tree, module, operation);
   const node = nodes[position];
   if (!node) return undefined;
-  return unsure === undefined ? { kind: 'node', node } : { kind: 'unsure', why: unsure, candidates: nodes };
+  const why = unsure ?? (operation === 'relu' ? whyLost(tree, nodes.slice(0, position + 1)) : undefined);
+  return why === undefined ? { kind: 'node', node } : { kind: 'unsure', why, candidates: nodes };
+}
+
+/** Exporters compute equal ReLUs of one tensor once, and dynamo's optimiser merges those in a row: torch counts each. */
+function whyLost(tree: ModuleTree, nodes: readonly Node[]): string | undefined {
+  const isLost =
+    tree.scheme === 'dynamo'
+      ? nodes.some((node) => hasGapBefore(tree, node))
+      : nodes.slice(0, -1).some(({ outputs }) => (outputs[0]?.uses.length ?? 0) > 1);
+  return isLost ? 'the exporter may have merged equal ones before it' : undefined;
+}
+
+const fxNumbers = new WeakMap<ModuleTree, ReadonlySet<string>>();
+
+/**
+ * Whether the call right before a node's own is missing in the file. dynamo numbers the calls of an operation over the whole network:
+ * `pad`, `pad_1`, …
+ */
+export function hasGapBefore(tree: ModuleTree, node: Node): boolean {
+  let names = fxNumbers.get(tree);
+  if (!names) {
+    names = new Set(Array.from(tree.places.values(), ({ operation }) => operation));
+    fxNumbers.set(tree, names);
+  }
+  const [, base = '', number] = /^(.*?)(?:_(\d+))?$/.exec(tree.places.get(node)!.operation)!;
+  if (number === undefined) return false;
+  return !names.has(number === '1' ? base : `${base}_${Number(number) - 1}`);
 }
 
 function readPicking(module: Module, atom: string): OperationReading | undefined {
@@ -137,6 +164,8 @@ function whyUnsure(
   isSuch: (node: Node) => boolean,
 ): string | undefined {
   const where = module.path === '' ? 'the model' : `"${module.path}"`;
+  if (module.own.some(readsFolded))
+    return `the exporter computed a constant that ${where} reads, and torch counts the operations that made it`;
   if (!COUNTED.has(operation)) {
     const others = [...module.own, ...module.aside].filter(isSuch);
     const many = `${where} has several nodes that "${operation}" may mean`;
@@ -147,10 +176,36 @@ function whyUnsure(
   if (tree.scheme === 'torchscript' && module.own.some((node) => SPELLED_OUT.has(node.opType))) {
     return `in ${where} the exporter spelled out functions, whose parts cannot be told from "${operation}"`;
   }
-  if (operation === 'cat' && tree.scheme === 'torchscript' && nodes.some(mayBeNestedCat)) {
-    return `the exporter may have merged several torch.cat of ${where} into one node`;
+  if (operation === 'cat') {
+    const isNested = tree.scheme === 'torchscript' && nodes.some(mayBeNestedCat);
+    return isNested ? `the exporter may have merged several torch.cat of ${where} into one node` : undefined;
   }
-  return undefined;
+  // Concat of sizes is the exporter's own.
+  return module.aside.some(isSuch)
+    ? `torch counts the operations on parameters and sizes of ${where}, too`
+    : undefined;
+}
+
+/** Names that TorchScript gives to constants, by the operator that reads them. */
+const FOLDED = /^onnx::(?!(?:Conv|ConvTranspose|Gemm|GRU|LSTM|MatMul|RNN)_)/;
+
+/** dynamo's exporter calls a constant that it computed by the torch operation. */
+const OPERATION =
+  /^(abs|add|arange|cat|clone|cos|div|exp|expand|full|getitem|log|logit|mul|neg|ones|permute|pow|reciprocal|relu|reshape|rsqrt|select|sigmoid|sin|slice|softmax|softplus|sqrt|squeeze|stack|sub|sum|tanh|to|transpose|unsqueeze|view|zeros|scalar_tensor\w*|(min|max)_val_cast|\w+_default)(_\d+)?$/;
+
+/** Whether a tensor is called by the operation that dynamo's exporter computed it with. */
+export function isOperation(name: string): boolean {
+  return OPERATION.test(name);
+}
+
+/** Whether a constant's name says that the exporter computed it. The weights of layers it only moves, or folds norms into them. */
+export function isComputed(name: string): boolean {
+  return FOLDED.test(name) || isOperation(name);
+}
+
+/** Whether a node reads a constant that the exporter computed, perhaps of parameters. */
+function readsFolded({ inputs }: Node): boolean {
+  return inputs.some((input) => input?.initializer && isComputed(input.name));
 }
 
 /** FX names that dynamo's decompositions give to torch operations. */

@@ -6,7 +6,15 @@ import { isFloatType } from '../../onnx/wire/schema.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { firstPlaceOf, placeOf } from '../module-path.js';
 import { foldedLayer, type FoldedLayer } from './folded-layer.js';
-import { isMadeUp, isPaddleName, parameterNames, readSpelled, torchParameterAt } from './parameter-names.js';
+import { isComputed } from '../names/operations.js';
+import {
+  calledOnce,
+  isMadeUp,
+  isPaddleName,
+  parameterNames,
+  readSpelled,
+  torchParameterAt,
+} from './parameter-names.js';
 import { holdsSizes, isOwnLayer, isWeightSlot, RUNNING_STATISTICS, slotName } from './parameter-slots.js';
 import { isIdentity, siteOf, type Site } from './site.js';
 
@@ -48,6 +56,11 @@ export interface GraphParameters {
   readonly unnamed: readonly UnnamedSite[];
   /** What each tensor of the file is that a node reads; tensors that are not here are constants. */
   readonly kinds: ReadonlyMap<Value, TensorKind>;
+  /**
+   * The paths of modules that read a constant which the exporter computed, perhaps of a parameter of the module: `x ** p` and
+   * `x ** (1 / p)` are `p` and such a constant.
+   */
+  readonly computing: ReadonlySet<string>;
 }
 
 const found = new WeakMap<Graph, GraphParameters>();
@@ -61,6 +74,7 @@ export function findParameters(graph: Graph): GraphParameters {
 
 function searchGraph(graph: Graph): GraphParameters {
   const isTorch = graph.nodes.some((node) => placeOf(node) !== undefined);
+  const statesCalls = graph.nodes.some(({ scanned }) => (scanned.torchParameters?.length ?? 0) > 0);
   const uses = new Map<string, ParameterUse>();
   const folded: FoldedLayer[] = [];
   const unnamed: UnnamedSite[] = [];
@@ -72,7 +86,9 @@ function searchGraph(graph: Graph): GraphParameters {
     node.inputs.forEach((_, slot) => {
       const site = siteOf(node, slot);
       if (!site || (layer && slot > 0)) return;
-      const use = readUse(node, slot, site, isTorch && reads.get(site.initializer)!);
+      // A torch call that states no parameter reads what the exporter computed of one.
+      const isComputed = statesCalls && node.scanned.torchParameters?.length === 0;
+      const use = isComputed ? undefined : readUse(node, slot, site, isTorch && reads.get(site.initializer)!);
       const key = `${site.node.index} ${site.slot}`;
       if (use) uses.set(key, uses.get(key) ?? use);
       else if (isFloatType(site.initializer.initializer!.elemType))
@@ -80,11 +96,17 @@ function searchGraph(graph: Graph): GraphParameters {
     });
   }
   const found = { uses: [...uses.values()], folded, unnamed };
-  return { ...found, kinds: kindsOf(found) };
+  const computing = unnamed.flatMap(({ module, initializer }) =>
+    isTorch && module !== undefined && isComputed(initializer.name) ? [calledOnce(module)] : [],
+  );
+  return { ...found, kinds: kindsOf(found, isTorch), computing: new Set(computing) };
 }
 
 /** An initializer that several nodes read in different roles is a parameter if it is one anywhere. */
-function kindsOf({ uses, folded, unnamed }: Omit<GraphParameters, 'kinds'>): Map<Value, TensorKind> {
+function kindsOf(
+  { uses, folded, unnamed }: Omit<GraphParameters, 'kinds' | 'computing'>,
+  isTorch: boolean,
+): Map<Value, TensorKind> {
   const kinds = new Map<Value, TensorKind>();
   const add = ({ initializer }: Site, kind: TensorKind): void => {
     const before = kinds.get(initializer);
@@ -96,7 +118,11 @@ function kindsOf({ uses, folded, unnamed }: Omit<GraphParameters, 'kinds'>): Map
     // The exporter computed it of the norm, and of a bias if there was one.
     if (bias) add(bias, 'constant');
   }
-  for (const site of unnamed) add(site, isWeightSlot(site.node, site.slot) ? 'parameter' : 'constant');
+  // A Constant node of torch holds what the code states, such as the ones of a norm without a weight.
+  for (const site of unnamed) {
+    const isWeight = isWeightSlot(site.node, site.slot) && !(isTorch && site.initializer.producer);
+    add(site, isWeight ? 'parameter' : 'constant');
+  }
   return kinds;
 }
 

@@ -1,16 +1,13 @@
 /** Which names of tensors are those of parameters, and which ones exporters made up. */
 import type { Node } from '../graph.js';
 import { isUnder, joinPath } from '../module-path.js';
+import { isOperation } from '../names/operations.js';
 import { isOwnLayer, slotName } from './parameter-slots.js';
 
 /** `layer1.0.conv1.weight`: torch's names are identifiers and numbers with dots between them; RegNet has `block1-0`. */
 const TORCH_NAME = /^[A-Za-z_][\w-]*(\.[\w-]+)*$/;
 /** Names that exporters and optimisers give to what they compute. */
 const MADE_UP = /^(val_\d+|_val_\d+|\d+|Constant.*|\w+Fusion_\w*)$/i;
-/** dynamo's exporter calls a constant that it computed by the torch operation. */
-const OPERATION =
-  /^(abs|add|arange|cat|clone|cos|div|exp|expand|full|getitem|log|logit|mul|neg|ones|permute|pow|reciprocal|relu|reshape|rsqrt|select|sigmoid|sin|slice|softmax|softplus|sqrt|squeeze|stack|sub|sum|tanh|to|transpose|unsqueeze|view|zeros|scalar_tensor\w*|(min|max)_val_cast|\w+_default)(_\d+)?$/;
-
 /** Whether a tensor's name is made up, in a file that was exported from torch. */
 export function isMadeUp(name: string): boolean {
   return !TORCH_NAME.test(name) || MADE_UP.test(name) || isOperation(name);
@@ -22,11 +19,6 @@ const PADDLE_NAME = /\.[wb]_\d+$/;
 /** Whether a tensor has a name that Paddle gives to parameters, and to nothing else. */
 export function isPaddleName(name: string): boolean {
   return PADDLE_NAME.test(name);
-}
-
-/** Whether a tensor is called by the operation that dynamo's exporter computed it with. */
-export function isOperation(name: string): boolean {
-  return OPERATION.test(name);
 }
 
 /**

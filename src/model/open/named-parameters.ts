@@ -157,17 +157,23 @@ function draftsOf(model: ModelState, layer: FoldedLayer): Draft[] {
     const initializers = values.map((value) => value.name);
     return { parameter: { name, initializers, dtype, dims, kind, origin, read }, index: node.index, values };
   };
-  const own = draft(`${layer.layer}.weight`, torchDims(weight.initializer, perm), 'parameter', () =>
-    load(model, weight, perm),
-  );
-  if (norm === null) return [own];
+  const own = [
+    draft(`${layer.layer}.weight`, torchDims(weight.initializer, perm), 'parameter', () =>
+      load(model, weight, perm),
+    ),
+  ];
   const channels = channelsOf(layer);
+  // dynamo leaves the name of the layer's bias, too, and puts other values there.
+  const lostBias = `${layer.layer}.bias`;
+  if (bias?.initializer.name === lostBias)
+    own.push(draft(lostBias, [channels], 'parameter', () => Promise.reject(isLost(lostBias, layer.layer))));
+  if (norm === null) return own;
   const lost = ['weight', 'bias', 'running_mean', 'running_var'].map((attribute) => {
     const name = `${norm}.${attribute}`;
     const kind = RUNNING_STATISTICS.has(attribute) ? 'buffer' : 'parameter';
     return draft(name, [channels], kind, () => Promise.reject(isLost(name, layer.layer)));
   });
-  return [own, ...lost];
+  return [...own, ...lost];
 }
 
 function isLost(parameter: string, layer: string): TapirError<'PARAMETER_FOLDED'> {

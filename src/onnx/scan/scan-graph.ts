@@ -181,9 +181,11 @@ function scanMetadata(reader: WireReader, field: Field): [key: string, value: st
 }
 
 /** dynamo's exporter calls the placeholders of parameters `p_…`, and those of buffers `b_…`. */
-function parametersOf(call: string): readonly string[] {
+function parametersOf(call: string): readonly string[] | undefined {
   const names = call.match(/(?<=%[pb]_)\w+/g);
-  return names ? [...new Set(names)] : NO_NAMES;
+  if (names) return [...new Set(names)];
+  // Decomposed, a linear layer multiplies with what a node before it transposed.
+  return /aten\.mm\b/.test(call) ? undefined : NO_NAMES;
 }
 
 /** An entry of a node's metadata that the index does not keep. */

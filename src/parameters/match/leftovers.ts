@@ -1,7 +1,8 @@
 /** Keys of a state dict that no place of the graph takes: unused ones, ones that an exporter computed with or merged, unknown ones. */
 import { isUnder, joinPath, splitPath } from '../../graph/module-path.js';
 import { moduleOf, type UnnamedSite } from '../../graph/parameters/find-parameters.js';
-import { calledOnce, isOperation } from '../../graph/parameters/parameter-names.js';
+import { calledOnce } from '../../graph/parameters/parameter-names.js';
+import { isOperation } from '../../graph/names/operations.js';
 import { slotName } from '../../graph/parameters/parameter-slots.js';
 import { torchDims } from '../../graph/parameters/site.js';
 import type { Value } from '../../graph/graph.js';

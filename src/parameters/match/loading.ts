@@ -1,5 +1,6 @@
 /** Matching a state dict with a model, and what changes in the file. */
 import type { Node } from '../../graph/graph.js';
+import { splitPath } from '../../graph/module-path.js';
 import { operatorOf } from '../../graph/operators/operators.js';
 import {
   findParameters,
@@ -99,10 +100,14 @@ export class Loading {
   }
 
   async run(strict: boolean): Promise<{ readonly chunks: Chunk[] | undefined; readonly report: LoadReport }> {
-    const { uses, folded, unnamed } = findParameters(this.#model.graph);
+    const { uses, folded, unnamed, computing } = findParameters(this.#model.graph);
     const matches = await matchKeys(this.#model, uses, this.#state, this.#reference);
     this.#misfits.missing.push(...matches.missing);
-    for (const match of matches.found) this.#checkUse(match);
+    for (const match of matches.found) {
+      this.#checkUse(match);
+      // Its values may be in a computed constant, too.
+      if (computing.has(splitPath(match.key)[0])) this.#misfits.derived.push(match.key);
+    }
     const layers = await this.#matchLayers(folded);
     this.#findDroppedBiases(matches.found);
     // Constant nodes hold what the code states. What an exporter computes of parameters becomes an initializer.

@@ -66,10 +66,12 @@ export function findTrainable(model: OnnxModel, patterns: readonly string[]): Wa
   const { uses } = findParameters(graph);
   const parameters = all.filter((parameter) => found.has(parameter));
   const wanted = parameters.map((parameter): WantedTensor => {
-    const tensor = soleTensor(parameter);
+    const tensor = soleTensor(parameter, graph);
     const ofName = uses.filter(
       ({ names, site }) => names[0] === parameter.name && site.initializer.name === tensor,
     );
+    // Nothing names it in torch: it goes by the name of its tensor.
+    if (ofName.length === 0) return wantInitializer(parameter.name, graph.values.get(tensor));
     return { name: parameter.name, sites: ofName.map(({ site }) => site), perm: ofName[0]!.perm };
   });
   for (const { name, sites } of [...wanted, ...tensors]) checkFloat32(name, sites[0]!.initializer);

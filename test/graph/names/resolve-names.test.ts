@@ -268,3 +268,32 @@ describe('tensor and node names', () => {
     expect(failure(odd, 'hasOwnProperty').code).toBe('NAME_NOT_FOUND');
   });
 });
+
+/** Names of computed/make.py whose values exporters computed, merged or left out. */
+const LOST = {
+  ts: ['weighted.relu', 'weighted.add', 'weighted.add_1', 'twice.relu_1', 'turned.1', 'norms.1'],
+  dynamo: [
+    'weighted.relu',
+    'weighted.add',
+    'weighted.add_1',
+    'twice.relu_1',
+    'turned.1',
+    'norms.1',
+    'clipped.1',
+    'padded.pad',
+  ],
+};
+
+describe.each(['ts', 'dynamo'] as const)('parts that the %s exporter computed or merged', (exporter) => {
+  const graph = graphOf(readFileSync(fixturePath(`computed/computed.${exporter}.onnx`)));
+
+  it('have no names, as torch counts them and their values are not in the file', () => {
+    for (const name of LOST[exporter])
+      expect(['NAME_FOLDED', 'NAME_AMBIGUOUS', 'NAME_NOT_FOUND'], name).toContain(failure(graph, name).code);
+  });
+
+  it('leave the names around them', () => {
+    for (const name of ['weighted', 'twice.relu', 'clipped.2', 'turned.2', 'norms.2', 'padded.pool'])
+      expect(tensorOf(graph, name), name).not.toBe('');
+  });
+});
