@@ -6,7 +6,6 @@ import type { Graph, Node, Value } from '../graph/graph.js';
 import { checkOperators } from './backpropagate.js';
 import { cutForGradients, withGradients, type GradientPlan } from './with-gradients.js';
 import { resolveNames } from '../graph/names/resolve-names.js';
-import { layOutRewrite } from '../graph/rewrite/lay-out.js';
 import type { Cut } from '../graph/rewrite/prune.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
 import type { Attribute } from '../onnx/scan/attributes.js';
@@ -16,6 +15,7 @@ import type { TensorInfo } from '../tensor/tensor-info.js';
 import { readInputSizes, type CheckedSizes, type InputSizes } from '../model/open/input-sizes.js';
 import { modelInternals } from '../model/open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
+import { chunksOf } from '../model/prune/derive-rewritten.js';
 import { createPruned, type PrunedModel } from '../model/prune/pruned-model.js';
 import { checkNames, readReturnNodes, type ReturnNodes } from '../model/open/return-nodes.js';
 import { readRewriteOptions, REWRITE_FIELDS } from '../model/prune/rewrite-options.js';
@@ -97,18 +97,15 @@ export async function differentiate(
   const setup = readRewriteOptions(defaultsOf(REWRITE_FIELDS), []);
   const outputs = rewrite.outputs.map(({ request, key }) => ({ request, key }));
   const request = { ...setup, inputSizes, outputs, naming: 'keys', ...PLAIN } as const;
-  const { withSource } = modelInternals.of(opened);
-  return await withSource((source) =>
-    createPruned({
-      model: opened,
-      request,
-      typeOf: (value) => ({ elemType: elemTypeOf(typeOf(value)) ?? 0, dims: typeOf(value).dims }),
-      tokens: new Map(),
-      isGradient: true,
-      rewrite,
-      chunks: layOutRewrite(rewrite, 'keys', new WireReader(source)),
-    }),
-  );
+  return createPruned({
+    model: opened,
+    request,
+    typeOf: (value) => ({ elemType: elemTypeOf(typeOf(value)) ?? 0, dims: typeOf(value).dims }),
+    tokens: new Map(),
+    isGradient: true,
+    rewrite,
+    chunks: await chunksOf(opened, rewrite, 'keys'),
+  });
 }
 
 type Attributes = ReadonlyMap<string, Attribute>;

@@ -76,13 +76,8 @@ export const EMBED_FIELDS: Fields<EmbedOptions> = {
 export const EMBED_DEFAULTS: EmbedOptions = defaultsOf(EMBED_FIELDS);
 
 /** Checked options, and what follows from them and the model. */
-export interface EmbedSetup {
+export interface EmbedSetup extends Omit<EmbedOptions, 'transform' | keyof SourceOptions> {
   readonly transform: Transform;
-  readonly batch: number;
-  readonly keepDims: boolean;
-  readonly decodeThreads: number;
-  readonly checksum: boolean;
-  readonly signal: AbortSignal | undefined;
   /** How to read the source. */
   readonly source: SourceOptions;
   /** How the model takes the images. */

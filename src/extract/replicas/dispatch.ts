@@ -1,5 +1,5 @@
 /** The runs of one batch on several devices. All of them settle; then the first failure in order is thrown. */
-import { reasonOf, TapirError } from '../../base/errors.js';
+import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
 import { RUNS_PER_SESSION } from '../../runtime/lane-pool.js';
 import type { Runner } from '../../runtime/replica.js';
@@ -22,18 +22,18 @@ interface Failure extends Task {
 }
 
 /** Runs each task on its device; returns the outputs in the order of the tasks. */
-export async function runTasks(
+export async function runTasks<One extends Task>(
   replicas: readonly Runner[],
-  tasks: readonly Task[],
-  run: RunOn,
+  tasks: readonly One[],
+  run: (replica: Runner, task: One) => Promise<Outputs>,
 ): Promise<Outputs[]> {
   const failures: Failure[] = [];
   const results = await Promise.all(
     tasks.map(async (task) => {
       try {
-        return await run(replicas[task.replica]!, task.range);
+        return await run(replicas[task.replica]!, task);
       } catch (error) {
-        failures.push({ ...task, error });
+        failures.push({ replica: task.replica, range: task.range, error });
         return [];
       }
     }),
@@ -69,6 +69,20 @@ export async function runDynamic(
   await Promise.all(workers.map(work));
   throwFirst(failures, replicas);
   return results;
+}
+
+/** The outputs of runs. If they failed: the signal's reason if it fired, and on a single device the cause of `REPLICA_FAILED`. */
+export async function outputsOfRuns(
+  running: Promise<Outputs[]>,
+  isParallel: boolean,
+  signal: AbortSignal | undefined,
+): Promise<Outputs[]> {
+  try {
+    return await running;
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw !isParallel && isTapirError(error, 'REPLICA_FAILED') ? error.cause : error;
+  }
 }
 
 function throwFirst(failures: readonly Failure[], replicas: readonly Runner[]): void {

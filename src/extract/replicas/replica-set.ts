@@ -1,5 +1,7 @@
 /** A model on one device or several: splits batches, runs their parts, and joins the outputs. */
-import { isTapirError, TapirError } from '../../base/errors.js';
+import { TapirError } from '../../base/errors.js';
+import { medianOf } from '../../base/median.js';
+import { findImbalance } from '../../runtime/devices/balance.js';
 import type { ResolvedDevice } from '../../runtime/lanes/device.js';
 import { RUNS_PER_SESSION } from '../../runtime/lane-pool.js';
 import type { ReplicaSpent, Runner } from '../../runtime/replica.js';
@@ -9,11 +11,10 @@ import { gather } from '../../tensor/gather.js';
 import type { Feed } from '../../tensor/image-feed.js';
 import type { Split } from './split.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { runDynamic, runTasks, type Outputs, type RunOn } from './dispatch.js';
+import { outputsOfRuns, runDynamic, runTasks, type Outputs, type RunOn } from './dispatch.js';
 import { recordOf, type FeatureModel } from './feature-model.js';
 import { PARALLEL_DEFAULTS, type ParallelOptions } from './parallel-options.js';
 import { planBatch, type DeviceState, type Plan } from './parallel-plan.js';
-import { ParallelWarnings } from './parallel-warnings.js';
 import type { RunOptions } from './run-options.js';
 
 /** Options of one run. */
@@ -24,6 +25,58 @@ interface SetRunOptions extends RunOptions {
 
 /** How a set of one replica runs: each batch whole. */
 const ALONE: ParallelOptions = { ...PARALLEL_DEFAULTS, split: 'none' };
+
+const RUNS_TO_COMPARE = 16;
+
+/** The warnings of one model, by `code` of the process's warnings. */
+class ParallelWarnings {
+  readonly #given = new Set<string>();
+
+  /** Warns that some outputs have no axes. */
+  scalars(): void {
+    this.#warn(
+      'TAPIR_SCALARS_GATHERED',
+      'outputs without axes were joined to a vector, one element per part of the batch',
+    );
+  }
+
+  /** Warns that torch’s chunks leave devices idle although there are enough rows. */
+  idle(replicas: readonly Runner[], plan: Plan, { rows, fixed }: Batch): void {
+    if (!('tasks' in plan) || !rows || rows / (fixed ?? 1) < replicas.length) return;
+    const idle = replicas.filter(
+      ({ isRemoved }, i) => !isRemoved && !plan.tasks.some(({ replica }) => replica === i),
+    );
+    if (idle.length === 0) return;
+    const names = idle.map(({ device }) => device).join(', ');
+    this.#warn(
+      'TAPIR_DEVICES_IDLE',
+      `split "chunk" leaves ${names} without rows of a batch of ${rows}, as torch does; split "balanced" uses all devices`,
+    );
+  }
+
+  /** Warns that one device is much slower than another, once they have run often enough to tell. */
+  speed(replicas: readonly Runner[]): void {
+    const kinds = replicas.map(({ facts: { device } }) => `${device.type} ${device.threads}`);
+    // CPU lanes of as many threads differ by chance alone.
+    if (kinds.every((kind) => kind.startsWith('cpu') && kind === kinds[0])) return;
+    if (replicas.some(({ recentRowMs }) => recentRowMs.length < RUNS_TO_COMPARE)) return;
+    const found = findImbalance(
+      replicas.map(({ device, recentRowMs }) => ({ device, value: 1 / medianOf(recentRowMs) })),
+    );
+    if (!found) return;
+    const share = ((100 * found.least.value) / found.most.value).toFixed(0);
+    this.#warn(
+      'TAPIR_DEVICES_UNBALANCED',
+      `${found.least.device} runs at ${share} % of the speed of ${found.most.device} and holds it up; pass weights as "split", use "dynamic", or drop this device`,
+    );
+  }
+
+  #warn(code: string, message: string): void {
+    if (this.#given.has(code)) return;
+    this.#given.add(code);
+    process.emitWarning(message, { code });
+  }
+}
 
 /** The runner behind extractors. It takes over one hold on each of its replicas, and lets go of them when it is closed. */
 export class ReplicaSet {
@@ -113,20 +166,13 @@ export class ReplicaSet {
       if (isClosed) throw closed();
       return runRange(replica, batch, range, this.model, runOptions);
     };
-    const outputs = await this.#work(plan, run, signal);
+    const running =
+      'tasks' in plan
+        ? runTasks(this.replicas, plan.tasks, (replica, { range }) => run(replica, range))
+        : runDynamic(this.replicas, plan.ranges, run);
+    const outputs = await outputsOfRuns(running, this.#isParallel, signal);
     if (split !== 'none' && split !== 'dynamic') this.#warnings.speed(this.replicas);
     return this.#join(batch, outputs);
-  }
-
-  async #work(plan: Plan, run: RunOn, signal: AbortSignal | undefined): Promise<Outputs[]> {
-    try {
-      return 'tasks' in plan
-        ? await runTasks(this.replicas, plan.tasks, run)
-        : await runDynamic(this.replicas, plan.ranges, run);
-    } catch (error) {
-      signal?.throwIfAborted();
-      throw !this.#isParallel && isTapirError(error, 'REPLICA_FAILED') ? error.cause : error;
-    }
   }
 
   /** An output whose number of rows is fixed in the graph has no row per sample, so parts of it cannot be joined. */

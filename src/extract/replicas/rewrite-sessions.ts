@@ -1,5 +1,4 @@
 /** Sessions of a rewritten graph: one on each device. */
-import { isTapirError } from '../../base/errors.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import { checkRunnable } from '../../model/open/check-runnable.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
@@ -11,7 +10,7 @@ import { openAll } from '../../runtime/open-all.js';
 import { openReplica, type Replica, type Runner } from '../../runtime/replica.js';
 import type { SessionOptions } from '../../runtime/lanes/session-options.js';
 import type { BatchSplit } from './batch-pieces.js';
-import { runTasks, type Outputs, type Task } from './dispatch.js';
+import { outputsOfRuns, runTasks, type Outputs, type Task } from './dispatch.js';
 
 /** Where and how graphs run. */
 export interface Place {
@@ -89,17 +88,11 @@ export async function closeAll(replicas: readonly Replica[]): Promise<void> {
  *
  * @throws {@link TapirError} `REPLICA_FAILED`; on a single device, its cause.
  */
-export async function runOn<One extends Task>(
+export function runOn<One extends Task>(
   replicas: readonly Replica[],
   tasks: readonly One[],
   run: (replica: Runner, task: One) => Promise<Outputs>,
   signal: AbortSignal | undefined,
 ): Promise<Outputs[]> {
-  const byRange = new Map(tasks.map((task) => [task.range, task]));
-  try {
-    return await runTasks(replicas, tasks, (replica, range) => run(replica, byRange.get(range)!));
-  } catch (error) {
-    signal?.throwIfAborted();
-    throw replicas.length === 1 && isTapirError(error, 'REPLICA_FAILED') ? error.cause : error;
-  }
+  return outputsOfRuns(runTasks(replicas, tasks, run), replicas.length > 1, signal);
 }

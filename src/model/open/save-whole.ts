@@ -11,9 +11,8 @@ import { allExternalTensors } from '../../graph/rewrite/describe.js';
 import { patchOwner } from '../../graph/rewrite/lay-out.js';
 import { sizeOf, type Chunk } from '../../onnx/wire/chunk.js';
 import { appendChunks, layOut, writeChunks } from '../../onnx/emit.js';
-import { findExternalFiles, locateExternal } from '../../onnx/external-data.js';
+import { findExternalFiles, locateExternal, type ExternalTensor } from '../../onnx/external-data.js';
 import { inlineWeights, repackWeights, type MovedWeights } from '../../onnx/move-weights.js';
-import type { ScannedModel } from '../../onnx/scan/scan.js';
 import type { ByteSource } from '../../onnx/wire/source.js';
 import { WireReader } from '../../onnx/wire/wire.js';
 import type { ModelState } from './model-state.js';
@@ -67,33 +66,56 @@ export function readSave(
   return { target, weights, overwrite, isMoved };
 }
 
+/** A model that is saved. */
+export interface Saved {
+  readonly model: ModelState;
+  /** Its weights in other files. */
+  readonly tensors: readonly ExternalTensor[];
+  /** Its pieces, with these weights where they are. */
+  readonly chunks: readonly Chunk[];
+  /** Its pieces, with these weights in other places. */
+  readonly layOut: (reader: WireReader, weights: MovedWeights) => Chunk[];
+}
+
 /** Saves a model whole; see {@link OnnxModel.save}. */
 export async function saveWhole(model: ModelState, path: string, given: Options<SaveOptions>): Promise<void> {
-  const { graph, withSource } = model;
-  const tensors = allExternalTensors(graph.model);
+  const scanned = model.graph.model;
+  const tensors = allExternalTensors(scanned);
   const externalFiles = [...new Set(tensors.map(({ location }) => location))];
-  const { target, weights, overwrite, isMoved } = readSave(model, path, externalFiles, externalFiles, given);
-  await withSource(async (source) => {
+  const saving = readSave(model, path, externalFiles, externalFiles, given);
+  const chunks = [{ start: 0, end: scanned.sizeBytes }];
+  const layOutMoved: Saved['layOut'] = (reader, weights) => {
+    const moved = [...weights].map(
+      ([field, patches]) => [field, patchOwner(reader, field, patches)] as const,
+    );
+    return layOut(scanned, { dropped: new Set(), replaced: new Map(moved), added: [] });
+  };
+  await writeSaved({ model, tensors, chunks, layOut: layOutMoved }, saving);
+}
+
+/** Writes a model as its options were read. */
+export function writeSaved(saved: Saved, { target, weights, overwrite, isMoved }: Saving): Promise<void> {
+  return saved.model.withSource((source) => {
+    if (!isMoved) return writeChunks(source, saved.chunks, target);
+    if (weights === 'inline') return writeChunks(source, layOutInlined(saved, source, target), target);
     const reader = new WireReader(source);
-    if (!isMoved) return writeChunks(source, [{ start: 0, end: source.sizeBytes }], target);
-    const files = findExternalFiles(tensors, model.folder)!;
-    if (weights === 'inline') {
-      const chunks = layOutMoved(graph.model, reader, inlineWeights(reader, tensors, files));
-      checkSize(chunks, target);
-      return writeChunks(source, chunks, target);
-    }
-    const moved = repackWeights(reader, tensors, files, basename(dataPathOf(target)));
-    const chunks = layOutMoved(graph.model, reader, moved.weights);
-    return writeBoth(source, target, moved.file, chunks, overwrite);
+    const files = findExternalFiles(saved.tensors, saved.model.folder)!;
+    const moved = repackWeights(reader, saved.tensors, files, basename(dataPathOf(target)));
+    return writeBoth(source, target, moved.file, saved.layOut(reader, moved.weights), overwrite);
   });
 }
 
-/** A model whose weights moved, and which is the same otherwise. */
-function layOutMoved(model: ScannedModel, reader: WireReader, weights: MovedWeights): Chunk[] {
-  const replaced = new Map(
-    [...weights].map(([field, patches]) => [field, patchOwner(reader, field, patches)]),
-  );
-  return layOut(model, { dropped: new Set(), replaced, added: [] });
+/** A model with its external weights inside. Throws `MODEL_TOO_LARGE`. */
+export function layOutInlined(
+  { model, tensors, layOut: layOutMoved }: Saved,
+  source: ByteSource,
+  path: string,
+): Chunk[] {
+  const reader = new WireReader(source);
+  const files = findExternalFiles(tensors, model.folder)!;
+  const chunks = layOutMoved(reader, inlineWeights(reader, tensors, files));
+  checkSize(chunks, path);
+  return chunks;
 }
 
 /**
@@ -102,7 +124,7 @@ function layOutMoved(model: ScannedModel, reader: WireReader, weights: MovedWeig
  * @remarks Both are written under temporary names. Then the old model is removed, before its weights are replaced: a model with the
  * weights of another one would give wrong values.
  */
-export async function writeBoth(
+async function writeBoth(
   source: ByteSource,
   path: string,
   weights: readonly Chunk[],
@@ -137,7 +159,7 @@ export function dataPathOf(path: string): string {
   return `${path}.data`;
 }
 
-export function checkSize(chunks: readonly Chunk[], path: string): void {
+function checkSize(chunks: readonly Chunk[], path: string): void {
   const bytes = sizeOf(chunks);
   if (bytes <= LIMIT_BYTES) return;
   throw new TapirError(

@@ -2,11 +2,9 @@
 import type { Options } from '../../base/checks.js';
 import { boolean, readOptions, type Fields } from '../../base/options.js';
 import type { Value } from '../../graph/graph.js';
-import { layOutRewrite } from '../../graph/rewrite/lay-out.js';
-import { WireReader } from '../../onnx/wire/wire.js';
-import { modelInternals } from '../open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../open/open-model.js';
 import { readReturnNodes, type ReturnNodes } from '../open/return-nodes.js';
+import { chunksOf } from '../prune/derive-rewritten.js';
 import type { InferredType } from '../prune/feature-info.js';
 import { createPruned, type PrunedModel } from '../prune/pruned-model.js';
 import { readRewriteOptions, REWRITE_FIELDS, type RewriteOptions } from '../prune/rewrite-options.js';
@@ -96,8 +94,5 @@ export async function cutModel(
   const naming = keyed && !keepTensorNames ? 'keys' : 'tensors';
   const request = { ...setup, outputs: pairs, naming, allowNonTensor, fillTypes, tidy } as const;
   const prepared = await prepareRewrite(request, sessions, inferred);
-  const chunks = await modelInternals
-    .of(sessions.model)
-    .withSource((source) => layOutRewrite(prepared.rewrite, naming, new WireReader(source)));
-  return createPruned({ ...prepared, chunks });
+  return createPruned({ ...prepared, chunks: await chunksOf(sessions.model, prepared.rewrite, naming) });
 }

@@ -1,6 +1,7 @@
 /** A rewritten model as a model. */
 import { layOutRewrite, type Naming } from '../../graph/rewrite/lay-out.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
+import type { Chunk } from '../../onnx/wire/chunk.js';
 import { WireReader } from '../../onnx/wire/wire.js';
 import { modelInternals } from '../open/model-state.js';
 import { deriveModel, type OnnxModel } from '../open/open-model.js';
@@ -11,7 +12,12 @@ export async function deriveRewritten(
   rewrite: Rewrite,
   naming: Naming,
 ): Promise<OnnxModel> {
-  const { withSource } = modelInternals.of(model);
-  const chunks = await withSource((source) => layOutRewrite(rewrite, naming, new WireReader(source)));
-  return deriveModel(model, chunks);
+  return deriveModel(model, await chunksOf(model, rewrite, naming));
+}
+
+/** The pieces of a rewritten model's file; see {@link layOutRewrite}. */
+export function chunksOf(model: OnnxModel, rewrite: Rewrite, naming: Naming): Promise<Chunk[]> {
+  return modelInternals
+    .of(model)
+    .withSource((source) => layOutRewrite(rewrite, naming, new WireReader(source)));
 }

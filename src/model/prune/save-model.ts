@@ -1,25 +1,18 @@
 /** Writing a pruned model to a file, with the external weights that it needs. */
-import { basename } from 'node:path';
 import type { Options } from '../../base/checks.js';
 import { externalTensors } from '../../graph/rewrite/describe.js';
 import { layOutRewrite } from '../../graph/rewrite/lay-out.js';
 import type { PrunePlan } from '../../graph/rewrite/plan.js';
-import type { Chunk } from '../../onnx/wire/chunk.js';
-import { writeChunks } from '../../onnx/emit.js';
-import { findExternalFiles } from '../../onnx/external-data.js';
-import { inlineWeights, repackWeights } from '../../onnx/move-weights.js';
-import type { ByteSource } from '../../onnx/wire/source.js';
-import { WireReader } from '../../onnx/wire/wire.js';
 import { modelInternals } from '../open/model-state.js';
-import type { LaidOut } from './prepared.js';
 import {
-  checkSize,
-  dataPathOf,
+  layOutInlined,
   readSave,
-  writeBoth,
+  writeSaved,
+  type Saved,
   type SaveOptions,
   type Saving,
 } from '../open/save-whole.js';
+import type { LaidOut } from './prepared.js';
 
 /** Saves a pruned model; see {@link PrunedModel.save}. */
 export async function saveModel(
@@ -28,13 +21,7 @@ export async function saveModel(
   plan: PrunePlan,
   given: Options<SaveOptions>,
 ): Promise<void> {
-  const { target, weights, overwrite, isMoved } = readPrunedSave(pruned, path, plan, given);
-  await modelInternals.of(pruned.model).withSource((source) => {
-    if (!isMoved) return writeChunks(source, pruned.chunks, target);
-    return weights === 'inline'
-      ? writeChunks(source, layOutInlined(source, pruned, target), target)
-      : saveRepacked(source, pruned, target, overwrite);
-  });
+  await writeSaved(savedOf(pruned), readPrunedSave(pruned, path, plan, given));
 }
 
 /**
@@ -50,7 +37,7 @@ export async function checkSave(
 ): Promise<void> {
   const { target, weights, isMoved } = readPrunedSave(pruned, path, plan, given);
   await modelInternals.of(pruned.model).withSource((source) => {
-    if (isMoved && weights === 'inline') layOutInlined(source, pruned, target);
+    if (isMoved && weights === 'inline') layOutInlined(savedOf(pruned), source, target);
   });
 }
 
@@ -64,28 +51,11 @@ function readPrunedSave(
   return readSave(modelInternals.of(model), path, kept.externalFiles, allFiles, given);
 }
 
-/** A model with its external weights inside. */
-function layOutInlined(source: ByteSource, { model, rewrite, request }: LaidOut, path: string): Chunk[] {
-  const reader = new WireReader(source);
-  const tensors = externalTensors(rewrite);
-  const files = findExternalFiles(tensors, modelInternals.of(model).folder)!;
-  const weights = inlineWeights(reader, tensors, files);
-  const chunks = layOutRewrite(rewrite, request.naming, reader, weights);
-  checkSize(chunks, path);
-  return chunks;
-}
-
-/** Writes a model, and its external weights into one file beside it. The weights come first, so that the model never lacks them. */
-async function saveRepacked(
-  source: ByteSource,
-  { model, rewrite, request }: LaidOut,
-  path: string,
-  overwrite: boolean,
-): Promise<void> {
-  const reader = new WireReader(source);
-  const tensors = externalTensors(rewrite);
-  const files = findExternalFiles(tensors, modelInternals.of(model).folder)!;
-  const moved = repackWeights(reader, tensors, files, basename(dataPathOf(path)));
-  const chunks = layOutRewrite(rewrite, request.naming, reader, moved.weights);
-  await writeBoth(source, path, moved.file, chunks, overwrite);
+function savedOf({ model, rewrite, request, chunks }: LaidOut): Saved {
+  return {
+    model: modelInternals.of(model),
+    tensors: externalTensors(rewrite),
+    chunks,
+    layOut: (reader, weights) => layOutRewrite(rewrite, request.naming, reader, weights),
+  };
 }

@@ -1,13 +1,14 @@
 /** Checks around a CUDA session: before it opens, whether it can; after a failure, why it could not. */
+import { delimiter, join } from 'node:path';
+import { namesIn } from '../../base/folder-names.js';
 import { reasonOf, type TapirError } from '../../base/errors.js';
-import { checkHolds, checkLibraryFolder, preloadLibraries } from './cuda-libraries.js';
+import { checkHolds, checkLibraryFolder, otherVersions, preloadLibraries } from './cuda-libraries.js';
 import type { ResolvedDevice } from '../lanes/device.js';
 import { explainCuda, lacking, outOfRange, unavailable } from './device-failure.js';
 import { describeGpus } from './device-list.js';
 import { hasDriver } from './driver-files.js';
 import { installedCuda, offerInstalledProvider, whyNotOffered } from './installed-cuda.js';
-import { describeMissing } from './missing-libraries.js';
-import { listGpus } from './nvidia-smi.js';
+import { listGpus, type GpuReport } from './nvidia-smi.js';
 import {
   findMissing,
   findProvider,
@@ -32,7 +33,7 @@ export async function prepareCuda(device: ResolvedDevice, cudaLibraries: string 
   const path = provider && isComplete(provider) ? providerPath(provider) : undefined;
   const folder = cudaLibraries ?? installedCuda();
   // The first GPU needs no count, which may take a second.
-  const visible = device.uuid === undefined && device.id > 0 ? await countVisible() : undefined;
+  const visible = device.uuid === undefined && device.id > 0 ? countVisible(await listGpus()) : undefined;
   const missing = path === undefined ? [] : findAbsent(path, folder);
   const damage = whyNoProvider(provider);
   const reasons = [
@@ -57,8 +58,7 @@ const NO_DRIVER =
   'no NVIDIA driver is visible here (no /dev/nvidia0); install it, or give the GPUs to this container (docker run --gpus all)';
 
 /** Number of GPUs that CUDA sees; undefined if nvidia-smi does not list them. */
-async function countVisible(): Promise<number | undefined> {
-  const report = await listGpus();
+function countVisible(report: GpuReport): number | undefined {
   return report.source === 'nvidia-smi' ? describeGpus(report).length : undefined;
 }
 
@@ -75,9 +75,35 @@ export async function cudaFailure(
   const elsewhere = isUnloaded ? whyNotOffered() : undefined;
   if (elsewhere !== undefined) return unavailable(device, elsewhere, { cause: error });
   const reason = explainCuda(device, text, {
-    visible: report.source === 'nvidia-smi' ? describeGpus(report).length : undefined,
+    visible: countVisible(report),
     driverVersion: report.gpus[0]?.driverVersion ?? undefined,
     missing: describeMissing(missing),
   });
   return unavailable(device, reason, { cause: error, missing });
+}
+
+/** Where CUDA and cuDNN usually are, besides the folders of LD_LIBRARY_PATH. */
+const USUAL = ['/usr/local/cuda/lib64', '/usr/lib/x86_64-linux-gnu', '/usr/lib64', '/usr/local/lib'];
+
+/**
+ * Adds to each missing library the paths of its other versions.
+ *
+ * @param files - The libraries of a folder that was looked through: paths by file name.
+ */
+export function describeMissing(
+  missing: readonly MissingLibrary[],
+  files: ReadonlyMap<string, string> = new Map(),
+): MissingLibrary[] {
+  if (missing.length === 0) return [];
+  const all = new Map([...listUsual(), ...files]);
+  return missing.map((library) => ({ ...library, found: otherVersions(library.name, all) }));
+}
+
+function listUsual(): [name: string, path: string][] {
+  const stated = (process.env['LD_LIBRARY_PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
+  return [...USUAL, ...stated].flatMap((folder) =>
+    namesIn(folder)
+      .filter((name) => /\.so\.\d/.test(name))
+      .map((name): [string, string] => [name, join(folder, name)]),
+  );
 }

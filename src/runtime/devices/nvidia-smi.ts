@@ -1,4 +1,4 @@
-/** Lists GPUs with nvidia-smi, the tool of the NVIDIA driver. Which of them are visible is decided in visible-devices.ts. */
+/** Lists GPUs with nvidia-smi, the tool of the NVIDIA driver. Which of them are visible is decided in device-list.ts. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { readDriverFiles } from './driver-files.js';

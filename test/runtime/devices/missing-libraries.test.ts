@@ -4,7 +4,7 @@ import { delimiter, join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { checkHolds, whyIncomplete } from '../../../src/runtime/devices/cuda-libraries.js';
 import { lacking } from '../../../src/runtime/devices/device-failure.js';
-import { describeMissing } from '../../../src/runtime/devices/missing-libraries.js';
+import { describeMissing } from '../../../src/runtime/devices/cuda-setup.js';
 import { findMissing } from '../../../src/runtime/devices/provider-library.js';
 import { makeProvider, playFolder } from '../../support/cuda.js';
 import { scratchFolder } from '../../support/fixtures.js';

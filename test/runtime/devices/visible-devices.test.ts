@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Gpu } from '../../../src/runtime/devices/gpu.js';
 import { parseGpus, parseSlices } from '../../../src/runtime/devices/nvidia-smi.js';
-import { selectVisible } from '../../../src/runtime/devices/visible-devices.js';
+import { selectVisible } from '../../../src/runtime/devices/device-list.js';
 import { DIVIDED, LIST, SLICES, UUIDS } from '../../support/nvidia.js';
 
 describe('CUDA_VISIBLE_DEVICES', () => {

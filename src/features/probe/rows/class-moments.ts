@@ -34,7 +34,7 @@ export async function addUpFolds(request: MomentsRequest): Promise<Moments[]> {
   const graph = momentGraph(classes, elements, withProducts);
   await using session = await openRowSession(graph, { isQuiet: true, signal });
   const weights = vectorTensor(Float64Array.from(classWeights));
-  const run = async (block: LabelledBlock): Promise<void> => {
+  const run = async (block: LabelledBlock): Promise<LabelledBlock> => {
     for (const { fold, part, labels } of cutByFold(block, rows.labels, foldOf, elements)) {
       const target = moments[fold]!;
       for (const label of labels) target.weights[Number(label)]! += classWeights[Number(label)]!;
@@ -49,6 +49,7 @@ export async function addUpFolds(request: MomentsRequest): Promise<Moments[]> {
       addTo(target.sums, sums);
       if (products) addTo(target.products, products);
     }
+    return block;
   };
   for await (const done of mapInOrder(rows.pass(), 2, run)) void done;
   return moments;
