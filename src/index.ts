@@ -40,7 +40,7 @@ export type { Device } from './runtime/lanes/device.js';
 export { listDevices, type DeviceInfo } from './runtime/devices/device-list.js';
 export type { CudaOptions, SessionOptions } from './runtime/lanes/session-options.js';
 export { embedImages, type Embedded } from './datasets/embed/embed-images.js';
-export type { ImageError } from './datasets/embed/loader.js';
+export type { ImageError } from './images/file/image-errors.js';
 export {
   createTransform,
   type FloatImage,

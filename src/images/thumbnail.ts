@@ -1,5 +1,5 @@
 /** Image file → thumbnail. */
-import { isTapirError } from '../base/errors.js';
+import { isImageError } from './file/image-errors.js';
 import { decodeImage } from './decode/decode.js';
 import { encodeWebp } from './encode.js';
 import type { ImageFile } from './file/image-file.js';
@@ -37,7 +37,7 @@ export async function tryThumbnail(
     const file = typeof image === 'function' ? await image() : image;
     return Buffer.from((await makeThumbnail(file, maxSide)).bytes).toString('base64');
   } catch (error) {
-    if (isTapirError(error) && error.code.startsWith('IMAGE_')) return null;
+    if (isImageError(error)) return null;
     throw error;
   }
 }

@@ -26,7 +26,7 @@ import { describeIdentity, describeRun } from './describe-run.js';
 import { openDecodeLanes, type EmbeddedBatch } from './embed-batches.js';
 import { readFolderOptions, type EmbedFolderOptions, type EmbedFolderSetup } from './embed-folder-options.js';
 import { checkFailures } from './failure-limit.js';
-import type { ImageError } from './loader.js';
+import type { ImageError } from '../../images/file/image-errors.js';
 import { planRemoval } from './missing-inputs.js';
 import { createPrecisionCheck } from './precision-check.js';
 import { ProgressMeter } from './progress.js';

@@ -11,7 +11,7 @@ import {
   type EmbedOptions,
   type EmbedSetup,
 } from './embed-options.js';
-import type { ImageError } from './loader.js';
+import type { ImageError } from '../../images/file/image-errors.js';
 import { openSource, type EmbedSource } from '../sources/open-source.js';
 import type { SourceItem } from '../sources/items/source-item.js';
 

@@ -2,17 +2,13 @@
  * Source items → batches of pixels in shared memory. A batch is a range of positions in the source, even if some images fail. A
  * bounded number of batches is open at once, so that a slow consumer slows the source down.
  */
-import { TapirError, type ImageErrorCode } from '../../base/errors.js';
 import { stampOfFailed, type DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import { vanishedImage } from '../../images/file/image-errors.js';
+import { isImageError, vanishedImage, type ImageError } from '../../images/file/image-errors.js';
 import type { FileStamp } from '../../base/file-stamp.js';
 import type { TriedInput } from '../records/tried-input.js';
 import { ByteBudget } from './byte-budget.js';
 import { PAUSE, withPauses } from './pauses.js';
 import type { SourceItem } from '../sources/items/source-item.js';
-
-/** The error of a single image. A run continues after it. */
-export type ImageError = TapirError<ImageErrorCode>;
 
 /** The number of images that are compared with the exact pixels, if `decode: 'fast'` reduces them. */
 const MEASURED_IMAGES = 64;
@@ -203,10 +199,6 @@ export class BatchLoader {
 function fileBytesOf({ image, stamp, error }: SourceItem): number {
   if (error || typeof image === 'string') return 0;
   return image instanceof Uint8Array ? image.byteLength : (stamp?.sizeBytes ?? UNKNOWN_FILE_BYTES);
-}
-
-function isImageError(error: unknown): error is ImageError {
-  return error instanceof TapirError && error.code.startsWith('IMAGE_');
 }
 
 /** A missing file has vanished if the source has seen it before. */

@@ -5,7 +5,7 @@ import { EMBED_FIELDS } from './embed-options.js';
 import { chooseModelTransform } from './model-transform.js';
 import { fitTransform } from './image-input.js';
 import { loadFeeds } from './load-feeds.js';
-import type { ImageError } from './loader.js';
+import type { ImageError } from '../../images/file/image-errors.js';
 import type { BatchSource } from '../../extract/replicas/batch-pieces.js';
 import type { RunInput } from '../../extract/replicas/run-options.js';
 import type { TransformRequest } from '../../images/configs/find-transform.js';

@@ -4,7 +4,7 @@ import { integer, readOptions, type Fields } from '../../base/options.js';
 import { widen } from '../../tensor/widen.js';
 import { embedImages } from '../../datasets/embed/embed-images.js';
 import { EMBED_FIELDS, type EmbedOptions } from '../../datasets/embed/embed-options.js';
-import type { ImageError } from '../../datasets/embed/loader.js';
+import type { ImageError } from '../../images/file/image-errors.js';
 import { readClassLabels } from '../../extract/class-labels.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import { openModel } from '../../model/open/open-model.js';

@@ -2,6 +2,14 @@
 import { TapirError, reasonOf, type ErrorDetails, type ImageErrorCode } from '../../base/errors.js';
 import { checkOpenFiles } from '../../base/open-files.js';
 
+/** The error of a single image. A run continues after it. */
+export type ImageError = TapirError<ImageErrorCode>;
+
+/** Whether an error is that of a single image. */
+export function isImageError(error: unknown): error is ImageError {
+  return error instanceof TapirError && error.code.startsWith('IMAGE_');
+}
+
 function imageError<Code extends ImageErrorCode>(
   code: Code,
   message: string,

@@ -1,5 +1,5 @@
 /** Whether two transforms are the same, and how far their pixels are apart. */
-import { TapirError } from '../../base/errors.js';
+import { isImageError } from '../../images/file/image-errors.js';
 import { loadImage } from '../../images/transform/load-image.js';
 import type { Transform } from '../../images/transform/transform.js';
 import type { SourceItem } from '../../datasets/sources/items/source-item.js';
@@ -76,7 +76,7 @@ async function load(
     for (const transform of transforms) loaded.push((await loadImage(file, transform)).toTensor().data);
     return loaded;
   } catch (error) {
-    if (error instanceof TapirError && error.code.startsWith('IMAGE_')) return undefined;
+    if (isImageError(error)) return undefined;
     throw error;
   }
 }

@@ -1,5 +1,6 @@
 /** The errors of requests: a code, its status, and a message for the client. */
-import { isTapirError, TapirError, type ErrorCode } from '../../base/errors.js';
+import { isTapirError, type TapirError, type ErrorCode } from '../../base/errors.js';
+import { isImageError } from '../../images/file/image-errors.js';
 
 /** The service's own codes with their status. Errors of images keep their own codes. */
 const STATUS = {
@@ -102,6 +103,5 @@ function withRetry(status: number, code: HttpCode | ErrorCode, message: string):
 
 /** Whether an error concerns one image of a request, so that the others can be embedded. */
 export function isAboutImage(error: unknown): error is TapirError | HttpError {
-  if (error instanceof TapirError) return error.code.startsWith('IMAGE_');
-  return error instanceof HttpError && error.code.startsWith('URL_');
+  return isImageError(error) || (error instanceof HttpError && error.code.startsWith('URL_'));
 }

@@ -1,6 +1,6 @@
 /** Heat maps of some images: where the score of the predicted class comes from. */
 import type { Options } from '../../../base/checks.js';
-import { isTapirError } from '../../../base/errors.js';
+import { isImageError } from '../../../images/file/image-errors.js';
 import { integer, optional, readOptions, text, type Fields } from '../../../base/options.js';
 import { checkLabels } from '../../../extract/class-labels.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
@@ -147,7 +147,7 @@ async function makePair(
   const file = path === null ? undefined : pathInside(folder, path);
   if (file === undefined) return undefined;
   const image = await loadImage(file, transform).catch((error: unknown) => {
-    if (isTapirError(error) && error.code.startsWith('IMAGE_')) return undefined;
+    if (isImageError(error)) return undefined;
     throw error;
   });
   if (!image) return undefined;
