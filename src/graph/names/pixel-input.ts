@@ -1,6 +1,5 @@
 /** What a graph says about the pixels that it takes: the form of its image input, and the arithmetic right behind it. */
 import type { Graph, Node, Value } from '../graph.js';
-import { ordinalNames } from './ordinal-names.js';
 
 /** The image input of a graph. Sizes are undefined where the file leaves them open. */
 export interface PixelInput {
@@ -12,8 +11,6 @@ export interface PixelInput {
   readonly width: number | undefined;
   /** Nodes right behind the input that compute with constants, in order. */
   readonly steps: readonly PixelStep[];
-  /** The architecture of torchvision whose operators the graph has. */
-  readonly architecture: string | undefined;
 }
 
 /** A node that shifts or scales its input, and its other operands. */
@@ -53,7 +50,6 @@ export function readPixelInput(graph: Graph): PixelInput | undefined {
   const [height, width, channels] = (isLast ? sizes : [sizes[1], sizes[2], sizes[0]]).map((size) =>
     typeof size === 'number' && size > 0 ? size : undefined,
   );
-  const architecture = ordinalNames(graph)?.architecture;
   return {
     name: input.name,
     elemType,
@@ -62,7 +58,6 @@ export function readPixelInput(graph: Graph): PixelInput | undefined {
     height,
     width,
     steps: readSteps(input),
-    architecture,
   };
 }
 

@@ -4,7 +4,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { invalidOption } from '../../base/checks.js';
-import { readLibrary } from './elf.js';
+import { readNeeded } from './elf.js';
 import { loadLibrary } from './shared-library.js';
 
 /** Since onnxruntime 1.28, the provider opens these only when a model needs them. */
@@ -30,7 +30,7 @@ export function preloadLibraries(folder: string, library: string): ReadonlySet<s
   const before = loaded.get(key);
   if (before) return before;
   const files = checkHolds(folder, library);
-  const needed = readLibrary(library)?.needed ?? [];
+  const needed = readNeeded(library);
   const optional = [...files.keys()].filter((name) => OPTIONAL.test(name));
   const wanted = collectNeeds([...needed, ...optional], files);
   const done = loadInOrder(wanted);
@@ -46,7 +46,7 @@ export function preloadLibraries(folder: string, library: string): ReadonlySet<s
  */
 export function checkHolds(folder: string, library: string): ReadonlyMap<string, string> {
   const files = indexLibraries(folder);
-  const needed = readLibrary(library)?.needed ?? [];
+  const needed = readNeeded(library);
   if (needed.length === 0 || needed.some((name) => files.has(name))) return files;
   const wanted = needed.filter((name) => !OF_SYSTEM.test(name));
   const others = wanted.flatMap((name) => otherVersions(name, files)).map((path) => basename(path));
@@ -62,7 +62,7 @@ export function checkHolds(folder: string, library: string): ReadonlyMap<string,
  */
 export function whyIncomplete(folder: string, library: string): string | undefined {
   const files = indexLibraries(folder);
-  const needed = readLibrary(library)?.needed ?? [];
+  const needed = readNeeded(library);
   const wanted = new Set([...needed.filter((name) => !OF_SYSTEM.test(name)), CUDNN]);
   const missing = Array.from(wanted).filter((name) => !files.has(name));
   if (missing.length === 0) return undefined;
@@ -105,7 +105,7 @@ function collectNeeds(needed: readonly string[], files: ReadonlyMap<string, stri
     const path = files.get(name);
     if (path === undefined || wanted.has(name)) continue;
     wanted.set(name, path);
-    open.push(...(readLibrary(path)?.needed ?? []), ...openedLater(name, files));
+    open.push(...readNeeded(path), ...openedLater(name, files));
   }
   return wanted;
 }

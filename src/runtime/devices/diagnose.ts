@@ -10,7 +10,7 @@ import { findRuntimePackage } from '../runtime-package.js';
 import { checkLibraryFolder, whyIncomplete } from './cuda-libraries.js';
 import { cudaDevices, describeCpu, describeGpus, type CpuDevice, type CudaDevice } from './device-list.js';
 import { listDeviceFiles, type DeviceFile } from './driver-files.js';
-import { readLibrary } from './elf.js';
+import { readNeeded } from './elf.js';
 import { CAN_INSTALL_CUDA, INSTALL_CUDA, installedCuda } from './installed-cuda.js';
 import { listGpus, readDriverVersions, type DriverVersions } from './nvidia-smi.js';
 import { probeDevice, type ProbeResult } from './probe.js';
@@ -187,7 +187,7 @@ async function examineProvider(
     problem: whyNoProvider() ?? other ?? null,
     libraries: cudaLibraries ?? installedCuda() ?? null,
     problemOfLibraries: (isStated ? whyIncomplete(cudaLibraries, path) : undefined) ?? null,
-    needed: path === undefined ? [] : (readLibrary(path)?.needed ?? []),
+    needed: path === undefined ? [] : readNeeded(path),
     installCommand: CAN_INSTALL_CUDA ? INSTALL_CUDA : INSTALL_COMMAND,
   };
 }

@@ -1,13 +1,5 @@
-/** Reads from a shared library (ELF, 64 bit, little endian) which libraries it needs and what its name is. */
+/** Reads from a shared library (ELF, 64 bit, little endian) which libraries it needs. */
 import { closeSync, openSync, readSync } from 'node:fs';
-
-/** Facts from the dynamic section of a library. */
-export interface LibraryFacts {
-  /** Libraries it needs (DT_NEEDED), in order. */
-  readonly needed: readonly string[];
-  /** Its own name (DT_SONAME). */
-  readonly soname: string | undefined;
-}
 
 /** Reads `length` bytes at an offset; undefined if the file is too short. */
 type ReadAt = (offset: number, length: number) => DataView | undefined;
@@ -20,24 +12,23 @@ const PT_DYNAMIC = 2;
 const DT_NULL = 0;
 const DT_NEEDED = 1;
 const DT_STRTAB = 5;
-const DT_SONAME = 14;
 /** A file that exceeds these limits is damaged. */
 const MAX_DYNAMIC_BYTES = 1 << 20;
 const MAX_NAME_BYTES = 1024;
 const MAX_NAMES = 1024;
 
 /**
- * Reads facts about a library without loading it. Only the necessary parts of the file are read.
+ * The libraries that a library needs (DT_NEEDED), in order, without loading it. Only the necessary parts of the file are read.
  *
- * @returns undefined if the file is missing, damaged or of another format. Nothing is thrown.
+ * @returns None if the file is missing, damaged or of another format. Nothing is thrown.
  */
-export function readLibrary(path: string): LibraryFacts | undefined {
+export function readNeeded(path: string): readonly string[] {
   let file: number | undefined;
   try {
     file = openSync(path, 'r');
-    return parseLibrary(readerOf(file));
+    return parseLibrary(readerOf(file)) ?? [];
   } catch {
-    return undefined;
+    return [];
   } finally {
     if (file !== undefined) closeSync(file);
   }
@@ -58,33 +49,26 @@ interface Segment {
   readonly bytes: number;
 }
 
-function parseLibrary(readAt: ReadAt): LibraryFacts | undefined {
+function parseLibrary(readAt: ReadAt): readonly string[] | undefined {
   const segments = readSegments(readAt);
   const dynamic = segments?.find(({ type }) => type === PT_DYNAMIC);
   if (!segments || !dynamic || dynamic.bytes > MAX_DYNAMIC_BYTES) return undefined;
   const view = readAt(dynamic.offset, dynamic.bytes);
   if (!view) return undefined;
   const needed: number[] = [];
-  let soname: number | undefined;
   let table: number | undefined;
   for (let at = 0; at + ENTRY_BYTES <= dynamic.bytes; at += ENTRY_BYTES) {
     const tag = wordAt(view, at);
     const value = wordAt(view, at + 8);
     if (tag === DT_NULL) break;
     if (tag === DT_NEEDED) needed.push(value);
-    if (tag === DT_SONAME) soname = value;
     if (tag === DT_STRTAB) table = value;
   }
-  if (needed.length > MAX_NAMES) return undefined;
-  if (table === undefined) return needed.length === 0 ? { needed: [], soname: undefined } : undefined;
+  if (needed.length > MAX_NAMES || table === undefined) return undefined;
   const start = fileOffset(segments, table);
   if (start === undefined) return undefined;
   const names = needed.map((offset) => nameAt(readAt, start + offset));
-  if (names.some((name) => name === undefined)) return undefined;
-  return {
-    needed: names as string[],
-    soname: soname === undefined ? undefined : nameAt(readAt, start + soname),
-  };
+  return names.every((name) => name !== undefined) ? names : undefined;
 }
 
 function readSegments(readAt: ReadAt): Segment[] | undefined {

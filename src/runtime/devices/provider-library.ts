@@ -2,7 +2,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { bindingFolder } from '../runtime-package.js';
-import { readLibrary } from './elf.js';
+import { readNeeded } from './elf.js';
 import { CAN_INSTALL_CUDA, INSTALL_CUDA, installedCuda, whyNotInstalledCuda } from './installed-cuda.js';
 import { loadLibrary, missingName } from './shared-library.js';
 
@@ -89,7 +89,7 @@ export function findMissing(
   path: string,
   isFound: (name: string) => boolean = () => false,
 ): MissingLibrary[] {
-  const needed = readLibrary(path)?.needed ?? [];
+  const needed = readNeeded(path);
   const missing = new Map<string, MissingLibrary>();
   for (const wanted of needed) {
     if (isFound(wanted) || existsSync(join(dirname(path), wanted))) continue;
