@@ -92,6 +92,5 @@ function makeHit({ name, row, cosine, picture }: PageHit, click: (() => void) | 
     make('span', 'tiny', score),
     make('bdi', 'tiny clip', shortName(name)),
   ];
-  const label = `${name}, cosine ${score}: show it on the map`;
-  return click ? make('button', 'tile', { click, 'aria-label': label }, parts) : make('div', 'tile', parts);
+  return click ? make('button', 'tile', { click }, parts) : make('div', 'tile', parts);
 }
