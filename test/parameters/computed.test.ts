@@ -25,10 +25,18 @@ const state = new Map(
 describe('a file of dynamo', () => {
   it('takes no values for a parameter that a constant was computed of, or that a torch call does not read', async () => {
     const model = await open('dynamo');
-    await expect(loadStateDict(model, state, { strict: false })).rejects.toMatchObject({
-      code: 'STATE_MISMATCH',
-      details: { derived: ['gem.p', 'scaled.weight'] },
-    });
+    for (const key of ['scaled.weight', 'gem.p'])
+      // oxlint-disable-next-line no-await-in-loop -- one refusal after the other
+      await expect(
+        loadStateDict(
+          model,
+          new Map([...state].filter(([name]) => name === key || name.startsWith('head'))),
+          {
+            strict: false,
+          },
+        ),
+        key,
+      ).rejects.toMatchObject({ code: 'STATE_MISMATCH', details: { derived: [key] } });
   });
 
   it('has no gradient of it, and none of a bias that holds a norm', async () => {

@@ -259,7 +259,7 @@ function readVanished(tree: ModuleTree, path: string): ModuleReading | undefined
 }
 
 /** What dynamo's optimiser does with nodes that leave the values of others as they are. */
-const KEEPS_VALUES = /BatchNorm|RemoveOptionalBias|MaterializeReshape|Flatten2Reshape/;
+const KEEPS_VALUES = /RemoveOptionalBias|MaterializeReshape|Flatten2Reshape/;
 
 /**
  * Whether a child that vanished may have computed something. Of several in a row, exporters cancel two permutations, or fold two BatchNorms

@@ -78,6 +78,7 @@ function searchGraph(graph: Graph): GraphParameters {
   const uses = new Map<string, ParameterUse>();
   const folded: FoldedLayer[] = [];
   const unnamed: UnnamedSite[] = [];
+  const computing = new Set<string>();
   const reads = countReads(graph);
   for (const node of graph.nodes) {
     if (isIdentity(node)) continue;
@@ -87,19 +88,22 @@ function searchGraph(graph: Graph): GraphParameters {
       const site = siteOf(node, slot);
       if (!site || (layer && slot > 0)) return;
       // A torch call that states no parameter reads what the exporter computed of one.
-      const isComputed = statesCalls && node.scanned.torchParameters?.length === 0;
-      const use = isComputed ? undefined : readUse(node, slot, site, isTorch && reads.get(site.initializer)!);
+      const isComputedHere = statesCalls && node.scanned.torchParameters?.length === 0;
+      const use = isComputedHere
+        ? undefined
+        : readUse(node, slot, site, isTorch && reads.get(site.initializer)!);
       const key = `${site.node.index} ${site.slot}`;
       if (use) uses.set(key, uses.get(key) ?? use);
-      else if (isFloatType(site.initializer.initializer!.elemType))
-        unnamed.push({ ...site, module: moduleOf(node) });
+      else if (isFloatType(site.initializer.initializer!.elemType)) {
+        const module = moduleOf(node);
+        unnamed.push({ ...site, module });
+        const isMade = isComputed(site.initializer.name) || (isComputedHere && isWeightSlot(node, slot));
+        if (isTorch && module !== undefined && isMade) computing.add(calledOnce(module));
+      }
     });
   }
   const found = { uses: [...uses.values()], folded, unnamed };
-  const computing = unnamed.flatMap(({ module, initializer }) =>
-    isTorch && module !== undefined && isComputed(initializer.name) ? [calledOnce(module)] : [],
-  );
-  return { ...found, kinds: kindsOf(found, isTorch), computing: new Set(computing) };
+  return { ...found, kinds: kindsOf(found, isTorch), computing };
 }
 
 /** An initializer that several nodes read in different roles is a parameter if it is one anywhere. */

@@ -13,11 +13,14 @@ import { readGeometry } from './hugging-face-sizes.js';
 import { readChannels } from './read-numbers.js';
 import type { Backend, ConfigOptions } from './resolved-config.js';
 
-/** Fields that have no effect on the pixels of an RGB image, or none in these classes. */
+/**
+ * Fields that have no effect on the pixels of an RGB image, or none in these classes. Either backend gives channels first, whatever
+ * `data_format` says.
+ */
 const HARMLESS = [
   'processor_class', 'auto_map', 'image_processor_type', 'feature_extractor_type', 'size_divisor', 'do_resize_crop_pct', 'device',
   'return_tensors', 'disable_grouping', 'input_data_format', 'do_convert_rgb', 'do_reduce_labels', 'reduce_labels', '_processor_class',
-  'do_flip_channels', '_valid_processor_keys', 'model_input_names', 'backend', 'transformers_version', 'valid_kwargs',
+  'do_flip_channels', '_valid_processor_keys', 'model_input_names', 'backend', 'transformers_version', 'valid_kwargs', 'data_format',
 ] as const; // prettier-ignore
 
 /** Fields that only some classes read. */
@@ -72,7 +75,6 @@ export function readHuggingFace(
     interpolation,
     resampler: special === 'float' ? 'torch-float' : backend === 'pil' ? 'pillow' : 'torch',
     channelOrder: special === 'bgr' && fields.flag('do_flip_channel_order', true) ? 'bgr' : 'rgb',
-    layout: readLayout(fields),
     arithmetic: backend === 'pil' ? 'transformers' : 'fused',
     ...readValues(fields, own),
   };
@@ -147,13 +149,6 @@ function checkPadding(fields: ConfigFields, hasOneSize: boolean): void {
       'do_pad',
       'it pads to the largest image of a batch, or to another size than the crop',
     );
-}
-
-function readLayout(fields: ConfigFields): 'nchw' | 'nhwc' {
-  const value = fields.take('data_format') ?? 'channels_first';
-  if (value === 'channels_first') return 'nchw';
-  if (value === 'channels_last') return 'nhwc';
-  throw fields.refuse('data_format', `it must be channels_first or channels_last, got ${show(value)}`);
 }
 
 /** Scaling and normalising. */

@@ -103,17 +103,16 @@ export class Loading {
     const { uses, folded, unnamed, computing } = findParameters(this.#model.graph);
     const matches = await matchKeys(this.#model, uses, this.#state, this.#reference);
     this.#misfits.missing.push(...matches.missing);
-    for (const match of matches.found) {
-      this.#checkUse(match);
-      // Its values may be in a computed constant, too.
-      if (computing.has(splitPath(match.key)[0])) this.#misfits.derived.push(match.key);
-    }
+    for (const match of matches.found) this.#checkUse(match);
     const layers = await this.#matchLayers(folded);
     this.#findDroppedBiases(matches.found);
     // Constant nodes hold what the code states. What an exporter computes of parameters becomes an initializer.
     const computed = unnamed.filter(({ initializer }) => !initializer.producer);
     await this.#sortLeftovers([...computed, ...matches.unexplained.map(unnamedSite)], matches.found);
     const { missing, unexpected, misshapen, derived } = this.#misfits;
+    // Where no other key explains the constant that a module reads, its own parameters may be in it.
+    if (derived.length === 0)
+      for (const { key } of matches.found) if (computing.has(splitPath(key)[0])) derived.push(key);
     const isRefused = strict && missing.length + unexpected.length > 0;
     if (isRefused || misshapen.length + derived.length > 0 || this.#origins.size === 0)
       throw misfitsError(

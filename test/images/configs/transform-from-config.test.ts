@@ -153,6 +153,12 @@ describe(`transformFromConfig${sharedNote}`, () => {
     expect(source!.ignored).toEqual(['crop_pct', 'include_top']);
   });
 
+  it('gives channels first whatever data_format says, as either backend does', () => {
+    const config = { image_processor_type: 'CLIPImageProcessor', data_format: 'channels_last' };
+    for (const backend of ['pil', 'torchvision'] as const)
+      expect(transformFromConfig(config, { backend }).options.layout).toBe('nchw');
+  });
+
   it.each(golden.refused)('refuses $name: $reason', ({ text }) => {
     expect(() => transformFromConfig(text)).toThrow(
       expect.objectContaining({
