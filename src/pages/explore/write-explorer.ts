@@ -22,6 +22,7 @@ import { checkReplaceable } from '../../html/check-replaceable.js';
 import { Explorer } from './explorer.js';
 import type { PageMeasure } from './page/data.js';
 import { ModelGraph } from './page/graph.js';
+import { mostCostly } from './page/rows.js';
 import { answerQuestion } from './questions.js';
 import { renderExplorer } from './render-explorer.js';
 
@@ -38,7 +39,8 @@ export interface ExplorerOptions {
    */
   readonly photos: readonly string[];
   /**
-   * Names of nodes whose features the page shows for each photo, and which it proposes to return.
+   * Names of nodes whose features the page shows for each photo, and which it proposes to return. Without names, it shows those of the
+   * module that it opens, which costs most.
    * @default []
    */
   readonly returnNodes: readonly string[];
@@ -225,8 +227,12 @@ function questionsOf(
   if (measure) graph.setMeasure(measure);
   const softmax = graph.attentionOf(photoCode.input).at(-1);
   // Of two towers, the photo feeds one: their product is no list of classes.
-  const hasClasses = !graph.needingMore(photoCode.input).has(page.outputs[0]![0]);
+  const needing = graph.needingMore(photoCode.input);
+  const hasClasses = !needing.has(page.outputs[0]![0]);
   const attention = softmax === undefined ? undefined : graph.requestOf(softmax);
+  const opened = mostCostly(graph);
+  const isFed = opened !== undefined && !graph.nodesIn(opened).some((node) => needing.has(node));
+  const looked = returnNodes.length === 0 && isFed ? [graph.requestOf(opened) ?? []].flat() : returnNodes;
   const ask = (name: string, fields: Readonly<Record<string, string>>): string =>
     `${name}?${new URLSearchParams(fields).toString()}`;
   return [
@@ -234,7 +240,7 @@ function questionsOf(
     ...(time ? [ask('measure', { times: '1' })] : []),
     ...photos.flatMap(({ id: photo }) => [
       ...(hasClasses ? [ask('classes', { photo })] : []),
-      ...returnNodes.map((node) => ask('features', { node, photo })),
+      ...looked.map((node) => ask('features', { node, photo })),
       ...(attention === undefined ? [] : [ask('attention', { node: attention, photo })]),
       ...(layer === undefined
         ? []

@@ -62,6 +62,16 @@ describe('writeExplorer', () => {
     await expect(writeExplorer(tiny, { photos: 'a.jpg' })).rejects.toMatchObject({ code: 'OPTION_INVALID' });
   });
 
+  it('shows the features of the module that it opens, if no names are given', async () => {
+    const out = join(scratch, 'opened.html');
+    await writeExplorer(tiny, { out, photos: [photo] });
+    const asked = Array.from(
+      readFileSync(out, 'utf8').matchAll(/features\?node=([\w.]+)/g),
+      ([, node]) => node,
+    );
+    expect(asked).toEqual(['layer2']);
+  });
+
   it('says what it cannot show', async () => {
     const vector = put('vector.onnx', modelBytes(chain(3)));
     const { problems } = await writeExplorer(vector, { out: join(scratch, 'vector.html') });

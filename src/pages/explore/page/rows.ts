@@ -4,7 +4,9 @@ import { ROOT, type Flow, type Id, type ModelGraph } from './graph.js';
 export const ROW = 36;
 /** Below the last row of an open box. */
 const FOOT = 10;
-/** Above the first and below the last row: the inputs and outputs of the model. */
+/** Above the first row. */
+const TOP = 10;
+/** Below the last row: the outputs of the model. */
 const PORT = 30;
 const LANE = 10;
 const MOST_LANES = 8;
@@ -56,7 +58,7 @@ export function layOut(graph: ModelGraph, open: ReadonlySet<Id>, withAside: bool
   const rows: Row[] = [];
   const frames: Frame[] = [];
   const lines: Line[] = [];
-  let y = PORT;
+  let y = TOP;
   const place = (box: Id, depth: number, left: number, entry: number): void => {
     const children = graph.childrenOf(box, withAside);
     const { buses, straight, lanes } = sortFlows(graph.flowsOf(box, withAside), children.length);
