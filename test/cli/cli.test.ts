@@ -505,7 +505,7 @@ describe('parts of the command', () => {
           ['a', '1'],
           ['bbb', '22'],
         ],
-        [1],
+        { columns: undefined, right: [1] },
       ),
     ).toBe('a     1\nbbb  22\n');
   });

@@ -68,7 +68,7 @@ async function runCheck(terminal: Terminal, path: string, photos: string, flags:
     signal: terminal.signal,
   });
   if (out !== undefined) await writeAtomically(resolve(out), await renderCheck(found));
-  terminal.out(json ? `${JSON.stringify(found, null, 2)}\n` : describe(found));
+  terminal.out(json ? `${JSON.stringify(found, null, 2)}\n` : describe(found, terminal.columns));
   const { opens, reference } = found.findings;
   const isWrong = Object.values(found.findings).some(({ verdict }) => verdict === 'no');
   if (opens.verdict === 'refused') terminal.exitCode(EXIT.model);
@@ -86,14 +86,14 @@ function engineRows({ engines }: ModelCheck): string[][] {
   ]);
 }
 
-function describe(found: ModelCheck): string {
+function describe(found: ModelCheck, columns: number | undefined): string {
   const { file, bytes, producer } = found.model;
   const lines = Object.entries(found.findings).map(
     ([name, { verdict, says }]) =>
       `${MARKS[verdict]} ${name.padEnd(9)}  ${verdict.padEnd(8)}  ${shown(says)}\n`,
   );
   const rows = engineRows(found);
-  const table = rows.length === 0 ? '' : `\n${formatTable([COLUMNS, ...rows], [2])}`;
+  const table = rows.length === 0 ? '' : `\n${formatTable([COLUMNS, ...rows], { columns, right: [2] })}`;
   return `${shown(file)}, ${formatBytes(bytes)}${producer === '' ? '' : `, ${shown(producer)}`}\n\n${lines.join('')}${table}`;
 }
 

@@ -83,7 +83,7 @@ async function runCompare(
     signal: terminal.signal,
     onProgress: view.show,
   }).finally(view.end);
-  terminal.out(json ? `${JSON.stringify(found, jsonOfError, 2)}\n` : describe(found));
+  terminal.out(json ? `${JSON.stringify(found, jsonOfError, 2)}\n` : describe(found, terminal.columns));
   if (out !== undefined && !json) terminal.out(`page: ${shown(out)}\n`);
   if (found.failures.length > 0) terminal.exitCode(EXIT.someFailed);
 }
@@ -95,13 +95,13 @@ function jsonOfError(_key: string, value: unknown): unknown {
     : value;
 }
 
-function describe(found: ModelComparison): string {
+function describe(found: ModelComparison, columns: number | undefined): string {
   const { a, b, seen, sampled, failures, outputs } = found;
   const blocks = outputs.map((output) => {
     const worst = output.worst
       .slice(0, WORST_SHOWN)
       .map(({ path, cosine }) => `  least alike: ${formatCosine(cosine)}  ${shown(path ?? '(bytes)')}\n`);
-    return `${shown(output.key)}: ${describeAgreement(output)}\n${tableOf(output, output.onPixelsOfA)}${worst.join('')}`;
+    return `${shown(output.key)}: ${describeAgreement(output)}\n${tableOf(output, output.onPixelsOfA, columns)}${worst.join('')}`;
   });
   const failed = failures
     .slice(0, WORST_SHOWN)
@@ -117,8 +117,8 @@ function describe(found: ModelComparison): string {
   return lines.join('');
 }
 
-function tableOf(own: Agreement, onPixelsOfA: Agreement | null): string {
-  const columns = onPixelsOfA ? [own, onPixelsOfA] : [own];
+function tableOf(own: Agreement, onPixelsOfA: Agreement | null, columns: number | undefined): string {
+  const compared = onPixelsOfA ? [own, onPixelsOfA] : [own];
   const recall = own.recall ? `recall@${own.recall.neighbours}` : 'recall';
   const rows: (readonly [string, (agreement: Agreement) => string])[] = [
     ['mean cosine', ({ cosine }) => (cosine ? formatCosine(cosine.mean) : '–')],
@@ -138,6 +138,6 @@ function tableOf(own: Agreement, onPixelsOfA: Agreement | null): string {
         ]),
   ];
   const head = onPixelsOfA ? [['', 'own pixels', 'pixels of A']] : [];
-  const body = rows.map(([name, show]) => [`  ${name}`].concat(columns.map(show)));
-  return formatTable([...head, ...body], [1, 2]);
+  const body = rows.map(([name, show]) => [`  ${name}`].concat(compared.map(show)));
+  return formatTable([...head, ...body], { columns, right: [1, 2], spare: [2] });
 }

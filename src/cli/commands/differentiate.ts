@@ -65,7 +65,7 @@ async function runDifferentiate(terminal: Terminal, path: string, flags: Differe
   }
   const rows = resolved.map(({ key, request, tensor, why }) => [key, request, tensor, why]);
   terminal.out(
-    formatTable([['output', 'asked for', 'tensor', 'read as'], ...rows], [], {
+    formatTable([['output', 'asked for', 'tensor', 'read as'], ...rows], {
       columns: terminal.columns,
       names: [0, 1, 2],
       spare: [3],

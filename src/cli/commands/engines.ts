@@ -174,8 +174,9 @@ async function runList(terminal: Terminal, json: boolean): Promise<void> {
     installed ? folder : `not installed: tapir engines install ${name}`,
   ]);
   terminal.out(
-    formatTable([['engine', 'version', 'size', 'folder'], ...rows], [2], {
+    formatTable([['engine', 'version', 'size', 'folder'], ...rows], {
       columns: terminal.columns,
+      right: [2],
       names: [3],
     }),
   );

@@ -191,13 +191,13 @@ function report(terminal: Terminal, plan: PrunedModel['plan'], { inline, repack,
     ['bytes', formatBytes(kept.bytes), formatBytes(dropped.bytes), ''],
   ];
   terminal.out(
-    formatTable([['output', 'asked for', 'tensor', 'read as'], ...outputs], [], {
+    formatTable([['output', 'asked for', 'tensor', 'read as'], ...outputs], {
       columns: terminal.columns,
       names: [0, 1, 2],
       spare: [3],
     }),
   );
-  terminal.out(`\n${formatTable(counts)}`);
+  terminal.out(`\n${formatTable(counts, { columns: terminal.columns, names: [1, 2, 3] })}`);
   if (kept.externalFiles.length > 0) {
     const files = kept.externalFiles.join(', ');
     if (inline) terminal.out(`\nweights from ${files} are now inside the file\n`);
@@ -229,5 +229,5 @@ function reportVerified(terminal: Terminal, { outputs, rows, inputs, seed }: Ver
     formatDims(dims),
     isEqual ? 'equal, bit for bit' : `largest difference ${maxDifference.toPrecision(3)}`,
   ]);
-  terminal.out(formatTable(lines));
+  terminal.out(formatTable(lines, { columns: terminal.columns, names: [0] }));
 }

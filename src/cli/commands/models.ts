@@ -79,8 +79,9 @@ async function runList(terminal: Terminal, { manifest, json }: ListFlags): Promi
     model.cached === null ? '' : 'cached',
   ]);
   terminal.out(
-    formatTable([['name', 'size', 'licence', 'transform', 'ask for', ''], ...rows], [1], {
+    formatTable([['name', 'size', 'licence', 'transform', 'ask for', ''], ...rows], {
       columns: terminal.columns,
+      right: [1],
       names: [4],
       spare: [3, 2, 4],
     }),

@@ -48,8 +48,8 @@ export async function runNodeCosts(terminal: Terminal, path: string, flags: Cost
     ['  '.repeat(depth) + name, op].concat(formatCost(cost)),
   );
   const right = head.map((_, i) => i).slice(2);
-  const width = { columns: terminal.columns, names: [0] };
-  terminal.out(formatTable([head, ...rows, ['total', '', ...formatCost(profile.total)]], right, width));
+  const layout = { columns: terminal.columns, right, names: [0] };
+  terminal.out(formatTable([head, ...rows, ['total', '', ...formatCost(profile.total)]], layout));
   for (const { op, nodes } of profile.uncounted) {
     const more = nodes.length > NODES_NAMED ? ' …' : '';
     terminal.out(`not counted: ${shown(`${op} (${nodes.slice(0, NODES_NAMED).join(', ')}${more})`)}\n`);

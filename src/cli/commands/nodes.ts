@@ -89,7 +89,7 @@ export async function runNodes(terminal: Terminal, path: string, flags: NodesFla
     item.tensor,
   ]);
   terminal.out(
-    formatTable([['name', 'op', 'dtype', 'dims', 'channels', 'scale', 'marks', 'tensor'], ...rows], [], {
+    formatTable([['name', 'op', 'dtype', 'dims', 'channels', 'scale', 'marks', 'tensor'], ...rows], {
       columns: terminal.columns,
       names: [NAME, TENSOR],
       spare: [TENSOR, MARKS, SCALE, CHANNELS, DTYPE],

@@ -103,7 +103,7 @@ async function runQuantize(
     terminal.out(`${JSON.stringify({ ...report, failures: failures.length, file: out }, null, 2)}\n`);
   else
     terminal.out(
-      `${loweringText(report)}${isStatic(report) ? staticText(report, out) : ''}\nwritten: ${out}\n`,
+      `${loweringText(report)}${isStatic(report) ? staticText(report, out, terminal.columns) : ''}\nwritten: ${out}\n`,
     );
 }
 
@@ -112,7 +112,7 @@ function isStatic(report: LoweringReport | StaticReport): report is StaticReport
 }
 
 /** Ranges, neighbours and speeds. */
-function staticText({ calibration, speeds }: StaticReport, out: string): string {
+function staticText({ calibration, speeds }: StaticReport, out: string, columns: number | undefined): string {
   const { rule, samples, heldBack, neighbours, isCut } = calibration;
   const kept =
     neighbours === null
@@ -133,5 +133,5 @@ function staticText({ calibration, speeds }: StaticReport, out: string): string 
   const use = fastest?.isInt8
     ? `\nfastest here: --model ${out} ${how}\n`
     : `\nfastest here: the model without 8 bits, with ${how}\n`;
-  return `${lines.join('\n')}\n\n${formatTable([['  engine', 'computes in', 'images/s', 'CPU ms/image'], ...rows], [2, 3])}${use}`;
+  return `${lines.join('\n')}\n\n${formatTable([['  engine', 'computes in', 'images/s', 'CPU ms/image'], ...rows], { columns, right: [2, 3], spare: [2] })}${use}`;
 }

@@ -109,7 +109,9 @@ async function runSearch(
     terminal.out(`${JSON.stringify({ dataset: folder, key, metric, results }, null, 2)}\n`);
     return;
   }
-  const blocks = queries.map(({ query }, i) => blockOf(query, found[i]!, metric, queries.length > 1));
+  const blocks = queries.map(({ query }, i) =>
+    blockOf(found[i]!, metric, queries.length > 1 ? query : undefined, terminal.columns),
+  );
   terminal.out(blocks.join('\n'));
 }
 
@@ -221,7 +223,12 @@ async function embed(
   return await opened.embedImages(images, terminal.signal);
 }
 
-function blockOf(query: string, hits: readonly SearchHit[], metric: Metric, isNamed: boolean): string {
+function blockOf(
+  hits: readonly SearchHit[],
+  metric: Metric,
+  query: string | undefined,
+  columns: number | undefined,
+): string {
   const score = metric === 'l2' ? 'distance' : metric;
   const rows = hits.map((hit) => [
     String(hit.rank),
@@ -229,6 +236,11 @@ function blockOf(query: string, hits: readonly SearchHit[], metric: Metric, isNa
     String(hit.row),
     hit.path ?? '(bytes)',
   ]);
-  const table = formatTable([['rank', score, 'row', 'path'], ...rows], [0, 1, 2]);
-  return isNamed ? `${shown(query)}\n${table}` : table;
+  const table = formatTable([['rank', score, 'row', 'path'], ...rows], {
+    columns,
+    right: [0, 1, 2],
+    names: [3],
+    spare: [2],
+  });
+  return query === undefined ? table : `${shown(query)}\n${table}`;
 }

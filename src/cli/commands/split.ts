@@ -77,13 +77,14 @@ async function runSplit(terminal: Terminal, path: string, flags: SplitFlags): Pr
   const text = `${JSON.stringify(description, null, 2)}\n`;
   const stageModels = new Map(split.stages.map((stage, i) => [names[i]!, stage.model]));
   await writeStages(out, { source: file, stages: stageModels, index: text }, saving);
-  terminal.out(flags.json ? text : describe(split, names, out));
+  terminal.out(flags.json ? text : describe(split, names, out, terminal.columns));
 }
 
 function describe(
   { stages, crossing, balance, uncounted }: ModelStages,
   names: readonly string[],
   out: string,
+  columns: number | undefined,
 ): string {
   const rows = stages.map(({ macs, milliseconds, parameters, weightBytes }, i) => [
     names[i]!,
@@ -100,5 +101,5 @@ function describe(
     uncounted.length === 0
       ? ''
       : `not counted, because their operators have no rule: ${uncounted.join(', ')}\n`;
-  return `${formatTable([head, ...rows])}\nbalance ${balance.toFixed(3)}: at most ${speedUp} times the speed of one stage after the other\n${note}\nwritten: ${join(out, INDEX)}\n`;
+  return `${formatTable([head, ...rows], { columns, names: [0, head.length - 1], spare: [head.length - 3, 1] })}\nbalance ${balance.toFixed(3)}: at most ${speedUp} times the speed of one stage after the other\n${note}\nwritten: ${join(out, INDEX)}\n`;
 }

@@ -1,12 +1,14 @@
 /** Text tables and numbers for people. */
 import { shown } from '../../base/printable.js';
 
-/** A limit for the lines of a table. */
-export interface TableWidth {
-  /** Characters per line; undefined for no limit. */
+/** How a table is laid out. */
+export interface TableLayout {
+  /** Characters per line, as {@link Terminal} has them; undefined for no limit. */
   readonly columns: number | undefined;
+  /** Columns whose cells are aligned to the right. */
+  readonly right?: readonly number[];
   /** Columns of names, whose cells lose their middle to keep the limit. */
-  readonly names: readonly number[];
+  readonly names?: readonly number[];
   /** Columns that are left out, one after the other, where that is not enough. The table then says so. */
   readonly spare?: readonly number[];
 }
@@ -15,11 +17,10 @@ const GAP = 2;
 /** Shorter names are of no use. */
 const LEAST_NAME = 16;
 
-/** Rows as aligned columns; cells of `right` columns are aligned to the right. The first row holds the headings. */
+/** Rows as aligned columns. The first row holds the headings. */
 export function formatTable(
   given: readonly (readonly string[])[],
-  right: readonly number[] = [],
-  { columns = Infinity, names, spare = [] }: TableWidth = { columns: undefined, names: [] },
+  { columns = Infinity, right = [], names = [], spare = [] }: TableLayout,
 ): string {
   const rows = given.map((row) => row.map(shown));
   for (let left = 0; ; left++) {

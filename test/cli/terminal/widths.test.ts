@@ -31,8 +31,16 @@ describe.skipIf(!existsSync('/usr/bin/script'))('on a terminal', () => {
         linesOn(columns, words),
       ),
     );
-    for (const lines of shown) {
-      expect(lines.join('\n')).toMatch(/layer1|onnxruntime|24 images embedded/);
+    const vectors = `vectors-${columns}`;
+    const used = await Promise.all(
+      [
+        `probe ${vectors} --labels by-folder`,
+        `search ${vectors} ${projectPath('examples/photos/flower/flower-1.jpg')} --model model.onnx`,
+        `dedupe ${vectors} --cosine 0.9`,
+      ].map((words) => linesOn(columns, words)),
+    );
+    for (const lines of [...shown, ...used]) {
+      expect(lines.join('\n')).toMatch(/layer1|onnxruntime|24 images|accuracy|rank|cosine/);
       expect(lines.filter((line) => isTooLong(line, columns))).toEqual([]);
     }
   });

@@ -129,7 +129,7 @@ describe('quantizeModel with fixed scales', () => {
     const tiny = { ...transform, std: [1e-42, 1, 1] as [number, number, number] };
     expect(await refused(quantise({ transform: tiny }))).toMatchObject({
       code: 'OPTION_INVALID',
-      message: expect.stringMatching(/finite values; got NaN or infinity in "input" of sample 0/),
+      message: expect.stringMatching(/finite values, got "NaN or infinity in input of sample 0"/),
     });
     const broken: GraphSpec = {
       inputs: [{ name: 'x', dims: ['n', 3, 16, 16] }],

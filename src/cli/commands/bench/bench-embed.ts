@@ -84,7 +84,7 @@ export async function runBenchEmbed(
       signal: terminal.signal,
       onProgress: ({ what }) => say(what!),
     });
-    terminal.out(flags.json ? `${JSON.stringify(report, null, 2)}\n` : textOf(report));
+    terminal.out(flags.json ? `${JSON.stringify(report, null, 2)}\n` : textOf(report, terminal.columns));
   } finally {
     await extractor.close();
   }
@@ -111,7 +111,7 @@ async function findBatch(
   return best.rows;
 }
 
-function textOf(report: EmbeddingReport): string {
+function textOf(report: EmbeddingReport, columns: number | undefined): string {
   const { decode, decodePerThread, model, endToEnd, busy, spent } = report;
   const row = (what: string, { imagesPerSecond, cpuSecondsPerImage }: Throughput): string[] => [
     what,
@@ -130,7 +130,7 @@ function textOf(report: EmbeddingReport): string {
         row('the model', model),
         row('end to end', endToEnd),
       ],
-      [1, 2],
+      { columns, right: [1, 2] },
     ),
     `\n${percent(report.ofLimit)} of what both could reach together (${report.limit.toFixed(1)} images/s); `,
     `${report.limitedBy} is the limit\n`,

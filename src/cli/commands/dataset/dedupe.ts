@@ -45,11 +45,14 @@ async function runDedupe(terminal: Terminal, folder: string, flags: DedupeFlags)
     onProgress: view.show,
   }).finally(view.end);
   if (flags.json) terminal.out(`${JSON.stringify({ dataset: folder, ...found }, null, 2)}\n`);
-  else terminal.out([...found.groups.map(describeGroup), summarize(found)].join('\n'));
+  else
+    terminal.out(
+      [...found.groups.map((group) => describeGroup(group, terminal.columns)), summarize(found)].join('\n'),
+    );
 }
 
 /** A table of the best copy and the others. */
-function describeGroup({ best, copies }: DuplicateGroup): string {
+function describeGroup({ best, copies }: DuplicateGroup, columns: number | undefined): string {
   const row = (first: string, image: DuplicateImage): string[] => [
     first,
     image.width === null ? '' : `${image.width}×${image.height}`,
@@ -57,7 +60,12 @@ function describeGroup({ best, copies }: DuplicateGroup): string {
     image.path ?? '(bytes)',
   ];
   const rows = copies.map((copy) => row(copy.cosine.toFixed(6), copy));
-  return formatTable([['cosine', 'pixels', 'row', 'path'], row('best', best), ...rows], [0, 1, 2]);
+  return formatTable([['cosine', 'pixels', 'row', 'path'], row('best', best), ...rows], {
+    columns,
+    right: [0, 1, 2],
+    names: [3],
+    spare: [2, 1],
+  });
 }
 
 function summarize({ groups, compared, cosine, skipped }: Duplicates): string {

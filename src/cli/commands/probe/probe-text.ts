@@ -7,7 +7,10 @@ import { formatTable } from '../../terminal/table.js';
 const MOST_LISTED = 20;
 
 /** Describes a probe: how good it is, class by class, what it confuses, and which labels it doubts. */
-export function describeProbe({ kind, classes, strength, strengths, results }: Probe): string {
+export function describeProbe(
+  { kind, classes, strength, strengths, results }: Probe,
+  columns: number | undefined,
+): string {
   const what = `${kind}${strength === null ? '' : `, strength ${strength}`}, ${classes.length} classes`;
   if (results === null) return `${what}; no folds were held out, so there are no results\n`;
   const { accuracy, balancedAccuracy, folds, rows, calibration } = results;
@@ -23,19 +26,19 @@ export function describeProbe({ kind, classes, strength, strengths, results }: P
   const tried =
     strengths.length > 1
       ? [
-          `\n${formatTable([['strength', 'accuracy'], ...strengths.map((one) => [String(one.strength), formatShare(one.accuracy)])], [0, 1])}`,
+          `\n${formatTable([['strength', 'accuracy'], ...strengths.map((one) => [String(one.strength), formatShare(one.accuracy)])], { columns, right: [0, 1] })}`,
         ]
       : [];
   return [
     `${lines.join('\n')}\n`,
     ...tried,
-    classTable(results),
-    confusionTable(results),
-    suspectTable(results),
+    classTable(results, columns),
+    confusionTable(results, columns),
+    suspectTable(results, columns),
   ].join('');
 }
 
-function classTable({ classes }: ProbeResults): string {
+function classTable({ classes }: ProbeResults, columns: number | undefined): string {
   const rows = classes.map(({ label, support, precision, recall, f1 }) => [
     label,
     String(support),
@@ -43,11 +46,11 @@ function classTable({ classes }: ProbeResults): string {
     formatShare(recall),
     formatShare(f1),
   ]);
-  return `\n${formatTable([['class', 'images', 'precision', 'recall', 'f1'], ...rows], [1, 2, 3, 4])}`;
+  return `\n${formatTable([['class', 'images', 'precision', 'recall', 'f1'], ...rows], { columns, right: [1, 2, 3, 4], names: [0], spare: [1, 2] })}`;
 }
 
 /** The most frequent confusions. */
-function confusionTable({ classes, confusion }: ProbeResults): string {
+function confusionTable({ classes, confusion }: ProbeResults, columns: number | undefined): string {
   const found = confusion.flatMap((row, given) =>
     row.flatMap((count, predicted) =>
       given === predicted || count === 0 ? [] : [{ given, predicted, count }],
@@ -58,7 +61,7 @@ function confusionTable({ classes, confusion }: ProbeResults): string {
     .toSorted((a, b) => b.count - a.count)
     .slice(0, MOST_LISTED)
     .map(({ given, predicted, count }) => [classes[given]!.label, classes[predicted]!.label, String(count)]);
-  return `\n${formatTable([['label', 'taken for', 'images'], ...rows], [2])}`;
+  return `\n${formatTable([['label', 'taken for', 'images'], ...rows], { columns, right: [2], names: [0, 1] })}`;
 }
 
 /** A class of one image has no score in the fold that leaves it out. */
@@ -66,7 +69,7 @@ function formatScore(score: number): string {
   return Number.isFinite(score) ? score.toFixed(3) : '–';
 }
 
-function suspectTable({ suspects, suspectCount }: ProbeResults): string {
+function suspectTable({ suspects, suspectCount }: ProbeResults, columns: number | undefined): string {
   if (suspectCount === 0) return '\nevery image is classified as its label says\n';
   const rows = suspects
     .slice(0, MOST_LISTED)
@@ -77,7 +80,12 @@ function suspectTable({ suspects, suspectCount }: ProbeResults): string {
       formatScore(suggestedScore),
       path ?? '(bytes)',
     ]);
-  const table = formatTable([['label', 'score', 'rather', 'score', 'path'], ...rows], [1, 3]);
+  const table = formatTable([['label', 'score', 'rather', 'score', 'path'], ...rows], {
+    columns,
+    right: [1, 3],
+    names: [0, 2, 4],
+    spare: [1, 3],
+  });
   const more = suspectCount > rows.length ? `and ${suspectCount - rows.length} more\n` : '';
   const count = `${counted(suspectCount, 'image is', 'images are')} not classified as their label says; look at the first ones`;
   return `\n${shown(`${count}:`)}\n${table}${more}`;

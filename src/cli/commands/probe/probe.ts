@@ -128,6 +128,6 @@ function print(terminal: Terminal, probe: Probe, { json, save, out }: ProbeFlags
     return;
   }
   for (const warning of probe.warnings) terminal.err(`note: ${shown(warning)}\n`);
-  terminal.out(describeProbe(probe));
+  terminal.out(describeProbe(probe, terminal.columns));
   for (const file of [save, out]) if (file !== undefined) terminal.out(`written: ${shown(file)}\n`);
 }

@@ -51,7 +51,7 @@ export async function runZeroShot(
   });
   const agreement = flags.labels === undefined ? null : await compare(terminal, dataset, flags.labels, found);
   if (flags.json) terminal.out(`${JSON.stringify({ dataset: folder, agreement, labels: found }, null, 2)}\n`);
-  else terminal.out(describe(found, agreement));
+  else terminal.out(describe(found, agreement, terminal.columns));
 }
 
 async function compare(
@@ -67,14 +67,23 @@ async function compare(
   return { images: labelled.length, right, accuracy: right / labelled.length };
 }
 
-function describe(found: readonly ZeroShotLabel[], agreement: Agreement | null): string {
+function describe(
+  found: readonly ZeroShotLabel[],
+  agreement: Agreement | null,
+  columns: number | undefined,
+): string {
   const rows = found.map(({ label, probability, score, path }) => [
     label,
     probability.toFixed(4),
     score.toPrecision(6),
     path ?? '(bytes)',
   ]);
-  const table = formatTable([['label', 'probability', 'cosine', 'path'], ...rows], [1, 2]);
+  const table = formatTable([['label', 'probability', 'cosine', 'path'], ...rows], {
+    columns,
+    right: [1, 2],
+    names: [0, 3],
+    spare: [2, 1],
+  });
   if (agreement === null) return table;
   const { accuracy, right, images } = agreement;
   return `${table}\naccuracy ${accuracy.toFixed(4)} (${right} of ${images} labelled images)\n`;
