@@ -76,7 +76,7 @@ export function readHuggingFace(
     resampler: special === 'float' ? 'torch-float' : backend === 'pil' ? 'pillow' : 'torch',
     channelOrder: special === 'bgr' && fields.flag('do_flip_channel_order', true) ? 'bgr' : 'rgb',
     arithmetic: backend === 'pil' ? 'transformers' : 'fused',
-    ...readValues(fields, own),
+    ...readValues(fields, own, backend),
   };
   return { options, ignored: fields.rest(OF_OTHER_CLASSES), backend };
 }
@@ -152,7 +152,11 @@ function checkPadding(fields: ConfigFields, hasOneSize: boolean): void {
 }
 
 /** Scaling and normalising. */
-function readValues(fields: ConfigFields, { special, ...own }: ProcessorClass): ConfigOptions {
+function readValues(
+  fields: ConfigFields,
+  { special, ...own }: ProcessorClass,
+  backend: Backend,
+): ConfigOptions {
   const factor = fields.positive('rescale_factor', 1 / 255);
   const rescales = fields.flag('do_rescale', true);
   if (special === 'float' && !rescales)
@@ -161,6 +165,11 @@ function readValues(fields: ConfigFields, { special, ...own }: ProcessorClass): 
   // MobileViT never normalises.
   const normalizes = asksNormal && special !== 'bgr';
   if (rescales) fields.checkSet('rescale_factor', 'do_rescale');
+  if (rescales && !normalizes && backend === 'torchvision' && Number.isInteger(factor) && factor > 1)
+    throw fields.refuse(
+      'rescale_factor',
+      `bytes times the whole number ${factor} wrap around at 256 in transformers`,
+    );
   if (asksNormal) for (const name of ['image_mean', 'image_std']) fields.checkSet(name, 'do_normalize');
   const mean = readChannels(fields, 'image_mean') ?? own.mean;
   const std = readChannels(fields, 'image_std') ?? own.std;

@@ -84,6 +84,7 @@ describe(`transformFromConfig${sharedNote}`, () => {
     ['crop_size', { do_center_crop: true, crop_size: null }],
     ['image_mean', { image_mean: null }],
     ['rescale_factor', { rescale_factor: null }],
+    ['rescale_factor', { rescale_factor: 2, do_normalize: false }],
     ['resample', { resample: null }],
     ['size', { size: null }],
     ['size', { size: [3, 224, 224] }],
