@@ -5,6 +5,7 @@ import { layerNames } from './keras-names.js';
 import { layerEnds } from './keras2onnx-names.js';
 import { nodeRoles } from '../roles.js';
 import { joinPath } from '../module-path.js';
+import { nonTensorType } from '../non-tensor-type.js';
 import { moduleTree, type Module, type ModuleTree } from './module-tree.js';
 import { isSharedName, resolveName } from './resolve-names.js';
 import { ordinalNames } from './ordinal-names.js';
@@ -12,10 +13,12 @@ import { callsOfOperation, operationsIn } from './operations.js';
 
 /**
  * Names a user may ask for, in execution order: torchvision's spelling where the file carries module paths, else node
- * names, else tensor names. Each name resolves to a different value.
+ * names, else tensor names. Each name resolves to a different tensor.
  */
 export function listNames(graph: Graph): string[] {
-  return [...nameValues(graph).values()];
+  return [...nameValues(graph)].flatMap(([value, name]) =>
+    nonTensorType(value) === undefined ? [name] : [],
+  );
 }
 
 /** The best name of each value that depends on the input, in execution order. */

@@ -5,7 +5,7 @@
 import { TapirError } from '../../base/errors.js';
 import { operatorKey } from '../../onnx/scan/scan-body.js';
 import { isDefined, type Graph, type Node, type Value } from '../graph.js';
-import { operatorOf } from '../operators/operators.js';
+import { nonTensorType } from '../non-tensor-type.js';
 import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
 import type { ScannedFunction } from '../../onnx/scan/scan.js';
 
@@ -203,15 +203,6 @@ function checkRunnable(node: Node): void {
       describeNode(node),
     ]);
   }
-}
-
-/** The type of a value that is not a tensor; undefined for a tensor. */
-function nonTensorType({ type, producer }: Value): string | undefined {
-  if (type) return type.kind === 'tensor' || type.kind === 'sparse tensor' ? undefined : type.kind;
-  if (producer && operatorOf(producer)?.types[0] === 'sequence') return 'sequence';
-  // onnxruntime-node can return an optional tensor, but not an optional sequence.
-  if (producer?.opType === 'Optional' && producer.inputs[0]) return nonTensorType(producer.inputs[0]);
-  return producer?.opType === 'ZipMap' ? 'sequence of maps' : undefined;
 }
 
 function checkTensor({ request, value }: CutOutput): void {

@@ -105,6 +105,17 @@ function listAll(graph: Graph): number {
 }
 
 describe('listing names', () => {
+  it('leaves out sequences, which cannot be asked for', () => {
+    const nodes = [
+      { op: 'SplitToSequence', inputs: ['x'], outputs: ['parts'] },
+      { op: 'SequenceAt', inputs: ['parts', 'place'], outputs: ['part'] },
+    ];
+    const outputs = [{ name: 'part', dims: ['n', 4] }];
+    const initializers = { place: { dims: [], values: [0], type: 'int64' as const } };
+    const bytes = modelBytes({ inputs: [{ name: 'x', dims: ['n', 4] }], outputs, nodes, initializers });
+    expect(listNames(buildGraph(scanModel(memorySource(bytes))))).toEqual(['x', 'part']);
+  });
+
   it.each(Object.entries(NAMINGS))('takes linear work: %s', (_, naming) => {
     const count = 400;
     const [small, large] = [graphOf(naming, count), graphOf(naming, 4 * count)];
