@@ -228,11 +228,13 @@ function questionsOf(
   const softmax = graph.attentionOf(photoCode.input).at(-1);
   // Of two towers, the photo feeds one: their product is no list of classes.
   const needing = graph.needingMore(photoCode.input);
-  const hasClasses = !needing.has(page.outputs[0]![0]);
+  const [output] = page.outputs;
+  const hasClasses = output !== undefined && !needing.has(output[0]);
   const attention = softmax === undefined ? undefined : graph.requestOf(softmax);
   const opened = mostCostly(graph);
-  const isFed = opened !== undefined && !graph.nodesIn(opened).some((node) => needing.has(node));
-  const looked = returnNodes.length === 0 && isFed ? [graph.requestOf(opened) ?? []].flat() : returnNodes;
+  const request = opened === undefined ? undefined : graph.requestOf(opened);
+  const isShown = request !== undefined && !graph.nodesIn(opened!).some((node) => needing.has(node));
+  const looked = returnNodes.length === 0 && isShown ? [request] : returnNodes;
   const ask = (name: string, fields: Readonly<Record<string, string>>): string =>
     `${name}?${new URLSearchParams(fields).toString()}`;
   return [

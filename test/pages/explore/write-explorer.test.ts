@@ -76,6 +76,13 @@ describe('writeExplorer', () => {
     const vector = put('vector.onnx', modelBytes(chain(3)));
     const { problems } = await writeExplorer(vector, { out: join(scratch, 'vector.html') });
     expect(problems).toEqual([]);
+    const weight = { dims: [2], values: [1, 2] };
+    const constant = { outputs: [{ name: 'w', dims: [2] }], initializers: { w: weight } };
+    const still = put('still.onnx', modelBytes({ ...chain(3), ...constant }));
+    const unmeasured = [expect.stringMatching(/^measure: ONNX Runtime refuses the model/)];
+    expect(await writeExplorer(still, { out: join(scratch, 'still.html') })).toMatchObject({
+      problems: unmeasured,
+    });
     await expect(
       writeExplorer(vector, { out: join(scratch, 'vector.html'), photos: [photo] }),
     ).rejects.toMatchObject({ code: 'OPTION_INVALID' });
