@@ -86,7 +86,7 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   const few = await hasFew;
   const opening = openExtractor(model, flags, transform, few);
   const exact = isCompared(flags, choice)
-    ? openExtractor(model, { ...flags, precision: 'float32', sessions: 1 }, transform, few)
+    ? openExtractor(model, { ...flags, precision: 'float32' }, transform, few)
     : undefined;
   // It is thrown where the model is needed.
   exact?.catch(() => undefined);
