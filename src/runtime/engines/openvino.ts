@@ -2,7 +2,7 @@
  * OpenVINO on the CPU: sessions through its C API. One compiled model serves all streams of a
  * session, so they share its weights. A lane loads it, never the caller's thread.
  */
-import { readFileSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { reasonOf, TapirError } from '../../base/errors.js';
@@ -22,6 +22,7 @@ import { addEntry } from '../lanes/prepared-cache.js';
 import { PREPARED_WEIGHTS } from '../lanes/prepared-files.js';
 import type { LaneDescription, SessionFacts, SessionValue } from '../lanes/protocol.js';
 import { importKoffi, type Address, type Koffi } from './native/koffi.js';
+import type { MappedFile } from './native/map-file.js';
 import { bindOpenVino, CANCELLED, OpenVinoError, type OpenVino, type Port } from './native/openvino-api.js';
 import { ignored, openFailure } from './openvino-failure.js';
 
@@ -140,8 +141,8 @@ function configure(
 
 interface CompiledModel {
   readonly compiled: Address;
-  /** Memory that the compiled model uses: what was imported is not copied. */
-  readonly content: Uint8Array | undefined;
+  /** What was imported: the compiled model uses its memory. */
+  readonly file: MappedFile | undefined;
 }
 
 function compileModel(
@@ -150,12 +151,17 @@ function compileModel(
   { model: bytes, modelFile, compiledFile }: LaneDescription,
 ): CompiledModel {
   if (compiledFile !== undefined) {
-    const content = readFileSync(compiledFile);
-    return { compiled: api.importBytes(core, content), content };
+    const file = api.mapFile(compiledFile);
+    try {
+      return { compiled: api.importFile(core, file), file };
+    } catch (error) {
+      file.free();
+      throw error;
+    }
   }
   const model = modelFile === undefined ? api.readBytes(core, bytes) : api.readFile(core, modelFile);
   try {
-    return { compiled: api.compile(core, model), content: undefined };
+    return { compiled: api.compile(core, model), file: undefined };
   } finally {
     api.freeModel(model);
     if (modelFile !== undefined) removeFolder(dirname(modelFile));
@@ -277,6 +283,7 @@ class OpenVinoSession implements Session {
     for (const request of this.#free.splice(0)) this.#api.freeRequest(request);
     this.#api.freeCompiled(this.#model.compiled);
     this.#api.freeCore(this.#core);
+    this.#model.file?.free();
   }
 }
 

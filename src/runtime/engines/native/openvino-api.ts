@@ -4,6 +4,7 @@
  */
 
 import { callOnPool, type Address, type Koffi, type NativeFunction } from './koffi.js';
+import { bindMapFile, type MappedFile } from './map-file.js';
 
 /** A failed call. */
 export class OpenVinoError extends Error {
@@ -48,8 +49,10 @@ export interface OpenVino {
   readBytes(core: Address, bytes: Uint8Array): Address;
   freeModel(model: Address): void;
   compile(core: Address, model: Address): Address;
-  /** Opens what {@link OpenVino.exportTo} has written. The bytes must stay in place as long as the result: they are not copied. */
-  importBytes(core: Address, bytes: Uint8Array): Address;
+  /** Maps a file that {@link OpenVino.exportTo} has written. */
+  mapFile(path: string): MappedFile;
+  /** Opens it. It must stay mapped as long as the result: it is not copied. */
+  importFile(core: Address, file: MappedFile): Address;
   exportTo(compiled: Address, path: string): Promise<void>;
   freeCompiled(compiled: Address): void;
   inputs(compiled: Address): Port[];
@@ -132,7 +135,7 @@ export function bindOpenVino(koffi: Koffi, paths: readonly string[]): OpenVino {
   const readFile = make('ov_core_read_model', address, text, text);
   const readBytes = make('ov_core_read_model_from_memory_buffer', address, address, 'size_t', address);
   const compile = make('ov_core_compile_model', address, address, text, 'size_t');
-  const importBytes = make('ov_core_import_model', address, address, 'size_t', text);
+  const importModel = make('ov_core_import_model', address, address, 'size_t', text);
   const exportModel = library.func('ov_compiled_model_export_model', 'int', [address, text]);
   const countInputs = call('ov_compiled_model_inputs_size', address, outSize);
   const countOutputs = call('ov_compiled_model_outputs_size', address, outSize);
@@ -201,7 +204,8 @@ export function bindOpenVino(koffi: Koffi, paths: readonly string[]): OpenVino {
     readBytes: (core, bytes) => readBytes(core, bytes, bytes.length, null),
     freeModel: free('ov_model_free'),
     compile: (core, model) => compile(core, model, 'CPU', 0),
-    importBytes: (core, bytes) => importBytes(core, bytes, bytes.length, 'CPU'),
+    mapFile: bindMapFile(koffi),
+    importFile: (core, { address, bytes }) => importModel(core, address, bytes, 'CPU'),
     exportTo: (compiled, path) => onPool(exportModel, compiled, path),
     freeCompiled: free('ov_compiled_model_free'),
     inputs: (compiled) =>
