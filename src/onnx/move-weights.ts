@@ -72,11 +72,13 @@ export function relocateWeights(
  *
  * @param initializers - Tensors in the source with the bytes that they must have; one that does not lie there in a piece stays.
  * @param location - The source's own file, as the weights' place.
+ * @param digits - The least digits of an offset, with zeros in front.
  */
 export function pointAtWeights(
   reader: WireReader,
   initializers: ReadonlyMap<ScannedTensor, number>,
   location: string,
+  digits = 1,
 ): MovedWeights {
   const offsets = new Map<ScannedTensor, number>();
   for (const [tensor, length] of initializers) {
@@ -92,7 +94,7 @@ export function pointAtWeights(
   return patchTensors(reader, items, ({ tensor }) =>
     locationChunks({
       location,
-      offset: String(offsets.get(tensor)!),
+      offset: String(offsets.get(tensor)!).padStart(digits, '0'),
       length: String(initializers.get(tensor)!),
     }),
   );

@@ -13,7 +13,13 @@ import { CAPABILITIES } from '../../runtime/capabilities/capabilities.js';
 import { cacheOf, dropEntry, findEntry, makeRemnant } from '../../runtime/lanes/prepared-cache.js';
 import { PREPARED_WEIGHTS } from '../../runtime/lanes/prepared-files.js';
 import type { LaneDescription } from '../../runtime/lanes/protocol.js';
-import { describeModel, identifyRewrite, type DescribeLane, type SessionSetup } from './session-model.js';
+import {
+  describeInMemory,
+  describeModel,
+  identifyRewrite,
+  type DescribeLane,
+  type SessionSetup,
+} from './session-model.js';
 
 /** Smaller models compile as fast as a compiled one opens. */
 const LEAST_BYTES = 8 * 1024 * 1024;
@@ -40,7 +46,7 @@ export function describeCompiled(
       return { ...rest, model: NOTHING, externalFolder: undefined, compiledFile, isPrepared: true };
     }
     const keepCompiled = key === undefined ? undefined : { cache, key };
-    return { ...rest, ...(await describeSource(pruned, cache.folder)), keepCompiled };
+    return { ...rest, ...(await describeSource(pruned, cache.folder, failure)), keepCompiled };
   };
 }
 
@@ -70,10 +76,16 @@ async function keyOf(
 async function describeSource(
   pruned: PrunedModel,
   cacheFolder: string,
-): Promise<Pick<LaneDescription, 'model' | 'externalFolder' | 'modelFile'>> {
+  failure: unknown,
+): Promise<Partial<LaneDescription> & Pick<LaneDescription, 'model' | 'externalFolder'>> {
   const laidOut = prunedInternals.of(pruned);
   const { rewrite, request } = laidOut;
-  if (externalTensors(rewrite).length === 0) return describeModel(pruned.source, rewrite);
+  if (externalTensors(rewrite).length === 0) {
+    // A library that does not know addresses gets all bytes.
+    if (failure !== undefined) return describeModel(pruned.source, rewrite);
+    const described = await describeInMemory(pruned.source, rewrite);
+    return { ...described, isPrepared: described.weightsFile !== undefined };
+  }
   const modelFile = join(await makeRemnant(cacheFolder), 'model.onnx');
   const named = { ...laidOut, request: { ...request, naming: 'tensors' as const } };
   await saveModel(named, modelFile, pruned.plan, { weights: 'repack' });

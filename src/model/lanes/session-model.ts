@@ -9,11 +9,12 @@ import { findExternalFiles, type ExternalFiles } from '../../onnx/external-data.
 import { pointAtWeights, relocateWeights } from '../../onnx/move-weights.js';
 import type { ByteSource } from '../../onnx/wire/source.js';
 import { WireReader } from '../../onnx/wire/wire.js';
+import { writeEntry } from '../../onnx/wire/write-model.js';
 import { externalTensors } from '../../graph/rewrite/describe.js';
 import { layOutRewrite, type Naming } from '../../graph/rewrite/lay-out.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
-import type { LaneDescription } from '../../runtime/lanes/protocol.js';
+import { ADDRESS_DIGITS, type LaneDescription } from '../../runtime/lanes/protocol.js';
 import type { SessionOptions } from '../../runtime/lanes/session-options.js';
 import { listHostNodes } from '../open/check-runnable.js';
 import { identifyFile } from '../prune/identify-model.js';
@@ -21,7 +22,7 @@ import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
 import type { Node, Value } from '../../graph/graph.js';
 import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
-import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
+import { ELEMENT_TYPE, TENSOR } from '../../onnx/wire/schema.js';
 
 /** How sessions of a model are opened on any device. */
 export interface SessionSetup {
@@ -33,7 +34,10 @@ export interface SessionSetup {
 export type DescribeLane = (failure?: unknown) => Promise<LaneDescription>;
 
 /** The part of a lane's description that depends on the model alone. */
-type ModelDescription = Pick<LaneDescription, 'model' | 'externalFolder' | 'weightsFile' | 'hostNodes'>;
+type ModelDescription = Pick<
+  LaneDescription,
+  'model' | 'externalFolder' | 'weightsFile' | 'offsetsAt' | 'hostNodes'
+>;
 
 /** Describes a rewritten model to a lane. With the naming `keys`, the bytes are those of the saved file. */
 export function describeModel(
@@ -58,21 +62,72 @@ export function describeMapped(
   rewrite: Rewrite,
   session: SessionOptions,
 ): Promise<ModelDescription> {
+  return describePointed(model, rewrite, repackedWeights(rewrite, session), (path) => ({
+    // onnxruntime refuses a link that leads out of the given folder.
+    location: basename(path),
+    externalFolder: dirname(path),
+  }));
+}
+
+/** The location by which OpenVINO takes an offset as an address in memory. ONNX Runtime's provider for it hands weights over so. */
+const IN_MEMORY = '*/_ORT_MEM_ADDR_/*';
+
+/**
+ * Describes a rewritten model to OpenVINO: the lane maps the file of the source model, and the library copies the weights from there.
+ * Reading them as a part of the model takes five times as long (docs/decisions/025-openvino.md).
+ */
+export async function describeInMemory(model: OnnxModel, rewrite: Rewrite): Promise<ModelDescription> {
+  const weights = plainWeights(rewrite).map(({ initializer }) => initializer);
+  const described = await describePointed(model, rewrite, weights, () => ({
+    location: IN_MEMORY,
+    externalFolder: undefined,
+    digits: ADDRESS_DIGITS,
+  }));
+  return described.weightsFile ? { ...described, offsetsAt: findOffsets(described.model) } : described;
+}
+
+/** Where the digits of the offsets of {@link IN_MEMORY} begin. */
+function findOffsets(bytes: Uint8Array): number[] {
+  const model = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const entries = [
+    ...writeEntry(TENSOR.externalData, 'location', IN_MEMORY),
+    ...writeEntry(TENSOR.externalData, 'offset', '0'.repeat(ADDRESS_DIGITS)),
+  ];
+  const before = Buffer.concat(entries).subarray(0, -ADDRESS_DIGITS);
+  const found: number[] = [];
+  for (let at = model.indexOf(before); at >= 0; at = model.indexOf(before, at + before.length))
+    found.push(at + before.length);
+  return found;
+}
+
+/** Describes a model whose session reads some weights from the source model's file. */
+function describePointed(
+  model: OnnxModel,
+  rewrite: Rewrite,
+  weights: readonly ScannedTensor[],
+  place: (path: string) => {
+    readonly location: string;
+    readonly externalFolder: string | undefined;
+    readonly digits?: number;
+  },
+): Promise<ModelDescription> {
   const { file, withSource } = modelInternals.of(model);
-  const weights = repackedWeights(rewrite, session);
   if (!file || weights.length === 0 || externalTensors(rewrite).length > 0)
     return describeModel(model, rewrite);
   return withSource(async (source) => {
-    // onnxruntime refuses a link that leads out of the given folder.
     const path = realpathSync(file.path);
+    const { location, externalFolder, digits } = place(path);
     const reader = new WireReader(source);
     const lengths = new Map(weights.map((tensor) => [tensor, bytesOf(tensor)]));
-    const pointed = pointAtWeights(reader, lengths, basename(path));
-    const chunks = layOutRewrite(rewrite, 'tensors', reader, pointed);
-    const bytes = await collectChunks(source, chunks);
+    const chunks = layOutRewrite(
+      rewrite,
+      'tensors',
+      reader,
+      pointAtWeights(reader, lengths, location, digits),
+    );
     return {
-      model: bytes,
-      externalFolder: dirname(path),
+      model: await collectChunks(source, chunks),
+      externalFolder,
       weightsFile: { ...file, path },
       hostNodes: listHostNodes(rewrite),
     };
@@ -164,24 +219,33 @@ const BLOCK = 16;
  *
  * @returns Initializers with four bytes per element; whether their bytes lie in the file in one piece is not known here.
  */
-function repackedWeights({ cut, outputs, retyped }: Rewrite, session: SessionOptions): ScannedTensor[] {
+function repackedWeights(rewrite: Rewrite, session: SessionOptions): ScannedTensor[] {
+  const { cut, outputs } = rewrite;
   const { graphOptimizationLevel: level, extra } = session;
   // The user decides how weights are laid out.
   if (level === 'disabled' || /prepack|external_initializers/.test(JSON.stringify(extra))) return [];
   const isInBlocks = process.arch === 'x64' && (level === 'all' || level === 'layout');
   const given = new Set(outputs.map(({ value }) => value));
-  return [...cut.values].flatMap((value) => {
-    const { initializer } = value;
-    if (initializer?.elemType !== ELEMENT_TYPE.float32 || initializer.external || initializer.parts)
-      return [];
-    if (retyped.has(initializer)) return [];
+  return plainWeights(rewrite).flatMap(({ value, initializer }) => {
     // A weight that can be fed is not constant.
     if (value.input || value.producer || given.has(value)) return [];
-    if (bytesOf(initializer) < LEAST_BYTES) return [];
     const uses = value.uses.filter((node) => cut.nodes.has(node));
     const [use, ...others] = uses;
     if (!use || others.length > 0 || !isItsWeight(value, use)) return [];
     return isRepacked(use, initializer, isInBlocks) ? [initializer] : [];
+  });
+}
+
+/** The weights in float32 that are worth a place of their own in memory. */
+function plainWeights({
+  cut,
+  retyped,
+}: Rewrite): { readonly value: Value; readonly initializer: ScannedTensor }[] {
+  return [...cut.values].flatMap((value) => {
+    const { initializer } = value;
+    if (initializer?.elemType !== ELEMENT_TYPE.float32 || initializer.external || initializer.parts)
+      return [];
+    return retyped.has(initializer) || bytesOf(initializer) < LEAST_BYTES ? [] : [{ value, initializer }];
   });
 }
 

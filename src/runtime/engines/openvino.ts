@@ -6,6 +6,7 @@ import { rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { reasonOf, TapirError } from '../../base/errors.js';
+import { checkUnchanged } from '../../base/file-stamp.js';
 import {
   createData,
   elementCount,
@@ -20,7 +21,12 @@ import { findOpenVino } from '../capabilities/openvino-libraries.js';
 import type { Session } from '../lanes/engine.js';
 import { addEntry } from '../lanes/prepared-cache.js';
 import { PREPARED_WEIGHTS } from '../lanes/prepared-files.js';
-import type { LaneDescription, SessionFacts, SessionValue } from '../lanes/protocol.js';
+import {
+  ADDRESS_DIGITS,
+  type LaneDescription,
+  type SessionFacts,
+  type SessionValue,
+} from '../lanes/protocol.js';
 import { importKoffi, type Address, type Koffi } from './native/koffi.js';
 import type { MappedFile } from './native/map-file.js';
 import { bindOpenVino, CANCELLED, OpenVinoError, type OpenVino, type Port } from './native/openvino-api.js';
@@ -92,6 +98,7 @@ function missing(name: string, reason: string, remedy: string, cause: unknown): 
  * `PRECISION_UNSUPPORTED`, `DEPENDENCY_MISSING`.
  */
 export async function openSession(description: LaneDescription): Promise<Session> {
+  const { weightsFile } = description;
   const api = await loadRuntime();
   const core = api.createCore();
   let model: CompiledModel | undefined;
@@ -100,10 +107,12 @@ export async function openSession(description: LaneDescription): Promise<Session
     configure(api, core, description);
     model = compileModel(api, core, description);
     for (const name of description.inputs ?? []) if (!api.hasInput(model.compiled, name)) throw ignored(name);
+    if (weightsFile) checkUnchanged(weightsFile);
     return new OpenVinoSession(api, core, model, description);
   } catch (error) {
-    if (model) api.freeCompiled(model.compiled);
+    if (model) freeModel(api, model);
     api.freeCore(core);
+    if (weightsFile) checkUnchanged(weightsFile);
     throw error instanceof OpenVinoError ? openFailure(description.device, error) : error;
   }
 }
@@ -145,11 +154,8 @@ interface CompiledModel {
   readonly file: MappedFile | undefined;
 }
 
-function compileModel(
-  api: OpenVino,
-  core: Address,
-  { model: bytes, modelFile, compiledFile }: LaneDescription,
-): CompiledModel {
+function compileModel(api: OpenVino, core: Address, description: LaneDescription): CompiledModel {
+  const { modelFile, compiledFile } = description;
   if (compiledFile !== undefined) {
     const file = api.mapFile(compiledFile);
     try {
@@ -159,12 +165,39 @@ function compileModel(
       throw error;
     }
   }
-  const model = modelFile === undefined ? api.readBytes(core, bytes) : api.readFile(core, modelFile);
+  const model = modelFile === undefined ? readModel(api, core, description) : api.readFile(core, modelFile);
   try {
     return { compiled: api.compile(core, model), file: undefined };
   } finally {
     api.freeModel(model);
     if (modelFile !== undefined) removeFolder(dirname(modelFile));
+  }
+}
+
+function freeModel(api: OpenVino, { compiled, file }: CompiledModel): void {
+  api.freeCompiled(compiled);
+  file?.free();
+}
+
+/** Reads a model from its bytes, with weights in the file that it was cut from: the library copies them out of mapped memory. */
+function readModel(
+  api: OpenVino,
+  core: Address,
+  { model, weightsFile, offsetsAt = [] }: LaneDescription,
+): Address {
+  if (!weightsFile) return api.readBytes(core, model);
+  // Past the end of a file that was cut short, the process would crash.
+  checkUnchanged(weightsFile);
+  const file = api.mapFile(weightsFile.path);
+  try {
+    const text = Buffer.from(model.buffer, model.byteOffset, model.byteLength);
+    for (const at of offsetsAt) {
+      const address = file.address + BigInt(text.toString('latin1', at, at + ADDRESS_DIGITS));
+      text.write(String(address).padStart(ADDRESS_DIGITS, '0'), at, 'latin1');
+    }
+    return api.readBytes(core, model);
+  } finally {
+    file.free();
   }
 }
 
@@ -281,9 +314,8 @@ class OpenVinoSession implements Session {
 
   async release(): Promise<void> {
     for (const request of this.#free.splice(0)) this.#api.freeRequest(request);
-    this.#api.freeCompiled(this.#model.compiled);
+    freeModel(this.#api, this.#model);
     this.#api.freeCore(this.#core);
-    this.#model.file?.free();
   }
 }
 

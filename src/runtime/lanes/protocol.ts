@@ -9,6 +9,9 @@ import type { SaveTo } from './prepared-files.js';
 import type { SessionOptions } from './session-options.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
 
+/** Decimal digits of an address in {@link LaneDescription.offsetsAt}. */
+export const ADDRESS_DIGITS = 20;
+
 /** What a lane needs to open its session. */
 export interface LaneDescription {
   /** Bytes of the ONNX file. The buffer is moved to the lane. */
@@ -21,6 +24,11 @@ export interface LaneDescription {
   readonly hostNodes?: readonly string[] | undefined;
   /** The model's own file, if weights are read from it. It must be unchanged when the session has opened. */
   readonly weightsFile?: StampedFile | undefined;
+  /**
+   * Where `model` has offsets into `weightsFile`, as {@link ADDRESS_DIGITS} decimal digits each. The engine puts addresses in their
+   * place.
+   */
+  readonly offsetsAt?: readonly number[] | undefined;
   readonly device: ResolvedDevice;
   /** Options of onnxruntime. */
   readonly session: SessionOptions;
@@ -30,7 +38,7 @@ export interface LaneDescription {
   readonly saveTo?: SaveTo | undefined;
   /** Time each node in each run, and write the times to a file when the session closes: its path begins with this. */
   readonly profileTo?: string | undefined;
-  /** Whether `model` is a prepared one. If it cannot be opened, the lane is described again. */
+  /** Whether `model` is prepared in some way. If it cannot be opened, the lane is described again. */
   readonly isPrepared?: boolean | undefined;
   /** Names of the inputs to be fed. */
   readonly inputs?: readonly string[] | undefined;

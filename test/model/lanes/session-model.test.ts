@@ -15,7 +15,8 @@ import { describe, expect, it } from 'vitest';
 import { buildResNet } from '../../../models/resnet.js';
 import { pruneModel } from '../../../src/model/oracle/prune-model.js';
 import { prunedInternals } from '../../../src/model/prune/pruned-model.js';
-import { describeMapped, describeModel } from '../../../src/model/lanes/session-model.js';
+import { ADDRESS_DIGITS } from '../../../src/runtime/lanes/protocol.js';
+import { describeInMemory, describeMapped, describeModel } from '../../../src/model/lanes/session-model.js';
 import { withBinding } from '../../../src/runtime/engines/onnxruntime.js';
 import { readSessionOptions } from '../../../src/runtime/lanes/session-options.js';
 import { scratchFolder } from '../../support/fixtures.js';
@@ -192,6 +193,25 @@ describe('the weights of a session', () => {
     expect((await describeOf(listed, ['y'])).names).toEqual(['gemm']);
     const feeds = { x: ramp(3, 64), ids };
     expect(await runOnce(listed, ['y'], feeds)).toEqual(await runOnce(matrices, ['y'], feeds));
+  });
+
+  it('are offsets of a fixed width for an engine that takes addresses, whatever uses them', async () => {
+    const pruned = await pruneModel(matrices, ['y']);
+    const { rewrite } = prunedInternals.of(pruned);
+    const { model, offsetsAt, weightsFile } = await describeInMemory(pruned.source, rewrite);
+    const whole = onnx.ModelProto.decode(readFileSync(matrices)).graph!.initializer!;
+    const tensors = onnx.ModelProto.decode(model).graph!.initializer!;
+    const outside = tensors.filter(({ externalData }) => externalData!.length > 0);
+    expect(outside.map(({ name }) => name)).toContain('looked_up');
+    const file = readFileSync(weightsFile!.path);
+    const found = offsetsAt!.map((at) =>
+      Number(Buffer.from(model).toString('latin1', at, at + ADDRESS_DIGITS)),
+    );
+    expect(found).toEqual(outside.map(({ externalData }) => Number(externalData![1]!.value)));
+    found.forEach((offset, i) => {
+      const { rawData } = whole.find(({ name }) => name === outside[i]!.name)!;
+      expect(file.subarray(offset, offset + rawData!.length).equals(rawData!)).toBe(true);
+    });
   });
 
   it.each([

@@ -1,5 +1,15 @@
 /** The engine OpenVINO, through the public interface, with its real libraries. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import {
   createFeatureExtractor,
@@ -11,6 +21,13 @@ import {
   type Tensor,
 } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
+import { describeCompiled } from '../../../src/model/lanes/describe-compiled.js';
+import { describeInMemory } from '../../../src/model/lanes/session-model.js';
+import { pruneModel } from '../../../src/model/oracle/prune-model.js';
+import { prunedInternals } from '../../../src/model/prune/pruned-model.js';
+import { openSession } from '../../../src/runtime/engines/openvino.js';
+import { readLaneOptions } from '../../../src/runtime/lanes/lane-options.js';
+import { readSessionOptions } from '../../../src/runtime/lanes/session-options.js';
 import { operatorsIn } from '../../../src/runtime/engines/openvino-failure.js';
 import { buildResNet } from '../../../models/resnet.js';
 import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
@@ -263,6 +280,42 @@ describe.skipIf(!hasOpenVino)('engine openvino', () => {
     // The temporary copy is gone, and nothing was written beside the model.
     expect(readdirSync(join(scratch, 'cache-external'))).toEqual([]);
     expect(readdirSync(folder).toSorted()).toEqual(['model.onnx', 'w.bin']);
+  });
+
+  it('copies weights out of the model’s file, and gives what the whole bytes give', async () => {
+    const path = largeModel();
+    const batch = pixels(2, 64);
+    const run = async (model: string | Uint8Array): Promise<Tensor> => {
+      await using extractor = await createFeatureExtractor(model, ['avgpool'], { ...OPENVINO, cache: 'off' });
+      return (await extractor.run(batch))['avgpool']!;
+    };
+    expect(await run(path)).toEqual(await run(readFileSync(path)));
+  });
+
+  it.each([
+    ['written to', (path: string) => writeFileSync(path, tinyResNet())],
+    ['cut short', (path: string) => truncateSync(path, 100)],
+    ['removed', (path: string) => rmSync(path)],
+  ])('refuses weights of a file that is %s while the session opens', async (how, change) => {
+    const path = join(scratch, `changed-${how.replace(' ', '-')}.onnx`);
+    copyFileSync(largeModel(), path);
+    const pruned = await pruneModel(path, ['avgpool']);
+    const description = await describeInMemory(pruned.source, prunedInternals.of(pruned).rewrite);
+    change(path);
+    const device = { type: 'cpu', id: 0, threads: 1 } as const;
+    const opening = openSession({ ...description, device, session: readSessionOptions({}) });
+    await expect(opening).rejects.toMatchObject({ code: 'MODEL_CHANGED', details: { source: path } });
+  });
+
+  it('gets the whole bytes if it does not open with addresses', async () => {
+    const pruned = await pruneModel(largeModel(), ['avgpool']);
+    const lane = readLaneOptions({ ...OPENVINO, cache: 'off' });
+    const device = { type: 'cpu', id: 0, threads: 1 } as const;
+    const describeLane = describeCompiled(pruned, { session: readSessionOptions({}), lane })(device);
+    expect(await describeLane()).toMatchObject({ isPrepared: true, weightsFile: { path: largeModel() } });
+    const again = await describeLane(new Error('unknown location'));
+    expect(again.weightsFile).toBeUndefined();
+    expect(again.model.byteLength).toBe(pruned.plan.kept.bytes);
   });
 
   it('keeps compiled models, opens them again, and survives a damaged one', async () => {
