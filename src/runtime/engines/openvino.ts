@@ -2,9 +2,8 @@
  * OpenVINO on the CPU: sessions through its C API. One compiled model serves all streams of a
  * session, so they share its weights. A lane loads it, never the caller's thread.
  */
-import { rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { checkUnchanged } from '../../base/file-stamp.js';
 import {
@@ -21,16 +20,11 @@ import { findOpenVino } from '../capabilities/openvino-libraries.js';
 import type { Session } from '../lanes/engine.js';
 import { addEntry } from '../lanes/prepared-cache.js';
 import { PREPARED_WEIGHTS } from '../lanes/prepared-files.js';
-import {
-  ADDRESS_DIGITS,
-  type LaneDescription,
-  type SessionFacts,
-  type SessionValue,
-} from '../lanes/protocol.js';
+import type { LaneDescription, SessionFacts, SessionValue } from '../lanes/protocol.js';
 import { importKoffi, type Address, type Koffi } from './native/koffi.js';
-import type { MappedFile } from './native/map-file.js';
 import { bindOpenVino, CANCELLED, OpenVinoError, type OpenVino, type Port } from './native/openvino-api.js';
 import { ignored, openFailure } from './openvino-failure.js';
+import { compileModel, freeModel, type CompiledModel } from './openvino-model.js';
 
 /** OpenVINO's numbers of element types. */
 const ELEMENT_TYPES: Readonly<Partial<Record<DType, number>>> = {
@@ -146,68 +140,6 @@ function configure(
     ENABLE_CPU_PINNING: 'NO',
   };
   for (const [name, value] of Object.entries(properties)) api.setProperty(core, name, value);
-}
-
-interface CompiledModel {
-  readonly compiled: Address;
-  /** What was imported: the compiled model uses its memory. */
-  readonly file: MappedFile | undefined;
-}
-
-function compileModel(api: OpenVino, core: Address, description: LaneDescription): CompiledModel {
-  const { modelFile, compiledFile } = description;
-  if (compiledFile !== undefined) {
-    const file = api.mapFile(compiledFile);
-    try {
-      return { compiled: api.importFile(core, file), file };
-    } catch (error) {
-      file.free();
-      throw error;
-    }
-  }
-  const model = modelFile === undefined ? readModel(api, core, description) : api.readFile(core, modelFile);
-  try {
-    return { compiled: api.compile(core, model), file: undefined };
-  } finally {
-    api.freeModel(model);
-    if (modelFile !== undefined) removeFolder(dirname(modelFile));
-  }
-}
-
-function freeModel(api: OpenVino, { compiled, file }: CompiledModel): void {
-  api.freeCompiled(compiled);
-  file?.free();
-}
-
-/** Reads a model from its bytes, with weights in the file that it was cut from: the library copies them out of mapped memory. */
-function readModel(
-  api: OpenVino,
-  core: Address,
-  { model, weightsFile, offsetsAt = [] }: LaneDescription,
-): Address {
-  if (!weightsFile) return api.readBytes(core, model);
-  // Past the end of a file that was cut short, the process would crash.
-  checkUnchanged(weightsFile);
-  const file = api.mapFile(weightsFile.path);
-  try {
-    const text = Buffer.from(model.buffer, model.byteOffset, model.byteLength);
-    for (const at of offsetsAt) {
-      const address = file.address + BigInt(text.toString('latin1', at, at + ADDRESS_DIGITS));
-      text.write(String(address).padStart(ADDRESS_DIGITS, '0'), at, 'latin1');
-    }
-    return api.readBytes(core, model);
-  } finally {
-    file.free();
-  }
-}
-
-/** Removes the folder of a temporary model. What is mapped stays readable; Windows refuses, and the cache removes it later. */
-function removeFolder(folder: string): void {
-  try {
-    rmSync(folder, { recursive: true, force: true });
-  } catch {
-    // See above.
-  }
 }
 
 /** After this time, a run that goes on is cancelled once more. */
