@@ -2,7 +2,8 @@
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import { checkRunnable } from '../../model/open/check-runnable.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
-import { describeMapped, describeModel } from '../../model/lanes/session-model.js';
+import { describeModel } from '../../model/lanes/session-model.js';
+import { describeMapped } from '../../model/lanes/weights-in-file.js';
 import { shareThreads, type ResolvedDevice } from '../../runtime/lanes/device.js';
 import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
 import type { LaneDescription } from '../../runtime/lanes/protocol.js';

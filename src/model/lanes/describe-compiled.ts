@@ -13,13 +13,8 @@ import { CAPABILITIES } from '../../runtime/capabilities/capabilities.js';
 import { cacheOf, dropEntry, findEntry, makeRemnant } from '../../runtime/lanes/prepared-cache.js';
 import { PREPARED_WEIGHTS } from '../../runtime/lanes/prepared-files.js';
 import type { LaneDescription } from '../../runtime/lanes/protocol.js';
-import {
-  describeInMemory,
-  describeModel,
-  identifyRewrite,
-  type DescribeLane,
-  type SessionSetup,
-} from './session-model.js';
+import { describeModel, identifyRewrite, type DescribeLane, type SessionSetup } from './session-model.js';
+import { describeInMemory } from './weights-in-file.js';
 
 /** Smaller models compile as fast as a compiled one opens. */
 const LEAST_BYTES = 8 * 1024 * 1024;

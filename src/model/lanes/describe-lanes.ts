@@ -7,13 +7,8 @@ import type { LaneDescription } from '../../runtime/lanes/protocol.js';
 import { describeCompiled } from './describe-compiled.js';
 import { checkRunnable, listHostNodes } from '../open/check-runnable.js';
 import { prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
-import {
-  describeMapped,
-  describeModel,
-  identifyRewrite,
-  type DescribeLane,
-  type SessionSetup,
-} from './session-model.js';
+import { describeModel, identifyRewrite, type DescribeLane, type SessionSetup } from './session-model.js';
+import { describeMapped } from './weights-in-file.js';
 import { listExternalInitializers, listExternalInNodes } from '../../onnx/external-data.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import { scanModel } from '../../onnx/scan/scan.js';

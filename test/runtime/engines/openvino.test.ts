@@ -22,7 +22,7 @@ import {
 } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 import { describeCompiled } from '../../../src/model/lanes/describe-compiled.js';
-import { describeInMemory } from '../../../src/model/lanes/session-model.js';
+import { describeInMemory } from '../../../src/model/lanes/weights-in-file.js';
 import { pruneModel } from '../../../src/model/oracle/prune-model.js';
 import { prunedInternals } from '../../../src/model/prune/pruned-model.js';
 import { openSession } from '../../../src/runtime/engines/openvino.js';
