@@ -111,7 +111,12 @@ function isFolder(place: string): boolean {
 }
 
 function isAddedToken(token: unknown): boolean {
-  return isPlainObject(token) && typeof token['content'] === 'string' && Number.isSafeInteger(token['id']);
+  return (
+    isPlainObject(token) &&
+    typeof token['content'] === 'string' &&
+    Number.isSafeInteger(token['id']) &&
+    ['single_word', 'lstrip', 'rstrip', 'normalized'].every((flag) => typeof token[flag] === 'boolean')
+  );
 }
 
 /** Reads a JSON object; undefined only if there is no such file. */

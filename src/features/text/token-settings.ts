@@ -76,7 +76,7 @@ function readHuggingFace(files: TokenizerFiles, { hasMask }: TokenGraph): OwnSet
   const { config, settings, tokenizer } = files;
   const text = fieldsOf(config['text_config']) ?? config;
   const types = [config['model_type'], text['model_type']].map(String);
-  const isSiglip = types.some((type) => type.startsWith('siglip'));
+  const isSiglip = types.some((type) => type.startsWith('siglip')) || classOf(settings).startsWith('Siglip');
   const isClip = types.some((type) => type === 'clip' || type === 'clip_text_model');
   const positions = numberOf(text['max_position_embeddings']);
   // RoBERTa's positions begin after that of its padding token.
@@ -96,11 +96,38 @@ function readHuggingFace(files: TokenizerFiles, { hasMask }: TokenGraph): OwnSet
   const dynamic = hasMask || isClip ? 'longest' : 'none';
   const names = settings['model_input_names'];
   return {
-    ...readCleaning(files, isSiglip),
+    ...readCleaning({ ...files, tokenizer: withSpecialTokens(tokenizer, settings) }, isSiglip),
     maxTokens,
     padTo: isSiglip ? maxTokens : (fixed ?? dynamic),
     masksPadding: !isSiglip && !(Array.isArray(names) && !names.includes('attention_mask')),
   };
+}
+
+const NAMED_TOKENS = [
+  'bos_token',
+  'eos_token',
+  'unk_token',
+  'sep_token',
+  'pad_token',
+  'cls_token',
+  'mask_token',
+];
+
+/** transformers finds all special tokens of tokenizer_config.json in a text, such as a pad_token "!", also those that tokenizer.json lacks. */
+function withSpecialTokens(tokenizer: TokenizerJson, settings: JsonFields): TokenizerJson {
+  const allOf = (field: string): unknown[] => Object.values(settings[field] ?? {});
+  const named = [
+    ...allOf('added_tokens_decoder'),
+    ...NAMED_TOKENS.map((field) => settings[field]),
+    ...allOf('additional_special_tokens'),
+    ...allOf('extra_special_tokens'),
+  ];
+  const tokens = named.flatMap((token) => {
+    const content = tokenText(token);
+    const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false };
+    return content === undefined ? [] : [{ ...flags, ...fieldsOf(token), id: -1, content }];
+  });
+  return { ...tokenizer, added_tokens: [...(tokenizer.added_tokens ?? []), ...tokens] };
 }
 
 /** Lower-casing and cleaning that the class of the tokenizer adds to tokenizer.json. */
@@ -145,6 +172,12 @@ function refuseUnknown({ path, settings, tokenizer }: TokenizerFiles): void {
     throw tokenizerInvalid(path, `tokenizers of class ${name} need a language, which cannot be given here`);
   if (settings['split_special_tokens'] === true)
     throw tokenizerInvalid(path, 'tokenizer_config.json says split_special_tokens, which is not supported');
+  const prefix = settings['add_prefix_space'];
+  if (typeof prefix === 'boolean' && hasPrefix(tokenizer.pre_tokenizer) === !prefix)
+    throw tokenizerInvalid(
+      path,
+      `tokenizer_config.json says add_prefix_space ${String(prefix)}, tokenizer.json does otherwise`,
+    );
   if (Number(tokenizer.model['dropout'] ?? 0) > 0)
     throw tokenizerInvalid(path, 'its model drops merges at random (dropout): a text has no certain ids');
   if (!/^(?:Gemma|Llama)/.test(name)) return;
@@ -160,6 +193,15 @@ function refuseUnknown({ path, settings, tokenizer }: TokenizerFiles): void {
     const says = `tokenizer_config.json says ${field} ${String(asked)}`;
     throw tokenizerInvalid(path, `${says}, and its post-processor does otherwise ("${content}")`);
   }
+}
+
+/** Whether a pre-tokenizer puts a space before a text; undefined if it has no part that might. */
+function hasPrefix(config: PartConfig | null | undefined): boolean | undefined {
+  if (config?.type === 'ByteLevel') return config['add_prefix_space'] === true;
+  if (config?.type === 'Metaspace') return config['prepend_scheme'] !== 'never';
+  return listOf(config?.['pretokenizers'])
+    .map(hasPrefix)
+    .find((has) => has !== undefined);
 }
 
 function classOf(settings: JsonFields): string {

@@ -78,6 +78,16 @@ describe('encode', () => {
   });
 });
 
+it('special tokens of tokenizer_config.json are found in texts, as transformers does', async () => {
+  const folder = join(scratch, 'special');
+  const path = writeHuggingFacePair(folder, 'clip');
+  const settings = { tokenizer_class: 'CLIPTokenizer', pad_token: '!', extra_special_tokens: ['[tok]'] };
+  writeFileSync(join(folder, 'tokenizer_config.json'), JSON.stringify(settings));
+  await using tower = await createTextEncoder(path);
+  // AutoTokenizer.from_pretrained(folder)('hello! a!b [tok]').input_ids, transformers 5.23.
+  expect(tower.tokenize('hello! a!b [tok]')).toEqual([1055, 71, 748, 804, 0, 295, 0, 946, 1057, 1056]);
+});
+
 describe('encodeLabels', () => {
   it('takes the mean direction of the templates', async () => {
     await using tower = await createTextEncoder(join(clip, 'onnx/text_model.onnx'));
@@ -119,6 +129,7 @@ describe('what cannot be encoded', () => {
     ['special tokens that are split', { split_special_tokens: true }, 'split_special_tokens'],
     ['no such padding', { pad_token: '<none>' }, '<none>'],
     ['no padding', {}, 'pad_token'],
+    ['a space before the text', { add_prefix_space: true, pad_token: '!' }, 'add_prefix_space'],
     ['a side', { padding_side: 'middle', pad_token: '!' }, 'padding_side'],
   ])('a tokenizer whose configuration asks for %s', async (_what, settings, said) => {
     const folder = join(scratch, `settings-${said.replaceAll(/\W/g, '')}`);

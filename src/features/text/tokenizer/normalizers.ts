@@ -43,10 +43,8 @@ const MAKERS: Readonly<Record<string, Maker>> = {
     (text) =>
       text === '' ? text : `${String(prepend)}${text}`,
   Replace: ({ pattern, content }, from) => {
-    // The package passes the content to String.replaceAll, for which a dollar sign is special.
-    const replacement = ((content as string | undefined) ?? '').replaceAll('$', '$$$$');
-    const step = new from.ReplaceNormalizer({ type: 'Replace', pattern, content: replacement });
-    return (text) => step(text);
+    const found = readPattern(pattern, from);
+    return (text) => text.replaceAll(found, () => String(content));
   },
   Precompiled: ({ precompiled_charsmap: map }) => {
     return typeof map === 'string' && map !== '' ? readCharacterMap(map) : (text) => text;
@@ -65,6 +63,29 @@ export function createNormalizer(config: PartConfig | null, from: TokenizersPack
   const make = Object.hasOwn(MAKERS, String(config.type)) ? MAKERS[String(config.type)] : undefined;
   if (make === undefined) throw new Error(`normalizer "${String(config.type)}" is not supported`);
   return make(config, from);
+}
+
+/** Far above the patterns of tokenizers, which are made of classes: longer ones take the engine of regular expressions minutes. */
+const MOST_PATTERN = 65_536;
+
+/**
+ * Reads a text or a regular expression of Oniguruma, which the package translates.
+ *
+ * @throws Error for what the package cannot translate, or would translate to something else; the caller names the file.
+ */
+export function readPattern(pattern: unknown, from: TokenizersPackage): RegExp {
+  const { Regex: regex } = (pattern ?? {}) as Readonly<Record<string, unknown>>;
+  if (typeof regex === 'string') {
+    if (regex.length > MOST_PATTERN)
+      throw new Error(`it has a pattern of more than ${MOST_PATTERN} characters`);
+    const operators = regex.replaceAll(/\\.|\[[^\]]*\]/gsu, '_');
+    if (/\(\?>|[*+?]\+/.test(operators))
+      throw new Error(`atomic groups and possessive quantifiers, as in "${regex}", are not supported`);
+  }
+  const found = new from.ReplaceNormalizer({ pattern }).pattern;
+  if (''.search(found) === 0)
+    throw new Error(`a pattern that matches nothing at all, as "${found.source}" does, is not supported`);
+  return found;
 }
 
 /** Refuses text that the steps before have made too long: a few replacements can double it each. */

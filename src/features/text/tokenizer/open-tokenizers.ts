@@ -7,25 +7,19 @@ const PACKAGE = '@huggingface/tokenizers';
 /** The version whose ids are compared with those of Python's `tokenizers`. Another one is refused. */
 export const TOKENIZERS_VERSION = '0.2.0';
 
-/** The parts of a tokenizer of the package, which are called in the order of Python's `tokenizers`; see {@link Tokenizer}. */
-export interface PackageTokenizer {
-  /** Splits normalised text. `section_index` is 0 for text at the start of the input. */
-  readonly pre_tokenizer: ((text: string, options: { readonly section_index: number }) => string[]) | null;
-  /** Splits the words of the pre-tokenizer into tokens. */
-  readonly model: ((words: readonly string[]) => string[]) & {
-    readonly tokens_to_ids: ReadonlyMap<string, number>;
-    readonly unk_token_id: number | undefined;
-  };
-  /** Adds the tokens that stand before and after every text. */
-  readonly post_processor:
-    ((tokens: readonly string[], pair: null, addSpecialTokens: true) => { readonly tokens: string[] }) | null;
-}
+/** A model of the package: splits the words of a pre-tokenizer into tokens. */
+export type PackageModel = ((words: readonly string[]) => string[]) & {
+  readonly tokens_to_ids: ReadonlyMap<string, number>;
+  readonly unk_token_id: number | null | undefined;
+};
 
 /** The members of the package that are used here. */
 export interface TokenizersPackage {
-  readonly Tokenizer: new (tokenizer: object, config: object) => PackageTokenizer;
-  /** Replaces a pattern; it translates the regular expressions of Oniguruma. */
-  readonly ReplaceNormalizer: new (config: object) => (text: string) => string;
+  readonly Tokenizer: new (tokenizer: object, config: object) => { readonly model: PackageModel };
+  /** Its pattern is a translated regular expression of Oniguruma, with the flags g and u. */
+  readonly ReplaceNormalizer: new (config: object) => { readonly pattern: RegExp };
+  /** Writes the bytes of a text as visible characters. */
+  readonly ByteLevelPreTokenizer: new (config: object) => (text: string) => string[];
 }
 
 let opened: TokenizersPackage | undefined;

@@ -1,81 +1,128 @@
 /**
- * The pre-tokenizers of a tokenizer.json, rewritten where the npm package differs from the Rust crate `tokenizers`: as splits by a
- * regular expression, which the package computes like the crate. What cannot be rewritten is refused, since the package would
- * compute other tokens in silence.
+ * The pre-tokenizers of a tokenizer.json, as the Rust crate `tokenizers` computes them: nearly all are splits by a pattern. The npm
+ * package's own differ in white space, digits, punctuation, what they do with the matches, and characters beyond U+FFFF.
  */
-import { listOf, type PartConfig } from './normalizers.js';
+import { WORD_CLASS } from './added-tokens.js';
+import { listOf, readPattern, type PartConfig } from './normalizers.js';
+import type { TokenizersPackage } from './open-tokenizers.js';
 
-/** Far above the patterns of tokenizers, which are made of classes: longer ones take the engine of regular expressions minutes. */
-const MOST_PATTERN = 65_536;
+/** A part of a normalised text. */
+interface Piece {
+  readonly text: string;
+  /** Whether it begins where the input begins. */
+  readonly isStart: boolean;
+}
 
-const GPT2_WORDS = String.raw`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`;
-const PUNCTUATION = String.raw`[\p{P}!-/:-@\[-\x60{-~]`;
+/** Splits a part further. */
+export type PreTokenizer = (piece: Piece) => Piece[];
+
+type Maker = (config: PartConfig, from: TokenizersPackage) => PreTokenizer;
+
+const GPT2_WORDS =
+  /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
+const WORDS = new RegExp(String.raw`[${WORD_CLASS}]+|[^${WORD_CLASS}\p{White_Space}]+`, 'gu');
+const PUNCTUATION = /[\p{P}!-/:-@[-`{-~]/gu;
+const SPACE = /\p{White_Space}/gu;
+
+/** A pre-tokenizer by its type. */
+const MAKERS: Readonly<Record<string, Maker>> = {
+  Sequence: ({ pretokenizers }, from) =>
+    inOrder(...listOf(pretokenizers).map((config) => createPreTokenizer(config, from))),
+  Whitespace: () => split(WORDS, 'Removed', true),
+  WhitespaceSplit: () => split(SPACE, 'Removed'),
+  BertPreTokenizer: () => inOrder(split(SPACE, 'Removed'), split(PUNCTUATION, 'Isolated')),
+  Digits: ({ individual_digits: alone }) => split(/\p{N}/gu, alone === true ? 'Isolated' : 'Contiguous'),
+  Punctuation: ({ behavior }) => split(PUNCTUATION, behavior ?? 'Isolated'),
+  CharDelimiterSplit: ({ delimiter }, from) => split(readPattern({ String: delimiter }, from), 'Removed'),
+  FixedLength: ({ length }) => split(new RegExp(String.raw`[\s\S]{1,${String(length)}}`, 'gu'), 'Isolated'),
+  Split: ({ pattern, behavior, invert }, from) =>
+    split(readPattern(pattern, from), behavior, invert === true),
+  ByteLevel: ({ add_prefix_space: prefix, use_regex: splits }, from) => {
+    const encode = new from.ByteLevelPreTokenizer({ use_regex: false });
+    const steps = [change((text) => encode(text).join(''))];
+    if (splits !== false) steps.unshift(split(GPT2_WORDS, 'Isolated'));
+    if (prefix === true) steps.unshift(change((text) => (text.startsWith(' ') ? text : ` ${text}`)));
+    return inOrder(...steps);
+  },
+  Metaspace: createMetaspace,
+};
 
 /**
- * Rewrites a pre-tokenizer.
+ * Makes a pre-tokenizer.
  *
- * @param config - Section `pre_tokenizer` of a tokenizer.json.
- * @throws Error for a behaviour that the package does not have; the caller names the file.
+ * @param config - Section `pre_tokenizer` of a tokenizer.json; null splits nothing.
+ * @throws Error for a type or a behaviour that is not known here; the caller names the file.
  */
-export function rewritePreTokenizer(config: PartConfig | null): PartConfig | null {
-  switch (config?.type) {
-    case undefined:
-      return null;
-    case 'Sequence': {
-      const pretokenizers = listOf(config['pretokenizers']).map(rewritePreTokenizer);
-      return { ...config, pretokenizers };
-    }
-    case 'Whitespace':
-      return split(String.raw`\w+|[^\w\s]+`, 'Removed', true);
-    case 'WhitespaceSplit':
-      return split(String.raw`\s+`, 'Removed');
-    case 'BertPreTokenizer':
-      return sequence(split(String.raw`\s+`, 'Removed'), split(PUNCTUATION, 'Isolated'));
-    case 'Digits':
-      return split(config['individual_digits'] === true ? String.raw`\p{N}` : String.raw`\p{N}+`, 'Isolated');
-    case 'Punctuation':
-      return rewritePunctuation(config['behavior'] ?? 'Isolated');
-    case 'ByteLevel':
-      return config['use_regex'] === false || config['add_prefix_space'] === true
-        ? config
-        : sequence(split(GPT2_WORDS, 'Isolated'), { ...config, use_regex: false });
-    case 'Split':
-      return rewriteSplit(config);
-    default:
-      return config;
+export function createPreTokenizer(config: PartConfig | null, from: TokenizersPackage): PreTokenizer {
+  if (config === null) return (piece) => [piece];
+  const make = Object.hasOwn(MAKERS, String(config.type)) ? MAKERS[String(config.type)] : undefined;
+  if (make === undefined) throw new Error(`pre-tokenizer "${String(config.type)}" is not supported`);
+  return make(config, from);
+}
+
+/** Spaces become a visible character, which begins a word. */
+function createMetaspace(config: PartConfig, from: TokenizersPackage): PreTokenizer {
+  const replacement = String(config['replacement']);
+  const scheme = config['prepend_scheme'] ?? 'always';
+  // Files of older versions have this field alone.
+  if (config['add_prefix_space'] === false && scheme !== 'never')
+    throw new Error('pre-tokenizer "Metaspace" says add_prefix_space false, and prepends');
+  const mark: PreTokenizer = ({ text, isStart }) => {
+    const marked = text.replaceAll(' ', () => replacement);
+    const prepends = scheme === 'always' || (scheme === 'first' && isStart);
+    return [{ text: prepends && !marked.startsWith(replacement) ? replacement + marked : marked, isStart }];
+  };
+  if (config['split'] === false) return mark;
+  return inOrder(mark, split(readPattern({ String: replacement }, from), 'MergedWithNext'));
+}
+
+function inOrder(...steps: readonly PreTokenizer[]): PreTokenizer {
+  return (piece) => steps.reduce((pieces, step) => pieces.flatMap(step), [piece]);
+}
+
+function change(step: (text: string) => string): PreTokenizer {
+  return ({ text, isStart }) => [{ text: step(text), isStart }];
+}
+
+/** From where to where, and whether the pattern matches there (or does not, if it is inverted). */
+type Range = readonly [start: number, end: number, isMatch: boolean];
+
+/** What becomes of the matches. */
+const BEHAVIORS: Readonly<Record<string, (ranges: readonly Range[]) => readonly Range[]>> = {
+  Isolated: (ranges) => ranges,
+  Removed: (ranges) => ranges.filter(([, , isMatch]) => !isMatch),
+  Contiguous: (ranges) => joined(ranges, (range, last) => range[2] === last[2]),
+  MergedWithPrevious: (ranges) => joined(ranges, (range, last) => range[2] && !last[2]),
+  MergedWithNext: (ranges) => joined(ranges, (range, last) => last[2] && !range[2]),
+};
+
+/** Joins each range to the one before it where `joins` says so; `last` is that one alone. */
+function joined(ranges: readonly Range[], joins: (range: Range, last: Range) => boolean): Range[] {
+  const found: Range[] = [];
+  for (const [i, range] of ranges.entries()) {
+    if (i > 0 && joins(range, ranges[i - 1]!)) found.push([found.pop()![0], range[1], false]);
+    else found.push(range);
   }
+  return found;
 }
 
-function sequence(...pretokenizers: readonly PartConfig[]): PartConfig {
-  return { type: 'Sequence', pretokenizers };
+function split(pattern: RegExp, behavior: unknown, invert: boolean = false): PreTokenizer {
+  const choose = Object.hasOwn(BEHAVIORS, String(behavior)) ? BEHAVIORS[String(behavior)] : undefined;
+  if (choose === undefined) throw new Error(`a split with behavior "${String(behavior)}" is not supported`);
+  return ({ text, isStart }) =>
+    choose(rangesOf(text, pattern, invert))
+      .filter(([start, end]) => end > start)
+      .map(([start, end]) => ({ text: text.slice(start, end), isStart: isStart && start === 0 }));
 }
 
-function split(regex: string, behavior: 'Isolated' | 'Removed', invert: boolean = false): PartConfig {
-  return { type: 'Split', pattern: { Regex: regex }, behavior, invert };
-}
-
-function rewritePunctuation(behavior: unknown): PartConfig {
-  if (behavior === 'Isolated' || behavior === 'Removed') return split(PUNCTUATION, behavior);
-  if (behavior === 'Contiguous') return split(`${PUNCTUATION}+`, 'Isolated');
-  throw new Error(`pre-tokenizer "Punctuation" with behavior "${String(behavior)}" is not supported`);
-}
-
-/** Merging a separator with a neighbour is a choice of other pieces to keep, if the separator is one character. */
-function rewriteSplit(config: PartConfig): PartConfig {
-  const { behavior, invert, pattern } = config;
-  const { String: separator, Regex: regex } = (pattern ?? {}) as Readonly<Record<string, unknown>>;
-  if (typeof regex === 'string' && regex.length > MOST_PATTERN)
-    throw new Error(`pre-tokenizer "Split" has a pattern of more than ${MOST_PATTERN} characters`);
-  if (behavior === 'Isolated' || behavior === 'Removed') {
-    // The package returns the matches of an inverted split alone, which is what "Removed" means.
-    if (invert !== true || behavior === 'Removed') return config;
-  } else if (typeof separator === 'string' && separator.length === 1 && invert !== true) {
-    const code = String.raw`\x{${separator.codePointAt(0)!.toString(16)}}`;
-    if (behavior === 'MergedWithPrevious') return split(`[^${code}]*${code}|[^${code}]+`, 'Removed', true);
-    if (behavior === 'MergedWithNext') return split(`${code}[^${code}]*|[^${code}]+`, 'Removed', true);
+function rangesOf(text: string, pattern: RegExp, invert: boolean): Range[] {
+  const ranges: Range[] = [];
+  let from = 0;
+  for (const { 0: match, index } of text.matchAll(pattern)) {
+    if (index > from) ranges.push([from, index, invert]);
+    from = index + match.length;
+    ranges.push([index, from, !invert]);
   }
-  const inverted = invert === true ? ' and "invert"' : '';
-  throw new Error(
-    `pre-tokenizer "Split" with behavior "${String(behavior)}"${inverted} is not supported for this pattern`,
-  );
+  if (from < text.length) ranges.push([from, text.length, invert]);
+  return ranges;
 }
