@@ -48,9 +48,14 @@ export function invalidInput(input: string, expected: string): HttpError {
 /** Maximum number of sizes in a shape. */
 const MAX_RANK = 16;
 
+/** Maximum product of the sizes that are not 0 in a shape with a 0: a few bytes must not ask for outputs of gigabytes. */
+const MAX_EMPTY = 2 ** 24;
+
 /** The number of elements of a shape. Throws `REQUEST_INVALID`. */
 export function countOf(input: string, shape: readonly number[]): number {
   const count = shape.reduce((product, size) => product * size, 1);
+  if (count === 0 && shape.reduce((product, size) => product * (size || 1), 1) > MAX_EMPTY)
+    throw invalidInput(input, 'have smaller sizes, as it has no elements');
   if (shape.length > MAX_RANK || !Number.isSafeInteger(count))
     throw invalidInput(input, `have a shape of at most ${MAX_RANK} sizes and 2^53 elements`);
   return count;

@@ -14,6 +14,17 @@ const STORED: Readonly<Record<string, (value: unknown) => unknown>> = {
   FP32: (value) => Math.fround(value as number),
 };
 
+describe('shapes', () => {
+  it('without elements may not ask for outputs of gigabytes', () => {
+    expect(readBinaryData('x', 'float32', [0, 3, 1024, 1024], new Uint8Array())).toHaveLength(0);
+    for (const shape of [
+      [1e9, 3, 1, 0],
+      [0, 3, 2 ** 30, 2 ** 30],
+    ])
+      expect(() => readBinaryData('x', 'float32', shape, new Uint8Array())).toThrow('smaller sizes');
+  });
+});
+
 describe('elements of tensors', () => {
   const cases: readonly (readonly [string, readonly unknown[], string])[] = [
     ['BOOL', [true, false], '[true,false]'],
