@@ -39,6 +39,12 @@ export async function createServer(context: ServiceContext, requests: Requests):
     },
     // Requests refuses them, in our own format.
     return503OnClosing: false,
+    // Names the values that a field may have, which Fastify leaves out.
+    schemaErrorFormatter: ([first], scope) => {
+      const { allowedValues } = (first?.params ?? {}) as { readonly allowedValues?: readonly unknown[] };
+      const values = allowedValues ? `: ${allowedValues.join(', ')}` : '';
+      return new Error(`${scope}${first?.instancePath ?? ''} ${first?.message ?? 'is invalid'}${values}`);
+    },
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false } },
     frameworkErrors: (error, request, reply) => {
       sendError(request, reply, error);
