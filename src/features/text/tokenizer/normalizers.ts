@@ -44,7 +44,8 @@ const MAKERS: Readonly<Record<string, Maker>> = {
       text === '' ? text : `${String(prepend)}${text}`,
   Replace: ({ pattern, content }, from) => {
     const found = readPattern(pattern, from);
-    return (text) => text.replaceAll(found, () => String(content));
+    if (typeof content !== 'string') throw new Error('normalizer "Replace" has no content');
+    return (text) => text.replaceAll(found, () => content);
   },
   Precompiled: ({ precompiled_charsmap: map }) => {
     return typeof map === 'string' && map !== '' ? readCharacterMap(map) : (text) => text;

@@ -62,7 +62,8 @@ export function createPreTokenizer(config: PartConfig | null, from: TokenizersPa
 
 /** Spaces become a visible character, which begins a word. */
 function createMetaspace(config: PartConfig, from: TokenizersPackage): PreTokenizer {
-  const replacement = String(config['replacement']);
+  const { replacement } = config;
+  if (typeof replacement !== 'string') throw new Error('pre-tokenizer "Metaspace" has no replacement');
   const scheme = config['prepend_scheme'] ?? 'always';
   // Files of older versions have this field alone.
   if (config['add_prefix_space'] === false && scheme !== 'never')

@@ -120,6 +120,7 @@ function assemble(json: TokenizerJson, from: TokenizersPackage): Tokenizer {
     (content) => content,
   );
   const splitNormalized = createTokenSplitter(tokens.filter(isNormalized), normalize);
+  if (![...before, ...after].every(Number.isSafeInteger)) throw new Error('its post-processor names no ids');
   const added = before.length + after.length;
   const isStated = (token: string): boolean =>
     json.added_tokens?.some(({ content, id }) => content === token && id >= 0) === true;

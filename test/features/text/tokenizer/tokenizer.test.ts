@@ -113,6 +113,9 @@ describe('what would give other ids in silence', () => {
       { post_processor: part('Sequence', { processors: [part('BertProcessing'), part('BertProcessing')] }) },
       'two steps',
     ],
+    ['a replacement', { pre_tokenizer: part('Metaspace') }, 'replacement'],
+    ['content', { normalizer: part('Replace', { pattern: { String: 'a' } }) }, 'no content'],
+    ['ids', { post_processor: part('BertProcessing', { cls: ['[CLS]'], sep: ['[SEP]'] }) }, 'no ids'],
     ['a model', { model: part('Nonsense', { vocab: {} }) }, 'model "Nonsense"'],
     [
       'a BPE with prefixes',
