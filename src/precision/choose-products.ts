@@ -1,6 +1,6 @@
 /** Chooses the products of a model that are computed in 8 bits: as many as keep the outputs near those in float32, on samples. */
 import { TapirError } from '../base/errors.js';
-import type { Node, Value } from '../graph/graph.js';
+import type { Node } from '../graph/graph.js';
 import type { Product } from '../graph/precision/products.js';
 import { withInt8, type Int8Matrix } from '../graph/precision/with-int8.js';
 import { fetchesOf, type Rewrite } from '../graph/rewrite/rewrite.js';
@@ -42,7 +42,7 @@ export async function chooseProducts(
   model: OnnxModel,
   rewrite: Rewrite,
   products: readonly Product[],
-  matrices: ReadonlyMap<Value, Int8Matrix>,
+  matrices: ReadonlyMap<string, Int8Matrix>,
   { samples, minCosine, signal }: ProductSamples,
 ): Promise<ProductChoice> {
   const sessions = new SessionHolder(model);
@@ -91,7 +91,7 @@ class Bench {
   readonly #sessions: SessionHolder;
   readonly #rewrite: Rewrite;
   readonly #products: readonly Product[];
-  readonly #matrices: ReadonlyMap<Value, Int8Matrix>;
+  readonly #matrices: ReadonlyMap<string, Int8Matrix>;
   readonly #signal: AbortSignal | undefined;
   readonly #fetches: readonly string[];
   #samples: readonly Sample[] = [];
@@ -101,7 +101,7 @@ class Bench {
     sessions: SessionHolder,
     rewrite: Rewrite,
     products: readonly Product[],
-    matrices: ReadonlyMap<Value, Int8Matrix>,
+    matrices: ReadonlyMap<string, Int8Matrix>,
     signal: AbortSignal | undefined,
   ) {
     this.#sessions = sessions;

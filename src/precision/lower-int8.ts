@@ -1,6 +1,6 @@
 /** A rewrite in float32 → the same one with matrix products in 8 bits, and a report. */
 import { TapirError } from '../base/errors.js';
-import type { Node, Value } from '../graph/graph.js';
+import type { Node } from '../graph/graph.js';
 import { opsetOf } from '../graph/operator-sets.js';
 import type { Naming } from '../graph/rewrite/lay-out.js';
 import { constantTensor, isConstant, listFloats } from '../graph/precision/constants.js';
@@ -97,19 +97,19 @@ async function readMatrices(
   state: ModelState,
   products: readonly Product[],
 ): Promise<{
-  readonly matrices: ReadonlyMap<Value, Int8Matrix>;
+  readonly matrices: ReadonlyMap<string, Int8Matrix>;
   readonly products: readonly Product[];
   readonly kept: ReadonlyMap<Node, string>;
 }> {
-  const matrices = new Map<Value, Int8Matrix | undefined>();
+  const matrices = new Map<string, Int8Matrix | undefined>();
   for (const { matrix } of products)
-    if (!matrices.has(matrix.value))
+    if (!matrices.has(matrix.key))
       // oxlint-disable-next-line no-await-in-loop -- one matrix in float32 at a time
-      matrices.set(matrix.value, roundWeights(await readConstant(state, matrix), 1, undefined, 1));
-  const isFinite = ({ matrix }: Product): boolean => matrices.get(matrix.value) !== undefined;
+      matrices.set(matrix.key, roundWeights(await readConstant(state, matrix), 1, undefined, 1));
+  const isFinite = ({ matrix }: Product): boolean => matrices.get(matrix.key) !== undefined;
   const broken = products.filter((product) => !isFinite(product));
   return {
-    matrices: new Map([...matrices].flatMap(([value, matrix]) => (matrix ? [[value, matrix]] : []))),
+    matrices: new Map([...matrices].flatMap(([key, matrix]) => (matrix ? [[key, matrix]] : []))),
     products: products.filter(isFinite),
     kept: new Map(broken.map(({ node }) => [node, 'its matrix has values that are not finite'])),
   };

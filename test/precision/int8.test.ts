@@ -151,6 +151,24 @@ describe('products in 8 bits', () => {
     ).toBe(true);
   });
 
+  it.each([
+    ['a square matrix', K],
+    ['another one', N],
+  ])('%s that is read both ways, as tied weights are: each way by its own columns', async (_, columns) => {
+    const tied = matrix(K, columns);
+    const nodes: NodeSpec[] = [
+      { op: 'MatMul', inputs: ['x', 'a'], outputs: ['code'] },
+      { op: 'Gemm', inputs: ['code', 'a'], outputs: ['y'], ints: { transB: 1 } },
+    ];
+    const lowered = await quantise(model(nodes, { a: tied }, { columns: K }));
+    const x = batch(5);
+    const code = Float32Array.from(reference(x, tied));
+    const { dims, values } = transposed(tied) as typeof tied;
+    const back = reference({ dtype: 'float32', dims: [5, columns], data: code }, { dims, values });
+    close(await run(lowered.model, x), back);
+    expect(lowered.report).toMatchObject({ nodes: 2, converted: 1 });
+  });
+
   it('gives a row the same bits in any batch', async () => {
     const { model: lowered } = await quantise(
       model([{ op: 'MatMul', inputs: ['x', 'a'], outputs: ['y'] }], { a }),

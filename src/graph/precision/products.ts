@@ -19,6 +19,8 @@ export interface Product {
 
 /** A float32 matrix `[K, N]` in the file. */
 export interface ConstantMatrix extends LayerConstant {
+  /** Equal for products that read the same values the same way round: tied weights are read both ways. */
+  readonly key: string;
   readonly rows: number;
   readonly columns: number;
 }
@@ -72,6 +74,7 @@ function readProduct(node: Node, attributesOf: AttributesOf): Product | string |
   const isFlipped = isTransposed !== ((attributes.get('transB')?.int ?? 0) !== 0);
   const [rows, columns] = (isFlipped ? tensor.dims.toReversed() : tensor.dims) as [number, number];
   if (Math.min(rows, columns) < LEAST_SIZE) return `its matrix is small (${rows} × ${columns})`;
-  const matrix = { value: right, tensor, isTransposed: isFlipped, rows, columns };
+  const key = `${right.name}/${isFlipped}`;
+  const matrix = { key, value: right, tensor, isTransposed: isFlipped, rows, columns };
   return { node, input: left, matrix, factor: attributes.get('alpha')?.float ?? 1, bias };
 }

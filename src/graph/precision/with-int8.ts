@@ -29,12 +29,12 @@ const TINY = 1e-30;
  * depends on nothing else in the batch. Products that read the same tensor share its 8-bit form. A NaN or an infinite value makes its
  * row NaN.
  *
- * @param matrices - The matrices of the products, by the value that holds them.
+ * @param matrices - The matrices of the products, by their keys.
  */
 export function withInt8(
   rewrite: Rewrite,
   products: readonly Product[],
-  matrices: ReadonlyMap<Value, Int8Matrix>,
+  matrices: ReadonlyMap<string, Int8Matrix>,
 ): Rewrite {
   const parts = new Int8Parts(rewrite, matrices);
   const replaced = new Map(rewrite.replaced);
@@ -83,12 +83,12 @@ class Int8Parts {
   readonly tensors: NewTensor[] = [];
   readonly #opset: number;
   readonly #rewrite: Rewrite;
-  readonly #matrices: ReadonlyMap<Value, Int8Matrix>;
+  readonly #matrices: ReadonlyMap<string, Int8Matrix>;
   readonly #rows = new Map<string, Int8Rows>();
-  readonly #weights = new Map<Value, { readonly values: string; readonly scales: Float32Array }>();
+  readonly #weights = new Map<string, { readonly values: string; readonly scales: Float32Array }>();
   #levels: { readonly step: string; readonly zero: string; readonly tiny: string } | undefined;
 
-  constructor(rewrite: Rewrite, matrices: ReadonlyMap<Value, Int8Matrix>) {
+  constructor(rewrite: Rewrite, matrices: ReadonlyMap<string, Int8Matrix>) {
     this.#rewrite = rewrite;
     this.#matrices = matrices;
     this.#opset = opsetOf(rewrite.cut.graph);
@@ -100,7 +100,7 @@ class Int8Parts {
     const builder = new NodeBuilder(this.names, 'int8', this.#opset);
     const patched = this.#rewrite.patches.get(node)?.inputs;
     const rows = this.#quantise(patched?.get(0) ?? input.name, builder);
-    const { values, scales } = this.#weightsOf(matrix.value, builder);
+    const { values, scales } = this.#weightsOf(matrix.key, builder);
     const { zero } = this.#levelsOf(builder);
     const sums = builder.add('MatMulInteger', [rows.values, values, zero]);
     const units = floats(
@@ -138,13 +138,13 @@ class Int8Parts {
     return rows;
   }
 
-  #weightsOf(value: Value, builder: NodeBuilder): { readonly values: string; readonly scales: Float32Array } {
-    const known = this.#weights.get(value);
+  #weightsOf(key: string, builder: NodeBuilder): { readonly values: string; readonly scales: Float32Array } {
+    const known = this.#weights.get(key);
     if (known) return known;
-    const { values, scales } = this.#matrices.get(value)!;
+    const { values, scales } = this.#matrices.get(key)!;
     const dims = [values.length / scales.length, scales.length];
     const weights = { values: builder.tensor(ELEMENT_TYPE.int8, dims, bytesOf(values)), scales };
-    this.#weights.set(value, weights);
+    this.#weights.set(key, weights);
     return weights;
   }
 
