@@ -58,7 +58,9 @@ const STANDARD: readonly Row[] = [
   ['GroupNormalization InstanceNormalization LRN', { ...onMaps, sizes: 'same', half: 'sums' }],
   ['LayerNormalization', { ...along, axes: 'normalised', batch: 'last axes', half: 'sums', types: [0, 'unknown'] }],
   ['RMSNormalization SimplifiedLayerNormalization', { ...along, axes: 'normalised', batch: 'last axes', half: 'sums', types: [1, 'unknown'] }],
-  ['LpNormalization MeanVarianceNormalization', { ...along, half: 'sums' }],
+  ['LpNormalization', { ...along, half: 'sums' }],
+  // Its function in ONNX has a constant in float32.
+  ['MeanVarianceNormalization', { ...along, half: 'typed' }],
   ['CumSum', { ...along, half: 'positions' }],
   ['CumProd Trilu', { ...along, half: 'unproven' }],
   ['RotaryEmbedding', { ...along, batch: 'kept', half: 'unproven' }],

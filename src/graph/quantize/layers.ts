@@ -2,6 +2,7 @@
 import type { Attribute } from '../../onnx/scan/attributes.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { Node, Value } from '../graph.js';
+import { nodeRoles } from '../roles.js';
 import { operatorOf } from '../operators/operators.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
 import { findConstant, isConstant, type AttributesOf, type LayerConstant } from '../precision/constants.js';
@@ -60,9 +61,12 @@ export function findLayers(rewrite: Rewrite, attributesOf: AttributesOf): LayerS
   const convolutions = new Set(
     layers.flatMap(({ node, norm }) => (isProduct(node) ? [] : norm ? [node, norm.node] : [node])),
   );
+  const roles = nodeRoles(cut.graph);
+  const isFixed = (value: Value): boolean =>
+    value.producer ? roles.get(value.producer) === 'constant' : isConstant(value);
   const joins = [...cut.nodes].flatMap((node) => {
     const isJoin = node.domain === '' && JOINS.get(node.opType)?.(node, convolutions) === true;
-    return isJoin ? [readAll(rewrite, node)] : [];
+    return isJoin && node.inputs.every((value) => value && !isFixed(value)) ? [readAll(rewrite, node)] : [];
   });
   return { layers, joins, kept };
 }
@@ -76,9 +80,8 @@ const JOINS: ReadonlyMap<string, IsJoin> = new Map([
   ['GlobalAveragePool', isLastPool],
 ]);
 
-/** Whether a sum adds tensors of convolutions. */
+/** Whether a sum reads tensors of convolutions. */
 function isSum({ inputs }: Node, convolutions: ReadonlySet<Node>): boolean {
-  if (inputs.some((value) => !value || isConstant(value))) return false;
   return inputs.some((value) => {
     const isMade = value?.producer && convolutions.has(value.producer);
     return isMade || value?.uses.some((reader) => reader.inputs[0] === value && convolutions.has(reader));

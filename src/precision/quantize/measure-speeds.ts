@@ -31,7 +31,7 @@ const WAYS: readonly Pick<MeasuredSpeed, 'engine' | 'precision' | 'isInt8'>[] = 
   ),
 );
 
-/** Measures both models in turns, on one sample. Engines that are not installed, and precisions that the CPU lacks, are left out. */
+/** Measures both models in turns, on one sample. Engines that are not installed or refuse a model, and precisions that the CPU lacks, are left out. */
 export async function measureSpeeds(
   before: OnnxModel | PrunedModel,
   after: OnnxModel | PrunedModel,

@@ -163,9 +163,10 @@ const LACKS: ReadonlyMap<ErrorCode, string> = new Map([
   ['DEPENDENCY_MISSING', 'not installed'],
   ['ENGINE_UNSUPPORTED', 'cannot run the model'],
   ['PRECISION_UNSUPPORTED', 'not possible here'],
+  ['SESSION_FAILED', 'refuses the model'],
 ]);
 
-/** What an engine or a CPU lacks, if that is why a model does not open. Other errors concern the model or the request, whatever runs it. */
+/** What an engine or a CPU lacks, if that is why a model does not open that another one runs. Other errors concern the request, whatever runs it. */
 export function lackOf(error: unknown): string | undefined {
   return isTapirError(error) ? LACKS.get(error.code) : undefined;
 }

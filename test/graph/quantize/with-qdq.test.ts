@@ -387,6 +387,25 @@ describe('withQdq', () => {
     expect(search.joins.map(([read]) => read!.tensor)).toEqual(['last']);
   });
 
+  it('takes sums of two activations, not those with a constant behind another node', async () => {
+    const sums: GraphSpec = {
+      inputs: [{ name: 'x', dims: ['n', 3, 2, 2] }],
+      outputs: [{ name: 'y', dims: ['n', C, 2, 2] }],
+      nodes: [
+        { op: 'Conv', inputs: ['x', 'w'], outputs: ['c'] },
+        { op: 'Identity', inputs: ['b'], outputs: ['same'] },
+        { op: 'Add', inputs: ['c', 'same'], outputs: ['shifted'] },
+        { op: 'Add', inputs: ['c', 'shifted'], outputs: ['y'] },
+      ],
+      initializers: {
+        w: { dims: [C, 3, 1, 1], values: W1 },
+        b: { dims: [C, 1, 1], values: B1 },
+      },
+    };
+    const { search } = await open(modelBytes(sums));
+    expect(search.joins.map((reads) => reads.map(({ tensor }) => tensor))).toEqual([['c', 'shifted']]);
+  });
+
   it('lifts an old operator set only if every operator stays the same', async () => {
     const { lift } = await open(modelBytes(NET, { opset: 11 }));
     expect(lift(11)).toBeUndefined();
