@@ -258,7 +258,9 @@ export class EarlyExit<Key extends string = string> {
 
   /** Waits for the runs in flight, and ends the sessions. Idempotent. */
   async close(): Promise<void> {
-    await Promise.all(this.#stages.map(({ extractor }) => extractor.close()));
+    // In order, so that a run in flight finds the next stage open.
+    // oxlint-disable-next-line no-await-in-loop
+    for (const { extractor } of this.#stages) await extractor.close();
   }
 
   /** Same as `close`, for `await using`. */

@@ -200,6 +200,19 @@ describe('createEarlyExit', () => {
     expect(data).toEqual(before);
   });
 
+  it('lets runs in flight finish when it is closed, and takes no others', async () => {
+    const facts = stagesFacts<KnownExits>('exitnet');
+    const exits = facts.exits.slice(0, -1).map((node) => ({ node, until: never }));
+    const early = await createEarlyExit(stagesModel('exitnet'), { final: 'logits' }, { exits });
+    const input = scaledImages(facts.input);
+    const before = await early.run(input);
+    const running = Promise.all([early.run(input), early.run(input), early.run(input)]);
+    const closing = early.close();
+    await expect(early.run(input)).rejects.toMatchObject({ code: 'CLOSED' });
+    expect(await running).toEqual([before, before, before]);
+    await closing;
+  });
+
   it('stops when the signal fires', async () => {
     await using early = await createEarlyExit(
       stagesModel('exitnet'),
