@@ -127,7 +127,7 @@ function tableOf(own: Agreement, onPixelsOfA: Agreement | null, columns: number 
       'largest difference',
       ({ maxDifference }) => (maxDifference === null ? '–' : formatValue(maxDifference)),
     ],
-    [recall, (one) => (one.recall ? formatShare(one.recall.mean) : 'needs more images')],
+    [recall, (one) => (one.recall ? formatShare(one.recall.mean) : 'needs vectors of more images')],
     ...(own.top1 === null
       ? []
       : [

@@ -2,7 +2,7 @@
 import { widen } from '../../tensor/widen.js';
 import { binsFor, countInBins, type Histogram } from '../../html/histogram.js';
 import { compareVectors } from '../../tensor/compare-vectors.js';
-import type { Tensor } from '../../tensor/tensor.js';
+import { elementCount, type Tensor } from '../../tensor/tensor.js';
 import { cosineDistances } from '../../tensor/vectors/cosine.js';
 import type { Breathe } from '../../tensor/vectors/breathe.js';
 import { highest } from '../../tensor/vectors/largest.js';
@@ -26,11 +26,11 @@ export interface Agreement {
   readonly notFinite: number;
   /** Images whose vectors are the same, bit for bit. */
   readonly identical: number;
-  /** Largest absolute difference of an element; null if the vectors have different lengths. */
+  /** Largest absolute difference of an element; null if the vectors have different shapes. */
   readonly maxDifference: number | null;
   /**
    * The cosine between the two vectors of an image; of one number, the smaller divided by the larger. Null if they have different
-   * lengths, or if there is no image.
+   * shapes, as maps of other layouts have, or if there is no image. A map and the same map as one vector have a cosine.
    */
   readonly cosine: { readonly mean: number; readonly least: number } | null;
   /** How many images have which cosine, in equal steps; null where there is no cosine. */
@@ -44,7 +44,8 @@ export interface Agreement {
   readonly worst: readonly ComparedImage[];
   /**
    * The share of A's nearest neighbours, by cosine, that B has as well: the mean over all images. Maps are averaged over space and
-   * tokens over the sequence before. Null if there are not at least two more images than neighbours.
+   * tokens over the sequence before. Null if there are not at least two more images than neighbours, and for single numbers, which
+   * have no direction.
    */
   readonly recall: { readonly neighbours: number; readonly mean: number } | null;
 }
@@ -66,7 +67,7 @@ export class OutputComparer {
   #cosines: number[] = [];
   #sameTop = 0;
   #isScores = true;
-  #isSameLength = true;
+  #isSameShape = true;
 
   /** @param classes - How many classes the model names; undefined if it names none. */
   constructor(classes?: number) {
@@ -83,8 +84,8 @@ export class OutputComparer {
     this.#images++;
     this.#a.add(x, a.dims);
     this.#b.add(y, b.dims);
-    if (x.length !== y.length) {
-      this.#isSameLength = false;
+    if (!haveSameOrder(a.dims, b.dims)) {
+      this.#isSameShape = false;
       return;
     }
     const { cosine, maxDifference } = compareVectors(x, y);
@@ -101,7 +102,7 @@ export class OutputComparer {
   /** Summarises all images. */
   async finish(neighbours: number, breathe: Breathe): Promise<Agreement> {
     const images = this.#images;
-    const isComparable = this.#isSameLength && images > 0;
+    const isComparable = this.#isSameShape && images > 0;
     const worst = isComparable ? this.#worst : [];
     return {
       images,
@@ -115,7 +116,10 @@ export class OutputComparer {
       top1: isComparable && this.#isScores ? this.#sameTop / images : null,
       worst,
       // With fewer images, all of them are neighbours of each other in any model.
-      recall: images < neighbours + 2 ? null : { neighbours, mean: await this.#recall(neighbours, breathe) },
+      recall:
+        images < neighbours + 2 || this.#a.columns === 1
+          ? null
+          : { neighbours, mean: await this.#recall(neighbours, breathe) },
     };
   }
 
@@ -145,14 +149,25 @@ class PooledRows {
     this.#rows.push(row);
   }
 
+  get columns(): number | undefined {
+    return this.#rows[0]?.length;
+  }
+
   /** The nearest rows of each row. */
   async neighbours(count: number, breathe: Breathe): Promise<Uint16Array> {
     const rows = this.#rows.length;
-    const columns = this.#rows[0]!.length;
+    const columns = this.columns!;
     const data = new Float32Array(rows * columns);
     this.#rows.splice(0).forEach((row, place) => data.set(row, place * columns));
     return findNeighbours(await cosineDistances({ rows, columns, data }, breathe), count).indices;
   }
+}
+
+/** Whether elements at the same place belong together: axes are the same but for those of size 1, or one side is flat. */
+function haveSameOrder(a: readonly number[], b: readonly number[]): boolean {
+  const [p, q] = [a, b].map((dims) => dims.filter((size) => size !== 1)) as [number[], number[]];
+  if (p.length > 1 && q.length > 1) return p.join() === q.join();
+  return elementCount(p) === elementCount(q);
 }
 
 function numbersOf({ dtype, data }: Tensor): Float32Array {

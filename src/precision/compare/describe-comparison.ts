@@ -10,7 +10,7 @@ export function describeVerdict(outputs: readonly ComparedOutput[]): string {
   const compared = outputs.flatMap((output) => (output.cosine ? [{ ...output, ...output.cosine }] : []));
   const [worst] = compared.toSorted((a, b) => a.least - b.least);
   if (!worst)
-    return 'No cosine says how far the vectors agree: they have different lengths, or no image was compared.';
+    return 'No cosine says how far the vectors agree: they have different shapes, or no image was compared.';
   if (outputs.every(({ images, identical }) => identical === images))
     return 'Both models give the same vectors for every image.';
   const words = worst.least >= CLOSE ? 'agree closely' : worst.least >= ROUGH ? 'agree roughly' : 'differ';
@@ -21,7 +21,7 @@ export function describeVerdict(outputs: readonly ComparedOutput[]): string {
 export function describeAgreement({ images, identical, cosine, notFinite }: Agreement): string {
   const left = notFinite === 0 ? '' : ` ${notFinite} with NaN or infinite values are left out.`;
   if (images === 0) return `There is no image to compare.${left}`;
-  if (cosine === null) return `The vectors have different lengths, so only neighbours are compared.${left}`;
+  if (cosine === null) return `The vectors have different shapes, so only neighbours are compared.${left}`;
   if (identical === images) return `The vectors are the same for all ${images} images.${left}`;
   const same = identical === 0 ? '' : `; ${identical} of them have the same vectors`;
   return `${images} images were compared${same}.${left}`;

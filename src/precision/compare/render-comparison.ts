@@ -80,7 +80,7 @@ function renderAgreement(title: string, agreement: Agreement): Markup[] {
     ['largest difference', maxDifference === null ? '–' : formatValue(maxDifference)],
     [
       recall ? `recall@${recall.neighbours}` : 'recall',
-      recall ? formatShare(recall.mean) : 'needs more images',
+      recall ? formatShare(recall.mean) : 'needs vectors of more images',
     ],
     ...(top1 === null ? [] : [['same class on top', formatShareOf(top1, images)] as const]),
   ];

@@ -1,6 +1,6 @@
 /** The measures, against values that are computed in the plainest way. */
 import { describe, expect, it } from 'vitest';
-import { OutputComparer } from '../../../src/precision/compare/compare-outputs.js';
+import { OutputComparer, type Agreement } from '../../../src/precision/compare/compare-outputs.js';
 import { createRandom } from '../../../src/base/random.js';
 import { makeTensor, type Tensor } from '../../../src/tensor/tensor.js';
 
@@ -111,6 +111,29 @@ describe('OutputComparer', () => {
       a.map((row) => [...row, 0]),
     );
     expect(found).toMatchObject({ cosine: null, maxDifference: null, worst: [], recall: { mean: 1 } });
+  });
+
+  it('gives no cosine of maps in other layouts, and one of a map that is flat in one model', async () => {
+    const maps = (dims: number[]): Promise<Agreement> => {
+      const comparer = new OutputComparer();
+      a.forEach((row, i) => comparer.add(i, null, tensor(row, [4, 2, 3]), tensor(row, dims)));
+      return comparer.finish(10, breathe);
+    };
+    expect(await maps([2, 3, 4])).toMatchObject({
+      cosine: null,
+      maxDifference: null,
+      identical: 0,
+      worst: [],
+    });
+    for (const dims of [[4, 2, 3], [1, 4, 2, 3], [24], [24, 1, 1]])
+      expect(await maps(dims)).toMatchObject({ cosine: { least: 1 }, identical: a.length });
+  });
+
+  it('gives no recall of single numbers, which all point the same way', async () => {
+    const [numbers, others] = [a, b].map((rows) => rows.map(([one]) => [one!]));
+    const found = await compare(numbers!, others!);
+    expect(found).toMatchObject({ images: a.length, recall: null });
+    expect(found.cosine).not.toBeNull();
   });
 
   it('gives no recall where every image is a neighbour', async () => {
