@@ -7,7 +7,10 @@ import { nodeRoles } from './roles.js';
 /** How the axes of a tensor are meant: N batch, C channels, H and W a map, L tokens. */
 export type Layout = 'NCHW' | 'NHWC' | 'NLC' | 'NCL' | 'NC';
 
-/** By rank: for each node, the axes of what it gives that operators name as channels, as bits. The bit at the rank stands for no axis. */
+/**
+ * By rank: for each node, the axes of what it gives that operators name as channels, as bits. The bit at the rank stands for no axis, the
+ * one above it for a product of activations, such as attention.
+ */
 const NAMED_AXES = new WeakMap<Graph, Map<number, ReadonlyMap<Node, number>>>();
 
 /** The order of the axes of a value, proven by the operators that compute it; null if they prove no order. */
@@ -38,12 +41,25 @@ export function likelyLayout(dims: readonly Dim[]): Layout | null {
  * @returns undefined where no operator fixes it, or several disagree.
  */
 export function channelAxis(graph: Graph, value: Value, rank: number): number | undefined {
-  if (!value.producer || (rankOf(value) ?? rank) !== rank) return undefined;
+  const axes = axesOfValue(graph, value, rank) & ~productBit(rank);
+  return Array.from({ length: rank }, (_, at) => at).find((at) => axes === 1 << at);
+}
+
+/** Whether a value comes from a product of activations, and nothing tells its channels. */
+export function isAttention(graph: Graph, value: Value, rank: number): boolean {
+  return axesOfValue(graph, value, rank) === productBit(rank);
+}
+
+function productBit(rank: number): number {
+  return 1 << (rank + 1);
+}
+
+function axesOfValue(graph: Graph, value: Value, rank: number): number {
+  if (!value.producer || (rankOf(value) ?? rank) !== rank) return 0;
   const ofRanks = NAMED_AXES.get(graph) ?? new Map<number, ReadonlyMap<Node, number>>();
   const named = ofRanks.get(rank) ?? nameAxes(graph, rank);
   NAMED_AXES.set(graph, ofRanks.set(rank, named));
-  const axes = named.get(value.producer) ?? 0;
-  return Array.from({ length: rank }, (_, at) => at).find((at) => axes === 1 << at);
+  return named.get(value.producer) ?? 0;
 }
 
 /** The axes that each node's operator names, or inherits from what it reads. Nodes that depend on no input have no axes. */
@@ -64,6 +80,7 @@ function nameAxes(graph: Graph, rank: number): ReadonlyMap<Node, number> {
     let axes = 0;
     if (kind === 'channels second') axes = 1 << 1;
     else if (isLast) axes = 1 << (rank - 1);
+    else if (kind === 'product' && isData(node.inputs[1])) axes = productBit(rank);
     else if (kind === 'turned' && perm?.length === rank) axes = turn(axesOf(node.inputs[0]), perm);
     else if (kind === 'reduced' && rankOf(node.inputs[0]) === rank) axes = axesOf(node.inputs[0]);
     else if (kind === 'kept') for (const read of node.inputs) axes |= axesOf(read);
@@ -74,7 +91,7 @@ function nameAxes(graph: Graph, rank: number): ReadonlyMap<Node, number> {
 
 /** Where axes are after a transposition. A damaged `perm` may lose some. */
 function turn(axes: number, perm: readonly number[]): number {
-  let turned = axes & (1 << perm.length);
+  let turned = axes & ~((1 << perm.length) - 1);
   for (let from = 0; from < perm.length; from++) {
     if ((axes & (1 << from)) === 0) continue;
     const to = perm.indexOf(from);

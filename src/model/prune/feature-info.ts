@@ -1,7 +1,7 @@
 /** Describes a feature before the model runs: dtype, dims, channels, reduction. */
 import type { Graph, Value } from '../../graph/graph.js';
 import { imageSize } from '../../graph/image-axes.js';
-import { likelyLayout, provenLayout, type Layout } from '../../graph/layout.js';
+import { isAttention, likelyLayout, provenLayout, type Layout } from '../../graph/layout.js';
 import type { Dim } from '../../onnx/scan/scan-value.js';
 import type { RewriteOutput } from '../../graph/rewrite/rewrite.js';
 import type { SessionValue } from '../../runtime/lanes/protocol.js';
@@ -22,7 +22,7 @@ export interface FeatureInfo extends TensorInfo {
   readonly tensor: string;
   /** The channels of a map `[N, C, H, W]` (or `[N, H, W, C]`), of tokens `[N, L, C]` or of a vector `[N, C]`; null if unknown. */
   readonly channels: number | null;
-  /** The input height divided by the height of the map, as in timm: 32 for `layer4` of a ResNet; null if it is not a map. */
+  /** The stride of the map, from the heights of the input and the map, as in timm: 32 for `layer4` of a ResNet; null if it is not a map. */
   readonly reduction: number | null;
   /** The order of the axes: N batch, C channels, H and W the map, L tokens; null if unknown and for other ranks. */
   readonly layout: Layout | null;
@@ -62,7 +62,8 @@ export function describeTensor(
   type: Pick<TensorInfo, 'dtype' | 'dims'> & { readonly layout?: Layout | undefined },
 ): FeatureInfo {
   const { dtype, dims } = type;
-  const layout = type.layout ?? (dims && (provenLayout(graph, value, dims) ?? likelyLayout(dims)));
+  const layout =
+    type.layout ?? (dims && (provenLayout(graph, value, dims) ?? guessLayout(graph, value, dims)));
   const channels = dims && layout && dims[CHANNEL_AXIS[layout]];
   return {
     name,
@@ -77,15 +78,39 @@ export function describeTensor(
 
 const CHANNEL_AXIS: Readonly<Record<Layout, number>> = { NCHW: 1, NHWC: 3, NLC: 2, NCL: 1, NC: 1 };
 
+/** The layout of an input by its sizes, and that of a tensor inside whose sizes are those of the image divided by one stride. */
+function guessLayout(graph: Graph, value: Value, dims: readonly Dim[]): Layout | null {
+  const layout = likelyLayout(dims);
+  if (!value.producer || layout === null) return layout;
+  const [image, map] = [imageSize(graph), mapOf(dims, layout)];
+  if (image === undefined || isAttention(graph, value, dims.length)) return null;
+  const strides = image.map((size, axis) => {
+    const stride = strideOf(size, map[axis] as number);
+    return Math.ceil(size / stride) === map[axis] ? stride : NaN;
+  });
+  return strides[0] === strides[1] ? layout : null;
+}
+
 function reductionOf(
   dims: readonly Dim[],
   layout: Layout,
   image: ReturnType<typeof imageSize>,
 ): number | null {
   if (layout !== 'NCHW' && layout !== 'NHWC') return null;
-  const height = dims[layout === 'NCHW' ? 2 : 1];
-  if (typeof height !== 'number' || image === undefined || height <= 1) return null;
-  const ratio = image[0] / height;
-  // Unpadded convolutions leave odd sizes (Inception: 299 → 8). The nominal stride is the nearest power of two.
-  return Number.isInteger(ratio) ? ratio : 2 ** Math.round(Math.log2(ratio));
+  const [height] = mapOf(dims, layout);
+  return typeof height !== 'number' || image === undefined || height <= 1 ? null : strideOf(image[0], height);
+}
+
+function mapOf(dims: readonly Dim[], layout: Layout): readonly Dim[] {
+  return layout === 'NCHW' ? dims.slice(2) : dims.slice(1, -1);
+}
+
+/**
+ * The nominal stride of a map: a power of two, also where sizes are rounded up (240 → 8) or unpadded convolutions leave odd ones
+ * (Inception: 299 → 8), unless only another whole number divides the image so (patches of 14).
+ */
+function strideOf(image: number, size: number): number {
+  const ratio = image / size;
+  const power = 2 ** Math.round(Math.log2(ratio));
+  return Number.isInteger(ratio) && Math.ceil(image / power) !== size ? ratio : power;
 }
