@@ -93,13 +93,15 @@ function searchGraph(graph: Graph): GraphParameters {
         ? undefined
         : readUse(node, slot, site, isTorch && reads.get(site.initializer)!);
       const key = `${site.node.index} ${site.slot}`;
+      const { name, initializer } = site.initializer;
+      const module = moduleOf(node);
       if (use) uses.set(key, uses.get(key) ?? use);
-      else if (isFloatType(site.initializer.initializer!.elemType)) {
-        const module = moduleOf(node);
-        unnamed.push({ ...site, module });
-        const isMade = isComputed(site.initializer.name) || (isComputedHere && isWeightSlot(node, slot));
-        if (isTorch && module !== undefined && isMade) computing.add(calledOnce(module));
-      }
+      else if (isFloatType(initializer!.elemType)) unnamed.push({ ...site, module });
+      else return;
+      // A tensor of the model's own code may go by a name that says that it was computed.
+      const isUnnamed = !use || use.names[0] === name;
+      const isMade = (isUnnamed && isComputed(name)) || (isComputedHere && isWeightSlot(node, slot));
+      if (isTorch && module !== undefined && isMade) computing.add(calledOnce(module));
     });
   }
   const found = { uses: [...uses.values()], folded, unnamed };

@@ -4,8 +4,8 @@ import { isUnder, joinPath } from '../module-path.js';
 import { isOperation } from '../names/operations.js';
 import { isOwnLayer, slotName } from './parameter-slots.js';
 
-/** `layer1.0.conv1.weight`: torch's names are identifiers and numbers with dots between them; RegNet has `block1-0`. */
-const TORCH_NAME = /^[A-Za-z_][\w-]*(\.[\w-]+)*$/;
+/** `layer1.0.conv1.weight`, or `0.weight` in a Sequential: identifiers and numbers with dots between them; RegNet has `block1-0`. */
+const TORCH_NAME = /^(\d+\.)*[A-Za-z_][\w-]*(\.[\w-]+)*$/;
 /** Names that exporters and optimisers give to what they compute. */
 const MADE_UP = /^(val_\d+|_val_\d+|\d+|Constant.*|\w+Fusion_\w*)$/i;
 /** Whether a tensor's name is made up, in a file that was exported from torch. */

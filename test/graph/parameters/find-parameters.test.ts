@@ -8,7 +8,9 @@ import { modelBytes, type GraphSpec } from '../../support/graphs.js';
 const square = { dims: [2, 2], values: [1, 2, 3, 4] };
 const filter = { dims: [1, 1, 1, 1], values: [2] };
 
-async function listed(spec: Omit<GraphSpec, 'inputs' | 'outputs'>): Promise<unknown[]> {
+async function listed(
+  spec: Omit<GraphSpec, 'inputs' | 'outputs'> & Partial<Pick<GraphSpec, 'inputs'>>,
+): Promise<unknown[]> {
   const bytes = modelBytes({ inputs: [{ name: 'x', dims: ['n', 2] }], outputs: ['y'], ...spec });
   const model = await openModel(bytes);
   return model.namedParameters().map(({ name, origin, dims }) => [name, origin.kind, dims]);
@@ -48,6 +50,38 @@ describe('the parameters of a TorchScript file', () => {
       ['a.weight', ['b.weight']],
       ['b.weight', ['a.weight']],
     ]);
+  });
+
+  it('go by the numbers of a Sequential that is the whole model', async () => {
+    const initializers = { '0.weight': filter, '0.bias': [1], '1.0.weight': filter, '1.0.bias': [1] };
+    const nodes = [
+      { op: 'Conv', name: '/0/Conv', inputs: ['x', '0.weight', '0.bias'], outputs: ['p'] },
+      { op: 'Conv', name: '/1/1.0/Conv', inputs: ['p', '1.0.weight', '1.0.bias'], outputs: ['y'] },
+    ];
+    expect(await listed({ inputs: [{ name: 'x', dims: ['n', 1, 2, 2] }], initializers, nodes })).toEqual([
+      ['0.weight', 'exact', [1, 1, 1, 1]],
+      ['0.bias', 'exact', [1]],
+      ['1.0.weight', 'exact', [1, 1, 1, 1]],
+      ['1.0.bias', 'exact', [1]],
+    ]);
+  });
+
+  it("are refused where the model's own code reads a constant that the exporter computed", async () => {
+    const bytes = modelBytes({
+      inputs: [{ name: 'x', dims: ['n', 2] }],
+      outputs: ['y'],
+      // x @ w + w[0]
+      initializers: { w: square, 'onnx::Add_6': [1, 2] },
+      nodes: [
+        { op: 'MatMul', name: '/MatMul', inputs: ['x', 'w'], outputs: ['p'] },
+        { op: 'Add', name: '/Add', inputs: ['p', 'onnx::Add_6'], outputs: ['y'] },
+      ],
+    });
+    const state = (first: number): Map<string, Tensor> =>
+      new Map([['w', { dtype: 'float32', dims: [2, 2], data: Float32Array.of(first, 2, 3, 4) }]]);
+    await expect(
+      loadStateDict(await openModel(bytes), state(5), { reference: state(1) }),
+    ).rejects.toMatchObject({ code: 'STATE_MISMATCH', details: { derived: ['w'] } });
   });
 
   it('are one for a module that runs twice', async () => {
