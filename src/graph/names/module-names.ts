@@ -103,6 +103,11 @@ function losesBias(node: Node): boolean {
   return node.outputs.some((output) => output?.uses.some((user) => user.domain === 'com.microsoft'));
 }
 
+/** The rules with which dynamo's optimiser makes one node of two: the first may have been the end of another module. */
+const MERGES = /ReshapeReshape|TransposeTranspose|UnsqueezeUnsqueeze/;
+/** The same for activations and bounds. A layer of torch.nn that has a node ends in neither. */
+const MERGES_BOUNDS = /FuseSuccessive|FuseM(?:axMin|inMax)/;
+
 /** Whether an optimiser merged the end of a module into what follows. */
 function mergedBehind(tree: ModuleTree, path: string, last: Node): ModuleReading | undefined {
   if (losesBias(last)) {
@@ -111,10 +116,13 @@ function mergedBehind(tree: ModuleTree, path: string, last: Node): ModuleReading
   }
   if (tree.scheme !== 'dynamo') return undefined;
   const users = last.outputs.flatMap((output) => output?.uses ?? []);
+  const end = tree.places.get(last);
+  const isLayer = end?.isLayer === true && end.path === path;
   const isMerged = users.some((user) => {
     const rules = user.scanned.metadata.get('pkg.onnxscript.rewriter.rule_name') ?? '';
     const place = tree.places.get(user)?.path ?? '';
-    return rules.includes('ReshapeReshape') && place !== path && !place.startsWith(`${path}.`);
+    const isMerging = MERGES.test(rules) || (!isLayer && MERGES_BOUNDS.test(rules));
+    return isMerging && place !== path && !place.startsWith(`${path}.`);
   });
   if (!isMerged) return undefined;
   return {

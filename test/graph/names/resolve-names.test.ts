@@ -297,3 +297,15 @@ describe.each(['ts', 'dynamo'] as const)('parts that the %s exporter computed or
       expect(tensorOf(graph, name), name).not.toBe('');
   });
 });
+
+describe('modules whose end the dynamo exporter merged into what follows', () => {
+  const graph = graphOf(readFileSync(fixturePath('computed/merged.dynamo.onnx')));
+
+  it.each(['features', 'turned'])('have no value: %s', (name) => {
+    expect(failure(graph, name)).toMatchObject({ code: 'NAME_FOLDED' });
+  });
+
+  it('leave the layers in front of an activation', () => {
+    expect(tensorOf(graph, 'features.0')).toBe('conv2d');
+  });
+});
