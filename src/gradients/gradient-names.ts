@@ -1,8 +1,7 @@
 /** The tensors that a request for gradients names. */
 import { isTapirError, TapirError } from '../base/errors.js';
 import type { Graph } from '../graph/graph.js';
-import { splitPath } from '../graph/module-path.js';
-import { findParameters } from '../graph/parameters/find-parameters.js';
+import { findParameters, readerOf } from '../graph/parameters/find-parameters.js';
 import { inverse } from '../graph/parameters/site.js';
 import { resolveNames, type Resolved } from '../graph/names/resolve-names.js';
 import type { CutOutput } from '../graph/rewrite/prune.js';
@@ -67,8 +66,9 @@ function resolveOthers(graph: Graph, requests: readonly string[]): Resolved[] {
 /** The initializer that is a parameter. */
 export function soleTensor({ name, origin, initializers }: Parameter, graph: Graph): string {
   const [tensor] = initializers;
-  const [module] = splitPath(name);
-  if (origin.kind !== 'folded' && findParameters(graph).computing.has(module)) {
+  const parameters = findParameters(graph);
+  const module = readerOf(name, parameters);
+  if (origin.kind !== 'folded' && parameters.computing.has(module)) {
     const where = module === '' ? 'the model' : `"${module}"`;
     throw new TapirError(
       'PARAMETER_FOLDED',

@@ -19,7 +19,7 @@ export interface Place {
 }
 
 /** No real network nests modules deeper than this. */
-const MAX_DEPTH = 64;
+export const MAX_DEPTH = 64;
 
 /** The place of a node, or undefined where its file carries none. Of fused operators, it is the place of the last. */
 export function placeOf(node: Node): Place | undefined {

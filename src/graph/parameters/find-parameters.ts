@@ -4,7 +4,7 @@
  */
 import { isFloatType } from '../../onnx/wire/schema.js';
 import type { Graph, Node, Value } from '../graph.js';
-import { firstPlaceOf, placeOf } from '../module-path.js';
+import { firstPlaceOf, MAX_DEPTH, placeOf, splitPath } from '../module-path.js';
 import { foldedLayer, type FoldedLayer } from './folded-layer.js';
 import { isComputed } from '../names/operations.js';
 import {
@@ -61,6 +61,8 @@ export interface GraphParameters {
    * `x ** (1 / p)` are `p` and such a constant.
    */
   readonly computing: ReadonlySet<string>;
+  /** The paths of modules that run a node themselves. */
+  readonly running: ReadonlySet<string>;
 }
 
 const found = new WeakMap<Graph, GraphParameters>();
@@ -79,6 +81,7 @@ function searchGraph(graph: Graph): GraphParameters {
   const folded: FoldedLayer[] = [];
   const unnamed: UnnamedSite[] = [];
   const computing = new Set<string>();
+  const running = new Set(graph.nodes.flatMap((node) => moduleOf(node) ?? []));
   const reads = countReads(graph);
   for (const node of graph.nodes) {
     if (isIdentity(node)) continue;
@@ -105,12 +108,12 @@ function searchGraph(graph: Graph): GraphParameters {
     });
   }
   const found = { uses: [...uses.values()], folded, unnamed };
-  return { ...found, kinds: kindsOf(found, isTorch), computing };
+  return { ...found, kinds: kindsOf(found, isTorch), computing, running };
 }
 
 /** An initializer that several nodes read in different roles is a parameter if it is one anywhere. */
 function kindsOf(
-  { uses, folded, unnamed }: Omit<GraphParameters, 'kinds' | 'computing'>,
+  { uses, folded, unnamed }: Omit<GraphParameters, 'kinds' | 'computing' | 'running'>,
   isTorch: boolean,
 ): Map<Value, TensorKind> {
   const kinds = new Map<Value, TensorKind>();
@@ -144,6 +147,19 @@ export function unnamedTensors({ uses, folded, unnamed }: GraphParameters): Unna
     seen.add(initializer);
     return true;
   });
+}
+
+/** The module that reads a parameter: its own, or for items of a ParameterList or a ParameterDict, which run nothing, the one around. */
+export function readerOf(name: string, parameters: GraphParameters): string {
+  const [module, attribute] = splitPath(name);
+  return /weight|bias/.test(attribute) ? module : runningModule(module, parameters);
+}
+
+/** The innermost module around a path that runs a node itself, or the model. */
+export function runningModule(path: string, { running }: GraphParameters): string {
+  let module = path.split('.', MAX_DEPTH).join('.');
+  while (module !== '' && !running.has(module)) [module] = splitPath(module);
+  return module;
 }
 
 /** The path of the module that runs a node. */

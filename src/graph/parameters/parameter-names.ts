@@ -4,13 +4,15 @@ import { isUnder, joinPath } from '../module-path.js';
 import { isOperation } from '../names/operations.js';
 import { isOwnLayer, slotName } from './parameter-slots.js';
 
-/** `layer1.0.conv1.weight`, or `0.weight` in a Sequential: identifiers and numbers with dots between them; RegNet has `block1-0`. */
-const TORCH_NAME = /^(\d+\.)*[A-Za-z_][\w-]*(\.[\w-]+)*$/;
+/** `layer1.0.conv1.weight`: torch's names are identifiers and numbers with dots between them; RegNet has `block1-0`. */
+const TORCH_NAME = /^[\w-]+(\.[\w-]+)*$/;
+/** In a Sequential or a ModuleDict, names begin with numbers: `0.weight`, `1x1.weight`. */
+const HAS_IDENTIFIER = /(^|\.)[A-Za-z_]/;
 /** Names that exporters and optimisers give to what they compute. */
 const MADE_UP = /^(val_\d+|_val_\d+|\d+|Constant.*|\w+Fusion_\w*)$/i;
 /** Whether a tensor's name is made up, in a file that was exported from torch. */
 export function isMadeUp(name: string): boolean {
-  return !TORCH_NAME.test(name) || MADE_UP.test(name) || isOperation(name);
+  return !TORCH_NAME.test(name) || !HAS_IDENTIFIER.test(name) || MADE_UP.test(name) || isOperation(name);
 }
 
 /** Paddle's parameters: `conv2d_0.w_0`, `layer_norm_44.b_0`, and `batch_norm2d_2.w_1` for a running mean. */

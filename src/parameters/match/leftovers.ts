@@ -1,6 +1,13 @@
 /** Keys of a state dict that no place of the graph takes: unused ones, ones that an exporter computed with or merged, unknown ones. */
-import { isUnder, joinPath, splitPath } from '../../graph/module-path.js';
-import { moduleOf, type UnnamedSite } from '../../graph/parameters/find-parameters.js';
+import { isUnder, joinPath } from '../../graph/module-path.js';
+import {
+  findParameters,
+  moduleOf,
+  readerOf,
+  runningModule,
+  type GraphParameters,
+  type UnnamedSite,
+} from '../../graph/parameters/find-parameters.js';
 import { calledOnce } from '../../graph/parameters/parameter-names.js';
 import { isOperation } from '../../graph/names/operations.js';
 import { slotName } from '../../graph/parameters/parameter-slots.js';
@@ -48,6 +55,7 @@ export interface Leftovers {
  */
 export async function sortLeftovers(keys: readonly string[], input: LeftoverInput): Promise<Leftovers> {
   const { model, state, reference, unnamed, isTrainingOnly } = input;
+  const parameters = findParameters(model.graph);
   const sorted: Leftovers = { absent: [], unexpected: [], derived: [], reshaped: [], equal: [] };
   const open: string[] = [];
   for (const key of keys) {
@@ -56,7 +64,7 @@ export async function sortLeftovers(keys: readonly string[], input: LeftoverInpu
       continue;
     }
     const before = reference?.get(key);
-    const near = unnamed.filter((site) => isNear(site, key));
+    const near = unnamed.filter((site) => isNear(site, key, parameters));
     const holding = before && (await sitesWith(model, before, near));
     if (holding) {
       for (const site of holding) sorted.reshaped.push({ site, key });
@@ -71,7 +79,6 @@ export async function sortLeftovers(keys: readonly string[], input: LeftoverInpu
     else open.push(key);
   }
   if (sorted.derived.length > 0) return sorted;
-  const isLive = liveModules(model);
   for (const key of open) {
     const other = await mergedWith(key, input);
     if (other !== undefined) {
@@ -79,9 +86,12 @@ export async function sortLeftovers(keys: readonly string[], input: LeftoverInpu
       continue;
     }
     const before = reference?.get(key);
-    // Parameters of a module that runs may have become part of any tensor that nothing explains.
-    const isDoubtful =
-      isLive.has(splitPath(key)[0]) && unnamed.some(({ initializer }) => sizeOf(initializer) > 1);
+    // Parameters of a module that runs may have become part of any tensor that nothing explains, those of others of one around them.
+    const isLive = parameters.running.has(readerOf(key, parameters));
+    const around = runningModule(key, parameters);
+    const isDoubtful = unnamed.some(
+      ({ module, initializer }) => (isLive || module === around) && sizeOf(initializer) > 1,
+    );
     const isUnused = before && !isDoubtful && !(await isInFile(before, input));
     (isUnused ? sorted.absent : sorted.unexpected).push(key);
   }
@@ -192,11 +202,6 @@ function isCertain({ use, key }: KeyMatch): boolean {
   return module !== undefined && attribute !== undefined && key === joinPath(calledOnce(module), attribute);
 }
 
-/** The paths of modules that run a node themselves. */
-function liveModules({ graph }: ModelState): ReadonlySet<string> {
-  return new Set(graph.nodes.flatMap((node) => moduleOf(node) ?? []));
-}
-
 function sizeOf({ initializer }: Value): number {
   return elementCount(initializer!.dims);
 }
@@ -207,8 +212,8 @@ function isResult({ name, initializer }: Value, dims: readonly number[]): boolea
 }
 
 /** Whether a parameter belongs to the module that reads a tensor. The model's own module has the parameters without a dot. */
-function isNear({ module }: UnnamedSite, key: string): boolean {
-  return module === '' ? !key.includes('.') : module !== undefined && isUnder(key, module);
+function isNear({ module }: UnnamedSite, key: string, parameters: GraphParameters): boolean {
+  return module === '' ? readerOf(key, parameters) === '' : module !== undefined && isUnder(key, module);
 }
 
 /** The places that read the initializer of a match, in words. */

@@ -5,9 +5,11 @@ import { operatorOf } from '../../graph/operators/operators.js';
 import {
   findParameters,
   moduleOf,
+  readerOf,
   type ParameterUse,
   type UnnamedSite,
 } from '../../graph/parameters/find-parameters.js';
+import { calledOnce } from '../../graph/parameters/parameter-names.js';
 import { torchDims, type Site } from '../../graph/parameters/site.js';
 import { channelsOf, type FoldedLayer } from '../../graph/parameters/folded-layer.js';
 import { recogniseNetwork } from '../../networks/families/recognise-network.js';
@@ -100,7 +102,8 @@ export class Loading {
   }
 
   async run(strict: boolean): Promise<{ readonly chunks: Chunk[] | undefined; readonly report: LoadReport }> {
-    const { uses, folded, unnamed, computing } = findParameters(this.#model.graph);
+    const parameters = findParameters(this.#model.graph);
+    const { uses, folded, unnamed, computing } = parameters;
     const matches = await matchKeys(this.#model, uses, this.#state, this.#reference);
     this.#misfits.missing.push(...matches.missing);
     for (const match of matches.found) this.#checkUse(match);
@@ -112,7 +115,8 @@ export class Loading {
     const { missing, unexpected, misshapen, derived } = this.#misfits;
     // Where no other key explains the constant that a module reads, its own parameters may be in it.
     if (derived.length === 0)
-      for (const { key } of matches.found) if (computing.has(splitPath(key)[0])) derived.push(key);
+      for (const key of new Set(matches.found.map((match) => match.key)))
+        if (computing.has(readerOf(key, parameters))) derived.push(key);
     const isRefused = strict && missing.length + unexpected.length > 0;
     if (isRefused || misshapen.length + derived.length > 0 || this.#origins.size === 0)
       throw misfitsError(
@@ -208,6 +212,7 @@ export class Loading {
         !operatorOf(node)?.isLayer ||
         bias === key ||
         node.inputs[2] ||
+        !mayHaveBias(node, bias) ||
         !this.#state.has(bias) ||
         this.#origins.has(bias)
       )
@@ -270,6 +275,14 @@ export class Loading {
     if (layer.bias) this.#edits.push({ site: layer.bias, name: `${name}_bias`, bytes: bias });
     else this.#addBias(layer.node, `${name}_bias`, elemType, bias, made.bias.dims);
   }
+}
+
+/** Whether a layer without a bias had this one: dynamo's exporter states a second parameter; else the module of the bias ran the layer. */
+function mayHaveBias(node: Node, bias: string): boolean {
+  const stated = node.scanned.torchParameters;
+  if (stated) return stated.length > 1;
+  const module = moduleOf(node);
+  return module === undefined || calledOnce(module) === splitPath(bias)[0];
 }
 
 function isFloat(dtype: string): boolean {

@@ -52,36 +52,57 @@ describe('the parameters of a TorchScript file', () => {
     ]);
   });
 
-  it('go by the numbers of a Sequential that is the whole model', async () => {
-    const initializers = { '0.weight': filter, '0.bias': [1], '1.0.weight': filter, '1.0.bias': [1] };
-    const nodes = [
-      { op: 'Conv', name: '/0/Conv', inputs: ['x', '0.weight', '0.bias'], outputs: ['p'] },
-      { op: 'Conv', name: '/1/1.0/Conv', inputs: ['p', '1.0.weight', '1.0.bias'], outputs: ['y'] },
-    ];
-    expect(await listed({ inputs: [{ name: 'x', dims: ['n', 1, 2, 2] }], initializers, nodes })).toEqual([
-      ['0.weight', 'exact', [1, 1, 1, 1]],
-      ['0.bias', 'exact', [1]],
-      ['1.0.weight', 'exact', [1, 1, 1, 1]],
-      ['1.0.bias', 'exact', [1]],
-    ]);
-  });
+  it.each(['0', '1.0', '1x1'])(
+    'go by numbers where a Sequential or a ModuleDict has them: %s',
+    async (path) => {
+      const scopes = path === '1.0' ? '/1/1.0' : `/${path}`;
+      const [weight, bias] = [`${path}.weight`, `${path}.bias`];
+      const nodes = [{ op: 'Conv', name: `${scopes}/Conv`, inputs: ['x', weight, bias], outputs: ['y'] }];
+      const inputs = [{ name: 'x', dims: ['n', 1, 2, 2] }];
+      expect(await listed({ inputs, initializers: { [weight]: filter, [bias]: [1] }, nodes })).toEqual([
+        [weight, 'exact', [1, 1, 1, 1]],
+        [bias, 'exact', [1]],
+      ]);
+    },
+  );
 
-  it("are refused where the model's own code reads a constant that the exporter computed", async () => {
-    const bytes = modelBytes({
-      inputs: [{ name: 'x', dims: ['n', 2] }],
-      outputs: ['y'],
-      // x @ w + w[0]
-      initializers: { w: square, 'onnx::Add_6': [1, 2] },
-      nodes: [
-        { op: 'MatMul', name: '/MatMul', inputs: ['x', 'w'], outputs: ['p'] },
-        { op: 'Add', name: '/Add', inputs: ['p', 'onnx::Add_6'], outputs: ['y'] },
-      ],
-    });
-    const state = (first: number): Map<string, Tensor> =>
-      new Map([['w', { dtype: 'float32', dims: [2, 2], data: Float32Array.of(first, 2, 3, 4) }]]);
-    await expect(
-      loadStateDict(await openModel(bytes), state(5), { reference: state(1) }),
-    ).rejects.toMatchObject({ code: 'STATE_MISMATCH', details: { derived: ['w'] } });
+  it.each(['w', 'scales.0', 'scales.inner'])(
+    "are refused where the model's own code reads a constant that the exporter computed: %s",
+    async (name) => {
+      const bytes = modelBytes({
+        inputs: [{ name: 'x', dims: ['n', 2] }],
+        outputs: ['y'],
+        // x @ w + w[0]
+        initializers: { [name]: square, 'onnx::Add_6': [1, 2] },
+        nodes: [
+          { op: 'MatMul', name: '/MatMul', inputs: ['x', name], outputs: ['p'] },
+          { op: 'Add', name: '/Add', inputs: ['p', 'onnx::Add_6'], outputs: ['y'] },
+        ],
+      });
+      const state = (first: number): Map<string, Tensor> =>
+        new Map([[name, { dtype: 'float32', dims: [2, 2], data: Float32Array.of(first, 2, 3, 4) }]]);
+      await expect(
+        loadStateDict(await openModel(bytes), state(5), { reference: state(1) }),
+      ).rejects.toMatchObject({ code: 'STATE_MISMATCH', details: { derived: [name] } });
+    },
+  );
+
+  it('get a bias that was zero where their module runs the layer, not where other code takes the weight alone', async () => {
+    const load = (scope: string) =>
+      loadStateDict(
+        modelBytes({
+          inputs: [{ name: 'x', dims: ['n', 2] }],
+          outputs: ['y'],
+          initializers: { 'a.weight': square },
+          nodes: [{ op: 'Gemm', name: `${scope}/Gemm`, inputs: ['x', 'a.weight'], outputs: ['y'] }],
+        }),
+        new Map<string, Tensor>([
+          ['a.weight', { dtype: 'float32', dims: [2, 2], data: Float32Array.of(5, 2, 3, 4) }],
+          ['a.bias', { dtype: 'float32', dims: [2], data: Float32Array.of(1, 2) }],
+        ]),
+      );
+    expect((await load('/a')).report.entries.map(({ key }) => key)).toEqual(['a.weight', 'a.bias']);
+    await expect(load('')).rejects.toMatchObject({ details: { unexpected: ['a.bias'] } });
   });
 
   it('are one for a module that runs twice', async () => {
