@@ -262,7 +262,7 @@ export class Attribution {
  * @param given - See {@link AttributionOptions}.
  * @returns The attribution; close it after use.
  * @throws {@link TapirError} those of {@link differentiate} and {@link createFeatureExtractor}; `OPTION_INVALID`; `INPUT_MISMATCH` for a
- * model without an image input.
+ * model without a float32 image input, and for scores that do not depend on it.
  *
  * @example Where a ResNet-50 sees class 207 (golden retriever).
  * ```ts

@@ -13,7 +13,7 @@ import { pruneModel } from '../model/oracle/prune-model.js';
 import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
 import type { LaneOptions } from '../runtime/lanes/lane-options.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
-import type { NamedTensor, Tensor } from '../tensor/tensor.js';
+import { mismatch, type NamedTensor, type Tensor } from '../tensor/tensor.js';
 import { createFeatureExtractor } from '../extract/create-feature-extractor.js';
 import type { Extractor } from '../extract/extractor.js';
 import type { FeatureExtractorOptions } from '../extract/extractor-options.js';
@@ -199,6 +199,11 @@ export async function createPasses(
     head,
     place,
   });
+  const { dtype } = passes.inputs.find(({ name }) => name === passes.image) ?? {};
+  if (dtype !== 'float32') {
+    const actual = dtype === undefined ? 'one that it does not read' : `${dtype} in this model`;
+    throw mismatch(passes.image, `a float32 image that "${output}" depends on`, actual);
+  }
   await passes.open();
   return passes;
 }

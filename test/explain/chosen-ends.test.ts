@@ -141,3 +141,13 @@ describe.skipIf(!hasTraining)(`a ViT${sharedNote}`, () => {
     },
   );
 });
+
+it('scores that do not depend on the image are refused', async () => {
+  const model = classifier([{ op: 'Relu', inputs: ['logits'], outputs: ['y'] }], {
+    inputs: ['photo', 'x'].map((name) => ({ name, dims: ['n', 3, 6, 8] })),
+  });
+  await expect(createAttribution(model, { layer: 'map' })).rejects.toMatchObject({
+    code: 'INPUT_MISMATCH',
+    details: { input: 'photo' },
+  });
+});
