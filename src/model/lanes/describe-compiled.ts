@@ -13,7 +13,13 @@ import { CAPABILITIES } from '../../runtime/capabilities/capabilities.js';
 import { cacheOf, dropEntry, findEntry, makeRemnant } from '../../runtime/lanes/prepared-cache.js';
 import { PREPARED_WEIGHTS } from '../../runtime/lanes/prepared-files.js';
 import type { LaneDescription } from '../../runtime/lanes/protocol.js';
-import { describeModel, identifyRewrite, type DescribeLane, type SessionSetup } from './session-model.js';
+import {
+  describeModel,
+  identifyRewrite,
+  type DescribeLane,
+  type ModelDescription,
+  type SessionSetup,
+} from './session-model.js';
 import { describeInMemory } from './weights-in-file.js';
 
 /** Smaller models compile as fast as a compiled one opens. */
@@ -72,12 +78,12 @@ async function describeSource(
   pruned: PrunedModel,
   cacheFolder: string,
   failure: unknown,
-): Promise<Partial<LaneDescription> & Pick<LaneDescription, 'model' | 'externalFolder'>> {
+): Promise<ModelDescription & Pick<LaneDescription, 'modelFile' | 'isPrepared'>> {
   const laidOut = prunedInternals.of(pruned);
   const { rewrite, request } = laidOut;
   if (externalTensors(rewrite).length === 0) {
-    // A library that does not know addresses gets all bytes.
-    if (failure !== undefined) return describeModel(pruned.source, rewrite);
+    // A library that does not know addresses gets all bytes. Where files are not mapped, the lane would read the whole file for a cut.
+    if (failure !== undefined || process.platform !== 'linux') return describeModel(pruned.source, rewrite);
     const described = await describeInMemory(pruned.source, rewrite);
     return { ...described, isPrepared: described.weightsFile !== undefined };
   }

@@ -114,7 +114,7 @@ function repackedWeights(rewrite: Rewrite, session: SessionOptions): ScannedTens
   });
 }
 
-/** The weights in float32 that are worth a place of their own in memory. */
+/** Lists the float32 weights that are large enough to be read from the file. */
 function plainWeights({
   cut,
   retyped,

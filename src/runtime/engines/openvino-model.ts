@@ -35,6 +35,7 @@ export function compileModel(api: OpenVino, core: Address, description: LaneDesc
   }
 }
 
+/** Frees a compiled model, and the memory that it uses. */
 export function freeModel(api: OpenVino, { compiled, file }: CompiledModel): void {
   api.freeCompiled(compiled);
   file?.free();

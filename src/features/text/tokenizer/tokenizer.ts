@@ -114,21 +114,21 @@ function assemble(json: TokenizerJson, from: TokenizersPackage): Tokenizer {
     );
   const preTokenize = createPreTokenizer(json.pre_tokenizer ?? null, from);
   const [before, after] = readTokensAround(json.post_processor ?? null);
-  const isNormalized = ({ normalized }: AddedToken): boolean => normalized;
   const splitPlain = createTokenSplitter(
-    tokens.filter((token) => !isNormalized(token)),
+    tokens.filter(({ normalized }) => !normalized),
     (content) => content,
   );
-  const splitNormalized = createTokenSplitter(tokens.filter(isNormalized), normalize);
+  const splitNormalized = createTokenSplitter(
+    tokens.filter(({ normalized }) => normalized),
+    normalize,
+  );
   if (![...before, ...after].every(Number.isSafeInteger)) throw new Error('its post-processor names no ids');
   const added = before.length + after.length;
-  const isStated = (token: string): boolean =>
-    json.added_tokens?.some(({ content, id }) => content === token && id >= 0) === true;
-  const idOfAdded = (token: string): number | undefined =>
-    tokens.find(({ content }) => content === token)?.id;
+  const stated = new Set(json.added_tokens?.filter(({ id }) => id >= 0).map(({ content }) => content));
   return {
     added,
-    idOf: (token) => model.ids.get(token) ?? (isStated(token) ? idOfAdded(token) : undefined),
+    idOf: (token) =>
+      model.ids.get(token) ?? tokens.find(({ content }) => content === token && stated.has(content))?.id,
     encode(text, most, side) {
       const pieces = splitPlain(text).flatMap((piece): TextPiece[] =>
         'id' in piece ? [piece] : splitNormalized(normalize(piece.text)),

@@ -49,9 +49,9 @@ export interface OpenVino {
   readBytes(core: Address, bytes: Uint8Array): Address;
   freeModel(model: Address): void;
   compile(core: Address, model: Address): Address;
-  /** Maps a file that {@link OpenVino.exportTo} has written. */
+  /** See {@link bindMapFile}. */
   mapFile(path: string): MappedFile;
-  /** Opens it. It must stay mapped as long as the result: it is not copied. */
+  /** Opens what {@link OpenVino.exportTo} has written. The file must stay mapped as long as the result: it is not copied. */
   importFile(core: Address, file: MappedFile): Address;
   exportTo(compiled: Address, path: string): Promise<void>;
   freeCompiled(compiled: Address): void;
