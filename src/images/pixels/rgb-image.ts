@@ -54,6 +54,30 @@ export function copyRows(from: Rows, to: Rows, count: number, bytes: number): vo
   }
 }
 
+/** A size with its sides exchanged. */
+export function turned({ height, width }: Size): Size {
+  return { height: width, width: height };
+}
+
+/** Pixels per side of the squares that are transposed one after the other: their bytes stay in the cache. */
+const BLOCK = 32;
+
+/** An image with rows and columns exchanged. */
+export function transpose(image: RgbImage, into: Uint8Array = new Uint8Array(image.data.length)): RgbImage {
+  const { height, width, data, span } = image;
+  for (let top = 0; top < height; top += BLOCK)
+    for (let left = 0; left < width; left += BLOCK)
+      for (let y = top; y < Math.min(top + BLOCK, height); y++)
+        for (let x = left; x < Math.min(left + BLOCK, width); x++) {
+          const from = (y * width + x) * 3;
+          const to = (x * height + y) * 3;
+          into[to] = data[from]!;
+          into[to + 1] = data[from + 1]!;
+          into[to + 2] = data[from + 2]!;
+        }
+  return { ...turned(image), data: into, ...(span ? { span: turned(span) } : {}) };
+}
+
 /** Swaps the first and the last of the three channels of each pixel, in place. */
 export function reverseChannels(data: Uint8Array | Float32Array): void {
   for (let at = 0; at < data.length; at += 3) {

@@ -10,8 +10,11 @@ export type Interpolation = (typeof INTERPOLATIONS)[number];
 /** How pixels are resampled. */
 export interface Sampling {
   readonly interpolation: Interpolation;
-  /** Whose integer weights: Pillow's of 22 fractional bits, or those of torch's uint8 kernels, which fit 16 bits. */
-  readonly resampler: 'pillow' | 'torch';
+  /**
+   * Whose integer weights: Pillow's of 22 fractional bits, or those of torch's uint8 kernels, which fit 16 bits; `pillow-13` takes
+   * the passes in that version's order.
+   */
+  readonly resampler: 'pillow' | 'pillow-13' | 'torch';
 }
 
 /** The weights of one axis for a range of output positions: which inputs each position reads, and with which weights. */

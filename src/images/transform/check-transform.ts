@@ -34,7 +34,11 @@ export function checkTransform(options: TransformOptions): TransformOptions {
     channelOrder,
     layout: checkOneOf('layout', options.layout, ['nchw', 'nhwc']),
     interpolation: checkOneOf('interpolation', options.interpolation, INTERPOLATIONS),
-    resampler: checkOneOf('resampler', options.resampler, ['pillow', 'torch', 'torch-float']),
+    resampler: checkOneOf(
+      'resampler',
+      options.resampler,
+      Object.keys(RESAMPLED) as TransformOptions['resampler'][],
+    ),
   };
   checkTogether(checked);
   return Object.freeze(checked);
@@ -42,6 +46,7 @@ export function checkTransform(options: TransformOptions): TransformOptions {
 
 const RESAMPLED: Readonly<Record<TransformOptions['resampler'], readonly Interpolation[]>> = {
   pillow: INTERPOLATIONS,
+  'pillow-13': INTERPOLATIONS,
   torch: ['nearest', 'bilinear', 'bicubic', 'lanczos'],
   'torch-float': ['bilinear'],
 };

@@ -2,7 +2,7 @@
 import type { Region, Size } from '../pixels/geometry.js';
 import { readJpegRows, type JpegOptions } from '../jpeg/jpeg.js';
 import type { Sampling } from '../resample/kernel.js';
-import { takeRegion, type Colour } from '../resample/resample.js';
+import { takeRegion, takesRowsFirst, type Colour } from '../resample/resample.js';
 import { planResample } from '../resample/resample-plan.js';
 import { planPasses, runPasses, type Passes } from '../resample/resample-simd.js';
 import type { RgbImage, RgbRows } from '../pixels/rgb-image.js';
@@ -42,6 +42,7 @@ export function resampleJpeg(
   return readJpegRows(bytes, options, startSimd, {
     spareBytes: (image, freeAt) => {
       target = targetOf(image);
+      if (takesRowsFirst(image, target.size, target)) return null;
       const plan = planResample(image, target.size, target.region, target);
       if (!plan.rows && !plan.columns) return null;
       passes = planPasses(image.width, plan, freeAt);

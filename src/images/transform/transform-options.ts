@@ -23,11 +23,12 @@ export interface TransformOptions extends DecodeOptions {
    */
   readonly interpolation: Interpolation;
   /**
-   * Whose arithmetic the resize has: Pillow's; that of torch for uint8 tensors (`bilinear`, `bicubic`, `nearest`); or that of
+   * Whose arithmetic the resize has: Pillow's, with the order of passes of 12 and before, or of 13, which takes the vertical one first
+   * where an image loses more than twice as many rows as columns (a tall photo that becomes a square); that of torch for uint8 tensors (`bilinear`, `bicubic`, `nearest`); or that of
    * torch for float tensors (`bilinear`), which scales first, as DINOv3 of transformers does.
    * @default 'pillow'
    */
-  readonly resampler: 'pillow' | 'torch' | 'torch-float';
+  readonly resampler: 'pillow' | 'pillow-13' | 'torch' | 'torch-float';
   /**
    * Size of the region to cut from the centre; a number means a square, null keeps everything. A smaller image is padded with
    * `fill`.

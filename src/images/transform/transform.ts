@@ -162,7 +162,7 @@ function targetOf(options: TransformOptions, image: Size): ResampleTarget {
   if (!isBounded && region.height * region.width > limit) throw tooLargeImage('the resized image', limit);
   const fill =
     typeof options.fill === 'number' ? ([options.fill, options.fill, options.fill] as const) : options.fill;
-  return { size, region, fill, interpolation, resampler: resampler === 'torch' ? 'torch' : 'pillow' };
+  return { size, region, fill, interpolation, resampler: resampler === 'torch-float' ? 'pillow' : resampler };
 }
 
 function toSize(size: number | Size): Size {

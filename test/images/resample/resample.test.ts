@@ -1,4 +1,5 @@
 /** The resampling on WebAssembly SIMD compared with the one in JavaScript. Covers resample-js.ts, resample-simd.ts and simd-layout.ts, too. */
+import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Region, Size } from '../../../src/images/pixels/geometry.js';
@@ -293,5 +294,19 @@ describe('resample', () => {
       [255, 1, 2],
     );
     expect([...red.data]).toEqual([9, 8, 7, 255, 1, 2]);
+  });
+
+  it.each([
+    [{ width: 40, height: 48 }, 'bilinear', '7a0bb8195157bad9'],
+    [{ width: 40, height: 48 }, 'bicubic', '3f1eeccb48b0ab07'],
+    // Twice as many rows as columns are lost, but not more.
+    [{ width: 40, height: 161 }, 'bilinear', 'd12a06f6e6945697'],
+  ] as const)('takes the passes in the order of Pillow 13: %o, %s', (size, interpolation, expected) => {
+    const source = paint({ width: 61, height: 203 }, 'noise');
+    const region =
+      size.height === 48 ? { left: -3, top: 5, width: 38, height: 55 } : { left: 0, top: 0, ...size };
+    const { data } = resample(source, size, region, { interpolation, resampler: 'pillow-13' });
+    // Image.resize(size, filter).crop(box) of Pillow 13.
+    expect(createHash('sha256').update(data).digest('hex').slice(0, 16)).toBe(expected);
   });
 });
