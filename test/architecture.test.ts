@@ -88,7 +88,7 @@ const HOUSE: Readonly<Record<string, Room>> = {
   pages: {
     on: ['html', 'explain', 'features'],
     floors: [
-      ['base', 'explore/page', 'report/collect', 'report/page'],
+      ['explore/page', 'report/collect', 'report/page'],
       ['explore/describe', 'explore/see', 'report/sections'],
       ['explore', 'report'],
     ],
@@ -116,7 +116,7 @@ const IMPORTED_BY: Readonly<Record<string, readonly string[]>> = {
   'protobufjs/minimal.js': ['onnx/wire/wire.ts'],
   sharp: ['images/decode/open-sharp.ts'],
   'prom-client': ['cli/terminal/metrics-server.ts', 'serve/batches/metrics.ts'],
-  'ml-matrix': ['pages/base/principal-components.ts'],
+  'ml-matrix': ['tensor/vectors/principal-components.ts'],
   'umap-js': ['pages/report/collect/umap.ts'],
   // base/http/http.ts has its types only.
   undici: ['base/http/http-agents.ts', 'base/http/http.ts'],

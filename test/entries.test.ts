@@ -16,7 +16,7 @@ const VALUES: Readonly<Record<string, string>> = {
   './stages': 'Pipeline createEarlyExit profileModel splitModel',
   './gradients': 'differentiate',
   './train': 'createTrainer estimateBatchNorm measureMoments mergeBatchNorm trainFolder',
-  './explain': 'attribute createAttribution drawHeatmap',
+  './explain': 'attribute createAttribution drawFeatures drawHeatmap',
   './features': `attachProbe classifyImages classifyZeroShot createTextEncoder encodeLabels findDuplicates predictProbe readProbe
     saveProbe searchDataset trainProbe`,
   './pages': 'writeExplorer writeReport',

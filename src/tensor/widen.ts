@@ -1,6 +1,6 @@
 /** Elements of any dtype as float32. */
 import { fromFloat16Bits } from './float16.js';
-import { createData, type DType } from './tensor.js';
+import { createData, type DType, type Tensor } from './tensor.js';
 
 /** The values of all 65,536 half-precision numbers, made on first use: a lookup is about ten times faster than computing. */
 let halves: Float32Array | undefined;
@@ -25,4 +25,12 @@ export function widen(dtype: DType, buffer: ArrayBuffer): Float32Array {
   if (dtype === 'float16') return widenFloat16(data as Uint16Array);
   if (data instanceof BigInt64Array || data instanceof BigUint64Array) return Float32Array.from(data, Number);
   return new Float32Array(data as Exclude<typeof data, string[]>);
+}
+
+/** The values of a tensor as float32, rounded as by {@link widen}; undefined for text. float32 is not copied. */
+export function floatsOf(tensor: Tensor): Float32Array | undefined {
+  if (tensor.dtype === 'string') return undefined;
+  if (tensor.dtype === 'float32') return tensor.data;
+  if (tensor.dtype === 'float16') return widenFloat16(tensor.data);
+  return Float32Array.from(tensor.data as Iterable<number | bigint>, Number);
 }

@@ -120,7 +120,13 @@ describe.skipIf(!hasTraining)(`golden maps${sharedNote}`, () => {
         const gradientAt = async (data: Float32Array): Promise<Float32Array> =>
           (await saliency.run({ ...image, data }, { target })).values!.data;
         const [rows, channels, height, width] = image.dims as [number, number, number, number];
-        const maps = { rows, channels, size: [height, width], data: image.data as Float32Array } as const;
+        const maps = {
+          rows,
+          channels,
+          size: [height, width],
+          data: image.data as Float32Array,
+          prefix: 0,
+        } as const;
         const noise = decode(golden.noise).data as Float32Array;
         const parts = Array.from({ length: golden.noise.shape[0]! }, (_, i) =>
           noise.subarray(i * maps.data.length, (i + 1) * maps.data.length),

@@ -90,6 +90,11 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
     }),
     differentiate: call(tapir.differentiate, model, { of: ['fc'], withRespectTo: ['input'] }),
     distributedSampler: call(tapir.distributedSampler, 10, { rank: 0, worldSize: 2 }),
+    drawFeatures: call(tapir.drawFeatures, {
+      dtype: 'float32',
+      dims: [1, 3, 2, 2],
+      data: new Float32Array(12),
+    }),
     drawHeatmap: call(
       tapir.drawHeatmap,
       image,

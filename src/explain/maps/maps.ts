@@ -12,6 +12,8 @@ export interface Maps {
   readonly channels: number;
   readonly size: Size;
   readonly data: Float32Array;
+  /** Tokens that stood before the patches, and are left out. */
+  readonly prefix: number;
 }
 
 /**
@@ -19,38 +21,51 @@ export interface Maps {
  *
  * @param name - The name of the tensor in messages.
  * @param layout - The order of the axes; where it is unknown, `NCHW` or `NLC`.
- * @param imageSize - Height and width of the image that the tokens are patches of.
+ * @param imageSize - Height and width of the image that the tokens are patches of; where it is unknown, it counts as square.
  * @throws {@link TapirError} `OUTPUT_MISFIT` for what is neither a float32 map nor a grid of tokens.
  */
-export function readMaps(name: string, tensor: Tensor, layout: Layout | null, imageSize: Size): Maps {
-  const { dtype, dims, data } = tensor;
-  const misfit = (reason: string): TapirError<'OUTPUT_MISFIT'> => {
-    const actual = `${dtype} [${dims.join(', ')}]`;
-    return new TapirError('OUTPUT_MISFIT', `"${name}" is ${actual}: ${reason}`, {
-      details: { output: name, actual, reason },
-    });
-  };
-  if (dtype !== 'float32') throw misfit('attribution reads float32 layers');
+export function readMaps(
+  name: string,
+  tensor: Tensor,
+  layout: Layout | null,
+  imageSize: Size | undefined,
+): Maps {
+  const found =
+    tensor.dtype === 'float32' ? findMaps(tensor, layout, imageSize) : 'only float32 is read here';
+  if (typeof found !== 'string') return found;
+  const actual = `${tensor.dtype} [${tensor.dims.join(', ')}]`;
+  throw new TapirError('OUTPUT_MISFIT', `"${name}" is ${actual}: ${found}`, {
+    details: { output: name, actual, reason: found },
+  });
+}
+
+/** {@link readMaps}; returns the reason as text if the tensor holds no maps. */
+export function findMaps(
+  { dims, data }: Tensor<'float32'>,
+  layout: Layout | null,
+  imageSize: Size | undefined,
+): Maps | string {
   if (dims.length !== 3 && dims.length !== 4)
-    throw misfit('attribution needs a map [N, C, H, W] or tokens [N, L, C]');
+    return 'only a map [N, C, H, W] or tokens [N, L, C] have places';
   const isFirst = layout === 'NCL' || (dims.length === 4 && layout !== 'NHWC');
   const [rows, channels] = [dims[0]!, dims[isFirst ? 1 : dims.length - 1]!];
   if (dims.length === 4) {
     const size: Size = isFirst ? [dims[2]!, dims[3]!] : [dims[1]!, dims[2]!];
-    if (isFirst) return { rows, channels, size, data: data as Float32Array };
-    return { rows, channels, size, data: channelsFirst(tensor, rows, channels, 0) };
+    return { rows, channels, size, data: isFirst ? data : channelsFirst(data, rows, channels, 0), prefix: 0 };
   }
   const tokens = dims[isFirst ? 2 : 1]!;
-  const grid = findGrid(undefined, undefined, { imageSize, tokens, channels, follows: undefined });
-  if (typeof grid === 'string') throw misfit(grid);
-  const [size, { prefix }] = [grid.size!, grid];
-  if (!isFirst) return { rows, channels, size, data: channelsFirst(tensor, rows, channels, prefix) };
-  return { rows, channels, size, data: withoutPrefix(tensor, tokens, prefix) };
+  const measured = imageSize && { imageSize, tokens, channels, follows: undefined };
+  const grid = findGrid(tokens, undefined, measured);
+  if (typeof grid === 'string') return grid;
+  const { prefix } = grid;
+  const patches = isFirst
+    ? data.filter((_, i) => i % tokens >= prefix)
+    : channelsFirst(data, rows, channels, prefix);
+  return { rows, channels, size: grid.size!, data: patches, prefix };
 }
 
 /** Moves the last axis before those of the positions, and leaves out the first positions of each row. */
-function channelsFirst({ data }: Tensor, rows: number, channels: number, prefix: number): Float32Array {
-  const given = data as Float32Array;
+function channelsFirst(given: Float32Array, rows: number, channels: number, prefix: number): Float32Array {
   const all = rows === 0 || channels === 0 ? 0 : given.length / rows / channels;
   const places = all - prefix;
   const moved = new Float32Array(rows * channels * Math.max(0, places));
@@ -59,11 +74,6 @@ function channelsFirst({ data }: Tensor, rows: number, channels: number, prefix:
       for (let c = 0; c < channels; c++)
         moved[(row * channels + c) * places + place] = given[(row * all + prefix + place) * channels + c]!;
   return moved;
-}
-
-/** Leaves out the first tokens of each channel. */
-function withoutPrefix({ data }: Tensor, tokens: number, prefix: number): Float32Array {
-  return (data as Float32Array).filter((_, i) => i % tokens >= prefix);
 }
 
 /** Undoes {@link readMaps} for an image: the axes in the model's order. */

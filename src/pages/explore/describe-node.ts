@@ -10,9 +10,9 @@ import { readAttributes, type Attribute } from '../../onnx/scan/attributes.js';
 import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
 import { elementTypeName } from '../../onnx/wire/schema.js';
 import { WireReader } from '../../onnx/wire/wire.js';
+import { floatsOf } from '../../tensor/widen.js';
 import type { PageDetail, PageWeight } from './page/data.js';
 import { measureValues } from './see/measure-values.js';
-import { valuesOfTensor } from './see/places.js';
 
 /**
  * Describes a node by its index. Reads its weights.
@@ -50,7 +50,7 @@ async function describeWeight(
   const { dims } = tensor;
   const info = { name, dtype: elementTypeName(tensor.elemType) ?? `type ${tensor.elemType}`, dims };
   try {
-    const values = valuesOfTensor(await readInitializer(state, tensor));
+    const values = floatsOf(await readInitializer(state, tensor));
     if (!values) return { ...info, problem: 'Texts have no figures.', figures: null, counts: [] };
     const { mean, std, least, largest, zeros, notFinite } = measureValues(values);
     const finite = notFinite === 0 ? values : values.filter(Number.isFinite);

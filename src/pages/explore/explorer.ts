@@ -3,6 +3,8 @@ import { shown } from '../../base/printable.js';
 import { invalidOption } from '../../base/checks.js';
 import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
 import { createAttribution, describeScores, type Attribution } from '../../explain/attribution.js';
+import type { Size } from '../../explain/maps/maps.js';
+import { toBytes } from '../../explain/maps/principal-colours.js';
 import { readClassLabels } from '../../extract/class-labels.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { FeatureExtractor } from '../../extract/feature-extractor.js';
@@ -16,6 +18,7 @@ import type { Device } from '../../runtime/lanes/device.js';
 import { takeRow } from '../../tensor/rows.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { makeTensor } from '../../tensor/tensor.js';
+import { floatsOf } from '../../tensor/widen.js';
 import { describeNode } from './describe-node.js';
 import { describeModel } from './describe/describe-model.js';
 import { measureModel } from './describe/measure.js';
@@ -32,8 +35,6 @@ import type {
 import { ModelGraph, type Id } from './page/graph.js';
 import { Photos, type HeldPhoto } from './photos.js';
 import { describeAttention, describeMaps, topClasses } from './see/describe-maps.js';
-import { toBytes } from './see/draw-maps.js';
-import { valuesOfTensor } from './see/places.js';
 import { Shelf } from './shelf.js';
 
 /** How an explorer computes. */
@@ -179,14 +180,16 @@ export class Explorer {
 
   /** What a node gives for a photo. */
   async features(request: string, photo: string): Promise<PageFeatures> {
-    const { extractor, tensor } = await this.#run(request, this.#photo(photo));
-    return describeMaps(tensor, extractor.outputs[0]!.layout);
+    const held = this.#photo(photo);
+    const { extractor, tensor } = await this.#run(request, held);
+    return describeMaps(tensor, extractor.outputs[0]!.layout, sizeOf(held));
   }
 
   /** The attention that a softmax gives; null if it is none. */
   async attention(request: string, photo: string): Promise<unknown> {
-    const { tensor } = await this.#run(request, this.#photo(photo));
-    const found = describeAttention(tensor);
+    const held = this.#photo(photo);
+    const { tensor } = await this.#run(request, held);
+    const found = describeAttention(tensor, sizeOf(held));
     return (
       found ?? { problem: `“${request}” is not the attention of patches: it is [${tensor.dims.join(', ')}]` }
     );
@@ -196,7 +199,7 @@ export class Explorer {
   async classes(photo: string): Promise<unknown> {
     const output = this.#model.outputs[0]!.name;
     const { tensor } = await this.#run(`tensor:${output}`, this.#photo(photo));
-    const scores = valuesOfTensor(tensor);
+    const scores = floatsOf(tensor);
     if (!scores || tensor.dims.length !== 2 || scores.length < 2)
       return { problem: `its first output is no list of scores: “${output}” is [${tensor.dims.join(', ')}]` };
     const known = this.#labels ? { labels: this.#labels } : await readClassLabels(this.#model);
@@ -256,6 +259,11 @@ export class Explorer {
     const { [request]: tensor } = await extractor.run(feed);
     return { extractor, tensor: firstRow(tensor!, feed.dims[0]!) };
   }
+}
+
+/** Height and width of the image that the model sees. */
+function sizeOf({ image }: HeldPhoto): Size {
+  return [image.height, image.width];
 }
 
 /** The result for the first image of a batch, which holds one photo several times. */

@@ -1,7 +1,7 @@
 /** The computed part of a report → the data of its page. */
 import { shown } from '../../base/printable.js';
 import { encodeNumbers } from '../../html/html.js';
-import { findComponents } from '../base/principal-components.js';
+import { findComponents } from '../../tensor/vectors/principal-components.js';
 import type { BeginStep, Tell } from '../../base/progress.js';
 import type { Dataset } from '../../datasets/files/dataset.js';
 import { formatCount } from '../../html/numbers.js';

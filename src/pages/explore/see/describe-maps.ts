@@ -1,24 +1,31 @@
 /** A computed tensor → what the page shows of it. */
+import { findMaps, type Maps, type Size } from '../../../explain/maps/maps.js';
+import { principalColours } from '../../../explain/maps/principal-colours.js';
+import { findGrid } from '../../../graph/rewrite/token-grid.js';
 import type { FeatureInfo } from '../../../model/prune/feature-info.js';
-import type { Tensor } from '../../../tensor/tensor.js';
+import { makeTensor, type Tensor } from '../../../tensor/tensor.js';
 import { listLargest } from '../../../tensor/vectors/largest.js';
 import { softmax } from '../../../tensor/vectors/softmax.js';
+import { floatsOf } from '../../../tensor/widen.js';
 import { encodeNumbers } from '../../../html/html.js';
 import type { PageAttention, PageClass, PageFeatures } from '../page/data.js';
-import { drawMaps, toBytes } from './draw-maps.js';
+import { drawMaps } from './draw-maps.js';
 import { measureValues } from './measure-values.js';
-import { gridOf, type Places, readPlaces, valuesOfTensor } from './places.js';
-import { findComponents } from '../../base/principal-components.js';
 
 /** Longer vectors are not drawn. */
 const MOST_VALUES = 8192;
 
 /** Describes what a node gives for one photo. */
-export async function describeMaps(tensor: Tensor, layout: FeatureInfo['layout']): Promise<PageFeatures> {
+export async function describeMaps(
+  tensor: Tensor,
+  layout: FeatureInfo['layout'],
+  imageSize?: Size,
+): Promise<PageFeatures> {
   const { dtype, dims } = tensor;
-  const values = valuesOfTensor(tensor) ?? new Float32Array();
-  const places = readPlaces(values, dims, layout);
-  const isMap = places !== undefined && places.height * places.width > 1;
+  const values = floatsOf(tensor) ?? new Float32Array();
+  const found = values.length > 0 ? findMaps(makeTensor('float32', dims, values), layout, imageSize) : '';
+  const places = typeof found === 'string' ? undefined : { ...found, rows: 1 };
+  const isMap = places !== undefined && countPlaces(places) > 1;
   const maps = isMap ? drawMaps(places) : null;
   const colours = isMap ? await principalColours(places) : undefined;
   const hasVector = !isMap && values.length > 0 && values.length <= MOST_VALUES;
@@ -33,7 +40,7 @@ export async function describeMaps(tensor: Tensor, layout: FeatureInfo['layout']
     },
     maps,
     colours: colours
-      ? { height: places!.height, width: places!.width, pixels: Buffer.from(colours).toString('base64') }
+      ? { height: places!.size[0], width: places!.size[1], pixels: Buffer.from(colours).toString('base64') }
       : null,
     vector: hasVector ? encodeNumbers(values.slice()) : null,
     notes: [
@@ -58,20 +65,20 @@ export async function describeMaps(tensor: Tensor, layout: FeatureInfo['layout']
  * @param tensor - `[1, heads, tokens, tokens]` or `[heads, tokens, tokens]`.
  * @returns undefined for other tensors, and where the tokens are no grid of patches.
  */
-export function describeAttention(tensor: Tensor): PageAttention | undefined {
-  const values = valuesOfTensor(tensor);
+export function describeAttention(tensor: Tensor, imageSize?: Size): PageAttention | undefined {
+  const values = floatsOf(tensor);
   const [heads = 0, tokens = 0, others] = tensor.dims.slice(-3);
-  const grid = gridOf(tokens);
-  if (!values || tensor.dims.length < 3 || tokens !== others || !grid) return undefined;
-  const { side, prefix } = grid;
-  const patches = side * side;
+  const grid = findGrid(tokens, imageSize, undefined);
+  if (!values || tensor.dims.length < 3 || tokens !== others || typeof grid === 'string') return undefined;
+  const { prefix } = grid;
+  const patches = tokens - prefix;
   const data = new Float32Array(heads * patches);
   const rows = prefix > 0 ? 1 : tokens;
   for (let head = 0; head < heads; head++)
     for (let row = 0; row < rows; row++)
       for (let i = 0; i < patches; i++)
         data[head * patches + i]! += values[(head * tokens + row) * tokens + prefix + i]! / rows;
-  const maps = drawMaps({ channels: heads, height: side, width: side, data, prefix }, 'index');
+  const maps = drawMaps({ rows: 1, channels: heads, size: grid.size!, data, prefix }, 'index');
   return { ...maps, from: prefix > 0 ? 'the class token' : 'a token, on average,' };
 }
 
@@ -92,9 +99,14 @@ export function topClasses(
   }));
 }
 
+function countPlaces({ size: [height, width] }: Maps): number {
+  return height * width;
+}
+
 /** Channels whose values are all the same. */
-function countDead({ channels, height, width, data }: Places): number {
-  const size = height * width;
+function countDead(maps: Maps): number {
+  const { channels, data } = maps;
+  const size = countPlaces(maps);
   if (size < 2) return 0;
   let dead = 0;
   for (let c = 0; c < channels; c++) {
@@ -104,37 +116,4 @@ function countDead({ channels, height, width, data }: Places): number {
     if (i === size) dead++;
   }
   return dead;
-}
-
-const COMPONENTS = 3;
-/** The share of places that may lie outside of the colours' range, at each end. */
-const CLIPPED = 0.01;
-
-/** The colours of places as bytes `[height, width, 3]`; undefined with fewer than three channels. The same values give the same colours. */
-export async function principalColours({
-  channels,
-  height,
-  width,
-  data,
-}: Places): Promise<Uint8Array | undefined> {
-  const size = height * width;
-  if (channels < COMPONENTS || size < COMPONENTS) return undefined;
-  const rows = Float32Array.from({ length: channels * size }, (_, i) => {
-    const value = data[(i % channels) * size + Math.floor(i / channels)]!;
-    return Number.isFinite(value) ? value : 0;
-  });
-  const breathe = (): Promise<void> => Promise.resolve();
-  const { places } = await findComponents({ rows: size, columns: channels, data: rows }, COMPONENTS, breathe);
-  const colours = new Uint8Array(COMPONENTS * size);
-  places.forEach((values, k) => {
-    const bytes = toBytes(Float32Array.from(values), ...clippedRange(values));
-    bytes.forEach((byte, i) => (colours[COMPONENTS * i + k] = byte));
-  });
-  return colours;
-}
-
-function clippedRange(values: readonly number[]): [number, number] {
-  const sorted = values.toSorted((a, b) => a - b);
-  const skip = Math.floor(CLIPPED * sorted.length);
-  return [sorted[skip]!, sorted[sorted.length - 1 - skip]!];
 }

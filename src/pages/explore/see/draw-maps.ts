@@ -1,7 +1,8 @@
 /** Feature maps → a byte per place: the channels with the most energy, each scaled to its own range. */
+import type { Maps } from '../../../explain/maps/maps.js';
+import { toBytes } from '../../../explain/maps/principal-colours.js';
 import { listLargest } from '../../../tensor/vectors/largest.js';
 import type { PageMaps } from '../page/data.js';
-import type { Places } from './places.js';
 
 /** The most maps that a grid shows. */
 const MOST_MAPS = 64;
@@ -9,22 +10,27 @@ const MOST_MAPS = 64;
 const MOST_SIDE = 64;
 
 /** The maps of the channels with the most energy (mean square), or of all heads in their order. */
-export function drawMaps(places: Places, order: 'energy' | 'index' = 'energy'): PageMaps {
-  const reduced = Math.max(1, Math.ceil(Math.max(places.height, places.width) / MOST_SIDE));
-  const { height, width, data } = shrink(places, reduced);
+export function drawMaps(given: Maps, order: 'energy' | 'index' = 'energy'): PageMaps {
+  const reduced = Math.max(1, Math.ceil(Math.max(...given.size) / MOST_SIDE));
+  const maps = shrink(given, reduced);
+  const { data } = maps;
+  const [height, width] = maps.size;
   const size = height * width;
-  const chosen = chooseChannels(places, order);
+  const chosen = chooseChannels(given, order);
   const pixels = new Uint8Array(chosen.length * size);
-  const maps = chosen.map((channel, i): [number, number, number] => {
+  const drawn = chosen.map((channel, i): [number, number, number] => {
     const map = data.subarray(channel * size, (channel + 1) * size);
     const [least, largest] = rangeOf(map);
     pixels.set(toBytes(map, least, largest), i * size);
     return [channel, least, largest];
   });
-  return { height, width, pixels: Buffer.from(pixels).toString('base64'), maps, reduced };
+  return { height, width, pixels: Buffer.from(pixels).toString('base64'), maps: drawn, reduced };
 }
 
-function chooseChannels({ channels, height, width, data }: Places, order: 'energy' | 'index'): number[] {
+function chooseChannels(
+  { channels, size: [height, width], data }: Maps,
+  order: 'energy' | 'index',
+): number[] {
   const size = height * width;
   const all = Array.from({ length: channels }, (_, c) => c);
   if (order === 'index') return all.slice(0, MOST_MAPS);
@@ -37,9 +43,12 @@ function chooseChannels({ channels, height, width, data }: Places, order: 'energ
 }
 
 /** Means of squares of `factor` × `factor` places; those at the edges have fewer. */
-function shrink(places: Places, factor: number): Places {
+function shrink(places: Maps, factor: number): Maps {
   if (factor === 1) return places;
-  const { channels, height, width } = places;
+  const {
+    channels,
+    size: [height, width],
+  } = places;
   const [rows, columns] = [Math.ceil(height / factor), Math.ceil(width / factor)];
   const data = new Float32Array(channels * rows * columns);
   const counts = new Float32Array(rows * columns);
@@ -51,7 +60,7 @@ function shrink(places: Places, factor: number): Places {
         const at = Math.floor(y / factor) * columns + Math.floor(x / factor);
         data[c * rows * columns + at]! += places.data[(c * height + y) * width + x]! / counts[at]!;
       }
-  return { ...places, height: rows, width: columns, data };
+  return { ...places, size: [rows, columns], data };
 }
 
 /** The least and the largest finite value; zeros if no value is finite. */
@@ -63,12 +72,4 @@ export function rangeOf(values: Float32Array): [least: number, largest: number] 
     if (value > largest) largest = value;
   }
   return least > largest ? [0, 0] : [least, largest];
-}
-
-/** Scales values to 0 … 255. Values that are not finite become 0; so does a map of equal values. */
-export function toBytes(values: Float32Array, least: number, largest: number): Uint8Array {
-  const scale = largest > least ? 255 / (largest - least) : 0;
-  return Uint8Array.from(values, (value) =>
-    Number.isFinite(value) ? Math.round((value - least) * scale) : 0,
-  );
 }

@@ -1,12 +1,11 @@
 /** Tensors → what the page shows of them. */
 import { describe, expect, it } from 'vitest';
+import { principalColours } from '../../../../src/explain/maps/principal-colours.js';
 import {
   describeAttention,
   describeMaps,
-  principalColours,
   topClasses,
 } from '../../../../src/pages/explore/see/describe-maps.js';
-import { gridOf } from '../../../../src/pages/explore/see/places.js';
 import { makeTensor, type Tensor } from '../../../../src/tensor/tensor.js';
 
 function filled(dims: readonly number[], value: (i: number) => number): Tensor<'float32'> {
@@ -55,8 +54,24 @@ describe('features', () => {
       [0, 3, 12],
     ]);
     expect(notes).toEqual(['The class token is left out of the maps.']);
-    expect([196, 197, 198, 201, 200].map((tokens) => gridOf(tokens)?.prefix)).toEqual([0, 1, 2, 5, 4]);
-    expect(gridOf(7)).toBeUndefined();
+    // Two rows of four patches of a wide image.
+    expect(
+      (
+        await describeMaps(
+          filled([1, 9, 3], (i) => i),
+          'NLC',
+          [16, 32],
+        )
+      ).maps,
+    ).toMatchObject({ height: 2, width: 4 });
+    expect(
+      (
+        await describeMaps(
+          filled([1, 7, 3], (i) => i),
+          'NLC',
+        )
+      ).maps,
+    ).toBeNull();
   });
 
   it('gives vectors as they are, and counts what is not finite', async () => {
@@ -75,7 +90,7 @@ describe('features', () => {
       const [c, place] = [Math.floor(i / size), i % size];
       return [10 * Math.sin(place), 5 * Math.cos(3 * place), place % 2, 0][c]!;
     });
-    const places = { channels: 4, height: 8, width: 8, data, prefix: 0 };
+    const places = { rows: 1, channels: 4, size: [8, 8], data, prefix: 0 } as const;
     const colours = (await principalColours(places))!;
     expect(colours).toEqual(await principalColours(places));
     // Red follows the channel that varies most.

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { collectInputs } from '../../../../src/pages/report/collect/collect-inputs.js';
 import { collectOutput } from '../../../../src/pages/report/collect/collect-output.js';
 import { placeRest } from '../../../../src/pages/report/collect/place-rest.js';
-import { findComponents } from '../../../../src/pages/base/principal-components.js';
+import { findComponents } from '../../../../src/tensor/vectors/principal-components.js';
 import { toUnitLength } from '../../../../src/tensor/vectors/cosine.js';
 import { scratchFolder, tinyResNet } from '../../../support/fixtures.js';
 import { copyPhotos } from '../../../support/photos.js';

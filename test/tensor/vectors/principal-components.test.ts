@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { EigenvalueDecomposition, Matrix as Numbers } from 'ml-matrix';
 import type { Matrix } from '../../../src/tensor/vectors/cosine.js';
-import { findComponents } from '../../../src/pages/base/principal-components.js';
+import { findComponents } from '../../../src/tensor/vectors/principal-components.js';
 import { createRandom } from '../../../src/base/random.js';
 
 const breathe = (): Promise<void> => Promise.resolve();

@@ -1,8 +1,8 @@
 /** Principal component analysis: the directions in which vectors differ most. */
 import { EigenvalueDecomposition, Matrix as Numbers, QrDecomposition } from 'ml-matrix';
 import { createRandom } from '../../base/random.js';
-import type { Breathe } from '../../tensor/vectors/breathe.js';
-import type { Matrix } from '../../tensor/vectors/cosine.js';
+import type { Breathe } from './breathe.js';
+import type { Matrix } from './cosine.js';
 
 /** Vectors along their principal components, the one of largest variance first. */
 export interface Components {
