@@ -82,23 +82,38 @@ export function expand(walk: BatchWalk, node: Node): void {
 }
 
 export function slice(walk: BatchWalk, node: Node): void {
-  const [data, , ends] = node.inputs;
+  const [data, starts, ends] = node.inputs;
   const at = walk.axisOf(data);
   const [output] = node.outputs;
   const before = walk.dimsOf(node, data);
-  if (!at || walk.dimsOf(node, output)[at.axis] !== before[at.axis])
-    refuse(node, 'takes a part of the batch');
-  const isInput = ends !== undefined;
-  const list = isInput ? walk.integers(node, 2) : walk.ints(node, 'ends');
-  const axes = (node.inputs[3] ? walk.integers(node, 3) : walk.ints(node, 'axes')) ?? list?.map((_, i) => i);
-  const index = axes?.findIndex((axis) => (axis < 0 ? axis + before.length : axis) === at.axis) ?? -1;
-  if ((walk.integers(node, 4)?.[index] ?? 1) < 0) refuse(node, 'reverses the batch');
-  if (list && index >= 0 && list[index] === before[at.axis]) {
-    if (!isInput) refuse(node, 'ends at the batch it was exported for, in an attribute');
-    walk.edits.setIntegers(node, 2, list.with(index, TO_THE_END), walk.facts.elemTypeOf(ends));
-    walk.note(node, `end ${list[index]} → the end`);
+  const part = 'takes a part of the batch';
+  if (!at || walk.dimsOf(node, output)[at.axis] !== before[at.axis]) refuse(node, part);
+  const from = starts ? walk.entriesOf(starts) : walk.ints(node, 'starts');
+  const to = ends ? walk.entriesOf(ends) : walk.ints(node, 'ends');
+  const given = node.inputs[3] ? walk.integers(node, 3) : walk.ints(node, 'axes');
+  if (!from || (!given && node.inputs[3])) refuse(node, 'computes its axes in the graph');
+  const axes = given ?? [...from.keys()];
+  const index = axes.findIndex((axis) => (axis < 0 ? axis + before.length : axis) === at.axis);
+  if (index >= 0) {
+    const step = node.inputs[4] ? walk.integers(node, 4)?.[index] : 1;
+    const end = to?.[index];
+    const isStated = end === before[at.axis];
+    const isWhole = isStated || end === 'batch' || (typeof end === 'number' && end >= TO_THE_END);
+    // Other numbers take the whole of a small batch, but a part of a large one.
+    if (from[index] !== 0 || step !== 1 || !isWhole) refuse(node, part);
+    if (isStated) toTheEnd(walk, node, index);
   }
   walk.setAxis(node, output, at);
+}
+
+/** Replaces an end that is the batch as a number. */
+function toTheEnd(walk: BatchWalk, node: Node, index: number): void {
+  const [, , ends] = node.inputs;
+  if (!ends) refuse(node, 'ends at the batch it was exported for, in an attribute');
+  const list = walk.integers(node, 2);
+  if (list) walk.edits.setIntegers(node, 2, list.with(index, TO_THE_END), walk.facts.elemTypeOf(ends));
+  else walk.edits.setEntry(node, 2, index, TO_THE_END);
+  walk.note(node, `end ${walk.batch} → the end`);
 }
 
 /** Since this operator set, Resize reads its sizes from an input. */

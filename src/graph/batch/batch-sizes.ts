@@ -1,7 +1,7 @@
 /** Follows shape arithmetic in a graph: which elements of a tensor of sizes grow with the batch. */
 import type { Node } from '../graph.js';
 import { operatorOf } from '../operators/operators.js';
-import type { BatchWalk, SizeEntry } from './batch-walk.js';
+import { refuse, type BatchWalk, type SizeEntry } from './batch-walk.js';
 
 type Entries = readonly SizeEntry[];
 type SizeRule = (walk: BatchWalk, node: Node, first: Entries) => Entries | undefined;
@@ -79,8 +79,23 @@ export function trackSizes(walk: BatchWalk, node: Node): void {
   const [first] = node.inputs;
   const length = output && unknownList(walk, output)?.length;
   if (length === undefined || !node.inputs.some((value) => walk.entriesOf(value))) return;
+  if (LIMITS.has(node.opType)) checkLimit(walk, node);
   const entries = rule(walk, node, walk.entriesOf(first) ?? unknownList(walk, first) ?? []);
   if (entries?.length === length) walk.setEntries(output, entries);
+}
+
+/** Operators that give something else for a large batch than for a small one. */
+const LIMITS: ReadonlySet<string> = new Set([
+  ...['Min', 'Max', 'Clip', 'Mod', 'ReduceMax', 'ReduceMin'],
+  ...['Less', 'LessOrEqual', 'Greater', 'GreaterOrEqual'],
+]);
+
+/** Refuses to compare the batch with a number: runs of small batches could not show what happens beyond it. */
+function checkLimit(walk: BatchWalk, node: Node): void {
+  const entries = node.inputs.flatMap((value) => walk.entriesOf(value) ?? []);
+  const others = entries.filter((entry) => entry !== 'batch');
+  const isAlwaysLess = node.opType === 'Max' && others.every((entry) => entry !== null && entry <= 1);
+  if (others.length < entries.length && !isAlwaysLess) refuse(node, 'compares the batch with another size');
 }
 
 /** The sizes of a tensor, as Shape gives them. */

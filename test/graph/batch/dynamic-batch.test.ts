@@ -177,6 +177,30 @@ describe('withDynamicBatch', () => {
     expect(addedTo(rewrite)).toEqual(['Slice', 'Concat']);
   });
 
+  it('refuses limits that a larger batch would pass', async () => {
+    const slice = (starts: number, ends: number): Promise<BatchResult> =>
+      open({ x: [1, 3], y: [1, 3] }, [{ op: 'Slice', inputs: ['x', 'starts', 'ends'], outputs: ['y'] }], {
+        starts: list(starts),
+        ends: list(ends),
+      });
+    expect(reasonOf(await slice(0, 5))).toContain('takes a part of the batch');
+    expect(reasonOf(await slice(-5, 2 ** 31 - 1))).toContain('takes a part of the batch');
+    expect(await slice(0, 2 ** 31 - 1)).toMatchObject({ changed: [] });
+    const limited = (op: string, limit: number): Promise<BatchResult> =>
+      open(
+        { x: [1, 3], y: [1, 3], shape: [2], rows: [1], least: [1] },
+        [
+          { op: 'Shape', inputs: ['x'], outputs: ['shape'] },
+          { op: 'Gather', inputs: ['shape', 'zero'], outputs: ['rows'] },
+          { op, inputs: ['rows', 'limit'], outputs: ['least'] },
+          { op: 'Slice', inputs: ['x', 'zero', 'least'], outputs: ['y'] },
+        ],
+        { zero: list(0), limit: list(limit) },
+      );
+    expect(reasonOf(await limited('Min', 5))).toContain('compares the batch with another size');
+    expect(await limited('Max', 1)).toMatchObject({ changed: [] });
+  });
+
   it('takes slices to the end, and expands a 1', async () => {
     const slice = await open(
       { x: [2, 3], y: [2, 2] },
