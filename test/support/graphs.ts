@@ -20,6 +20,8 @@ export interface NodeSpec {
   readonly ints?: Readonly<Record<string, number | readonly number[]>>;
   /** Float attributes. */
   readonly floats?: Readonly<Record<string, number>>;
+  /** Text attributes. */
+  readonly texts?: Readonly<Record<string, string>>;
   /** Tensor attributes, such as the `value` of a Constant. */
   readonly tensors?: Readonly<Record<string, WeightSpec>>;
 }
@@ -85,7 +87,7 @@ function graphOf(spec: GraphSpec): GraphProto {
     input: (spec.inputs ?? []).map(valueInfo),
     output: spec.outputs.map(valueInfo),
     initializer: Object.entries(spec.initializers ?? {}).map(([name, weight]) => weightOf(name, weight)),
-    node: spec.nodes.map(({ op, inputs, outputs, name, domain, bodies, ints, floats, tensors }) => ({
+    node: spec.nodes.map(({ op, inputs, outputs, name, domain, bodies, ints, floats, texts, tensors }) => ({
       opType: op,
       input: [...(inputs ?? [])],
       output: [...outputs],
@@ -103,6 +105,11 @@ function graphOf(spec: GraphSpec): GraphProto {
             : { name: attribute, type: 7, ints: [...value] },
         ),
         ...Object.entries(floats ?? {}).map(([attribute, f]) => ({ name: attribute, type: 1, f })),
+        ...Object.entries(texts ?? {}).map(([attribute, text]) => ({
+          name: attribute,
+          type: 3,
+          s: Buffer.from(text),
+        })),
         ...Object.entries(tensors ?? {}).map(([attribute, weight]) => ({
           name: attribute,
           type: 4,

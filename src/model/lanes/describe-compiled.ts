@@ -20,6 +20,7 @@ import {
   type ModelDescription,
   type SessionSetup,
 } from './session-model.js';
+import { checkOpenVino } from './check-openvino.js';
 import { describeInMemory } from './weights-in-file.js';
 
 /** Smaller models compile as fast as a compiled one opens. */
@@ -35,6 +36,7 @@ export function describeCompiled(
   return (device) => async (failure) => {
     const pruned = await pruning;
     const { rewrite } = prunedInternals.of(pruned);
+    await checkOpenVino(pruned.source, rewrite);
     const outputs = fetchesOf(rewrite);
     const inputs = describeInputs(rewrite).map(({ name }) => name);
     const rest = { device, session, precision, inputs, outputs };
