@@ -179,8 +179,10 @@ function inferDType(input: string, data: unknown): DType {
 
 function checkData(input: string, dtype: DType, data: unknown): TensorData {
   if (dtype === 'string') {
-    if (Array.isArray(data) && data.every((item) => typeof item === 'string')) return data;
-    throw mismatch(input, 'an array of strings for dtype string', show(data));
+    // onnxruntime-node would cut a text at that character.
+    const isText = (item: unknown): item is string => typeof item === 'string' && !item.includes('\0');
+    if (Array.isArray(data) && data.every(isText)) return data;
+    throw mismatch(input, 'an array of strings without U+0000 for dtype string', show(data));
   }
   if (data instanceof ARRAYS[dtype]) {
     return data; // A Buffer is a Uint8Array, too.

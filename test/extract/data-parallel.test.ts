@@ -431,6 +431,21 @@ describe('data parallel', () => {
     expect((await parallel.run(rowsOf(1))).y.dims).toEqual([]);
   });
 
+  it('refuses to join an output whose rows are no multiple of the fixed batch', async () => {
+    const spec: GraphSpec = {
+      inputs: [{ name: 'x', dims: [2, 3] }],
+      outputs: [{ name: 'y', dims: [3, 2] }],
+      nodes: [{ op: 'Transpose', inputs: ['x'], outputs: ['y'], ints: { perm: [1, 0] } }],
+    };
+    const extractor = keep(await createFeatureExtractor(modelBytes(spec), ['y']));
+    expect((await extractor.run(rowsOf(2, 3))).y.dims).toEqual([3, 2]);
+    await expect(extractor.run(rowsOf(4, 3))).rejects.toMatchObject({
+      code: 'OUTPUT_NOT_BATCHED',
+      message: expect.stringContaining('for a batch of 2') as string,
+      details: { output: 'y', rows: 4 },
+    });
+  });
+
   it('refuses an output that has no row per sample', async () => {
     const parallel = keep(
       await createFeatureExtractor(tinyResNet(), ['tensor:conv1.weight', 'fc'], { devices: TWO }),

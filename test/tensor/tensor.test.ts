@@ -57,6 +57,7 @@ describe('readTensor', () => {
     [{ dtype: 'float32', dims: [6], data: new Float64Array(6) }, 'a Float32Array for dtype float32'],
     [{ dtype: 'float32', dims: [1], data: [1] }, 'a Float32Array'],
     [{ dtype: 'string', dims: [1], data: [1] }, 'an array of strings'],
+    [{ dtype: 'string', dims: [1], data: ['a\0b'] }, 'without U+0000'],
     ...[[1, 2], Int32Array.of(1, 2), Float64Array.of(1, 2)].map((numbers): [unknown, string] => [
       { dtype: 'int64', dims: [2], data: numbers },
       'a BigInt64Array for dtype int64 (convert numbers with BigInt64Array.from(values, BigInt))',

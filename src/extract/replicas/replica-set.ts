@@ -175,12 +175,13 @@ export class ReplicaSet {
     return this.#join(batch, outputs);
   }
 
-  /** An output whose number of rows is fixed in the graph has no row per sample, so parts of it cannot be joined. */
+  /** An output whose number of rows has nothing to do with the samples cannot be joined of the parts of a batch. */
   #checkBatched({ axis, fixed, rows }: Batch): void {
-    if (fixed !== null) return;
     for (const { name, dims } of this.model.outputs) {
-      if (typeof dims?.[axis] !== 'number') continue;
-      throw notBatched(name, dims as readonly number[], rows ?? 0);
+      const size = dims?.[axis];
+      // A fixed batch gives the same number of rows for each of its samples.
+      if (typeof size !== 'number' || (fixed !== null && size % fixed === 0)) continue;
+      throw notBatched(name, dims as readonly number[], rows ?? 0, fixed);
     }
   }
 
@@ -210,10 +211,19 @@ function closed(): TapirError<'CLOSED'> {
   return new TapirError('CLOSED', 'this session is closed', { details: { what: 'session' } });
 }
 
-function notBatched(output: string, dims: readonly number[], rows: number): TapirError<'OUTPUT_NOT_BATCHED'> {
+function notBatched(
+  output: string,
+  dims: readonly number[],
+  rows: number,
+  fixed: number | null,
+): TapirError<'OUTPUT_NOT_BATCHED'> {
+  const [batch, remedy] =
+    fixed === null
+      ? ['any batch', 'run it on one device, or with split "none"']
+      : [`a batch of ${fixed}`, `give ${fixed} rows at a time`];
   return new TapirError(
     'OUTPUT_NOT_BATCHED',
-    `output "${output}" has dims [${dims.join(', ')}] for any batch, so the parts of a batch cannot be joined; run it on one device, or with split "none"`,
+    `output "${output}" has dims [${dims.join(', ')}] for ${batch}, so the parts of a batch cannot be joined; ${remedy}`,
     { details: { output, dims, rows } },
   );
 }
