@@ -85,10 +85,9 @@ export function trackSizes(walk: BatchWalk, node: Node): void {
 }
 
 /** Operators that give something else for a large batch than for a small one. */
-const LIMITS: ReadonlySet<string> = new Set([
-  ...['Min', 'Max', 'Clip', 'Mod', 'ReduceMax', 'ReduceMin'],
-  ...['Less', 'LessOrEqual', 'Greater', 'GreaterOrEqual'],
-]);
+const LIMITS: ReadonlySet<string> = new Set(
+  'Min Max Clip Mod ReduceMax ReduceMin Less LessOrEqual Greater GreaterOrEqual'.split(' '),
+);
 
 /** Refuses to compare the batch with a number: runs of small batches could not show what happens beyond it. */
 function checkLimit(walk: BatchWalk, node: Node): void {
