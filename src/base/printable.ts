@@ -21,6 +21,14 @@ export function spellOut(char: string): string {
   return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
+/** A name that is not UTF-8, with each byte beyond ASCII as `\xe4`: names that differ stay different. */
+export function spellBytes(name: Uint8Array): string {
+  const shownBytes = Array.from(name, (byte) =>
+    byte < 0x80 ? String.fromCharCode(byte) : `\\x${byte.toString(16)}`,
+  );
+  return shownBytes.join('');
+}
+
 /** Returns an address for a message: without user, password and query, which may hold a signature. */
 export function labelOfUrl(text: string): string {
   if (!URL.canParse(text)) return 'a URL that cannot be read';

@@ -1,7 +1,7 @@
 /** The metadata of a shard: a Parquet file with a row per input. */
 import type * as writer from 'hyparquet-writer';
 import type { FileStamp } from '../../base/file-stamp.js';
-import { PARQUET_COMPRESSORS } from '../../base/files/parquet-compressors.js';
+import { PARQUET_READING } from '../../base/files/parquet-reading.js';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
 
 /** An input of a dataset and its outcome. */
@@ -129,7 +129,7 @@ export async function* readMetadata(path: string, totalRows: number = Infinity):
         file,
         metadata,
         columns: COLUMNS,
-        compressors: PARQUET_COMPRESSORS,
+        ...PARQUET_READING,
         rowStart,
         rowEnd,
       });

@@ -32,7 +32,8 @@ const ROWS: readonly MetadataRow[] = [
     errorCode: 'IMAGE_EMPTY',
     errorMessage: 'it has no bytes',
   },
-  { ...nothing, path: 'gone.jpg', status: 'removed', row: null, width: 3, height: 4 },
+  // A name may begin with a byte order mark.
+  { ...nothing, path: '\uFEFFgone.jpg', status: 'removed', row: null, width: 3, height: 4 },
 ];
 
 async function write(rows: readonly MetadataRow[], name = 'x.parquet'): Promise<string> {

@@ -1,4 +1,6 @@
 /** Entries of archives: their names and their items. */
+import { isUtf8 } from 'node:buffer';
+import { spellBytes } from '../../../base/printable.js';
 import { kindOfName } from '../../../images/decode/image-names.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
 import type { SourceItem } from '../items/source-item.js';
@@ -30,7 +32,7 @@ export function nameEntry(
   unread: UnreadFiles,
   decoded?: string,
 ): ImageEntry | undefined {
-  const text = decoded ?? Buffer.from(name).toString('utf8');
+  const text = decoded ?? (isUtf8(name) ? Buffer.from(name).toString('utf8') : spellBytes(name));
   const kind = kindOfName(text);
   if (kind === 'unread') unread.add(text);
   if (kind !== 'image') return undefined;
@@ -40,8 +42,7 @@ export function nameEntry(
     error: unavailableImage('IMAGE_UNREADABLE', path, reason),
   });
   if (text.includes('\0')) return refused('its name holds a NUL character');
-  if (decoded === undefined && !Buffer.from(text, 'utf8').equals(name))
-    return refused('its name is not UTF-8');
+  if (decoded === undefined && !isUtf8(name)) return refused('its name is not UTF-8');
   return { path };
 }
 

@@ -1,8 +1,10 @@
 /** Lists the images of a folder, subfolders included, in an order that depends only on their paths. */
+import { isUtf8 } from 'node:buffer';
 import type { Dirent } from 'node:fs';
 import { opendir, realpath, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { reasonOf } from '../../../base/errors.js';
+import { spellBytes } from '../../../base/printable.js';
 import { liesInside } from '../../../base/files/lies-inside.js';
 import { isImageName, kindOfName } from '../../../images/decode/image-names.js';
 import { fileError } from '../../../images/file/image-errors.js';
@@ -143,9 +145,9 @@ function decodeKey(key: string): string {
 function* toEntries(keys: readonly string[], errors: ReadonlyMap<string, unknown>): Generator<Entry> {
   for (const key of keys) {
     const kind = key.endsWith('/') ? 'folder' : 'file';
-    const name = decodeKey(kind === 'folder' ? key.slice(0, -1) : key);
-    const isText = Buffer.from(name).toString('latin1') === key.replace(/\/$/, '');
-    const error = isText ? errors.get(key) : new Error('its name is not UTF-8; rename it');
+    const bytes = Buffer.from(key.replace(/\/$/, ''), 'latin1');
+    const error = isUtf8(bytes) ? errors.get(key) : new Error('its name is not UTF-8; rename it');
+    const name = isUtf8(bytes) ? bytes.toString('utf8') : spellBytes(bytes);
     yield { name, kind, ...(error === undefined ? {} : { error }) };
   }
 }

@@ -1,6 +1,6 @@
 /** A column of text in a Parquet file. */
 import type { AsyncBuffer, RowGroup } from 'hyparquet';
-import { PARQUET_COMPRESSORS } from '../../../base/files/parquet-compressors.js';
+import { PARQUET_READING } from '../../../base/files/parquet-reading.js';
 import { SharedFile } from '../../../base/files/shared-file.js';
 import { asInvalidSource, invalidSource, missingColumn } from '../items/source-errors.js';
 
@@ -40,7 +40,8 @@ async function* valuesOf(source: string, file: AsyncBuffer, column: string): Asy
       file: await readChunk(file, group, column),
       metadata: { ...metadata, row_groups: [group] },
       columns: [column],
-      compressors: PARQUET_COMPRESSORS,
+      compressors: PARQUET_READING.compressors,
+      parsers: { stringFromBytes: (bytes) => textOf(bytes, column) },
       onChunk: ({ columnData }) => parts.push(columnData),
     });
     const read = parts.reduce((sum, { length }) => sum + length, 0);
@@ -55,6 +56,18 @@ async function* valuesOf(source: string, file: AsyncBuffer, column: string): Asy
         yield value;
       }
     }
+  }
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** A column may hold the photos themselves: bytes must not become names. */
+function textOf(bytes: Uint8Array | undefined, column: string): string | undefined {
+  try {
+    return bytes && decoder.decode(bytes);
+  } catch (cause) {
+    const reason = `its column "${column}" holds bytes that are no text in UTF-8; photos in a column are read from an Arrow stream (--input-format arrow)`;
+    throw new Error(reason, { cause });
   }
 }
 

@@ -95,7 +95,7 @@ function* recordsOf(
 }
 
 /** A name that is not UTF-8 must not end the run: its file is not found, and its row shows the name. */
-const decoder = new TextDecoder();
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 function itemOf(
   bytes: Uint8Array | null,

@@ -1,7 +1,7 @@
 /** Labels in tables: CSV, TSV and Parquet files, and the metadata of a dataset. */
 import { extname } from 'node:path';
 import { isTapirError, TapirError } from '../../../base/errors.js';
-import { PARQUET_COMPRESSORS } from '../../../base/files/parquet-compressors.js';
+import { PARQUET_READING } from '../../../base/files/parquet-reading.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import { datasetInvalid, datasetUnreadable } from '../../../base/files/dataset-invalid.js';
 import { locateFile } from '../../../datasets/records/locate-file.js';
@@ -119,7 +119,7 @@ async function* readParquetRows(
       file,
       metadata,
       columns: [...columns],
-      compressors: PARQUET_COMPRESSORS,
+      ...PARQUET_READING,
       rowStart,
       rowEnd,
     });

@@ -69,16 +69,19 @@ describe('listImages', () => {
     expect(await paths(folder)).toEqual(['m/b.jpg', 'photo.jpg']);
   });
 
-  it('lists a broken link and a name that is no text with their errors', async () => {
+  it('lists a broken link and names that are no text with their errors, each under another name', async () => {
     const folder = folderWith('a.jpg');
     symlinkSync('nowhere.jpg', join(folder, 'b.jpg'));
-    writeFileSync(
-      Buffer.concat([Buffer.from(`${folder}/`), Buffer.from([0xff, 0xfe]), Buffer.from('.jpg')]),
-      'x',
-    );
+    for (const name of ['F\xe4.jpg', 'F\xf6.jpg'])
+      writeFileSync(Buffer.concat([Buffer.from(`${folder}/`), Buffer.from(name, 'latin1')]), 'x');
     const items = await list(folder);
-    expect(items.map(({ error }) => error?.code)).toEqual([undefined, 'IMAGE_NOT_FOUND', 'IMAGE_UNREADABLE']);
-    expect(items[2]?.error?.details.reason).toContain('not UTF-8');
+    expect(items.map(({ path, error }) => [path, error?.code])).toEqual([
+      ['F\\xe4.jpg', 'IMAGE_UNREADABLE'],
+      ['F\\xf6.jpg', 'IMAGE_UNREADABLE'],
+      ['a.jpg', undefined],
+      ['b.jpg', 'IMAGE_NOT_FOUND'],
+    ]);
+    expect(items[0]?.error?.details.reason).toContain('not UTF-8');
   });
 
   it('lists a subfolder whose name is no text with its error: its images must not be left out in silence', async () => {
@@ -90,7 +93,7 @@ describe('listImages', () => {
     expect(items.map(({ path, error }) => [path, error?.code])).toEqual([
       ['a.jpg', undefined],
       ['b.jpg/c.jpg', undefined],
-      ['\ufffd\ufffd', 'IMAGE_UNREADABLE'],
+      ['\\xff\\xfe', 'IMAGE_UNREADABLE'],
     ]);
   });
 

@@ -95,6 +95,18 @@ describe('a list file', () => {
     },
   );
 
+  it('refuses a column of photos: their bytes are no names', async () => {
+    const data = [Buffer.from([0xff, 0xd8, 0xff, 0xe0])];
+    const columnData = [{ name: 'image', data, type: 'BYTE_ARRAY' as const }];
+    const file = write('.parquet', new Uint8Array(parquetWriteBuffer({ columnData })));
+    const { items, error } = await untilError(file, { column: 'image' });
+    expect(items).toEqual([]);
+    expect(error).toMatchObject({
+      code: 'SOURCE_INVALID',
+      message: expect.stringMatching(/"image" holds bytes that are no text in UTF-8.*Arrow stream/),
+    });
+  });
+
   it('says which row of a Parquet file holds no path', async () => {
     const { items, error } = await untilError(writeParquet({ path: ['a', 'b', null, 'd'] }));
     expect(items).toHaveLength(2);

@@ -9,7 +9,7 @@ import { arrowStream, inPieces, recordsOf, rowsOf } from '../../../support/arrow
 const { vectorFromArray } = arrow;
 const texts = vectorFromArray(['line\nbreak', '🐈', null, '', 'é'], new arrow.Utf8());
 const item = (type: arrow.DataType): arrow.Field => new arrow.Field('item', type, true);
-const paths = vectorFromArray(['a.jpg', 'b.jpg', 'c.jpg', null, 'e.jpg'], new arrow.Utf8());
+const paths = vectorFromArray(['\uFEFFa.jpg', 'b.jpg', 'c.jpg', null, 'e.jpg'], new arrow.Utf8());
 const carried = {
   text: texts,
   int64: vectorFromArray([2n ** 63n - 1n, null, -(2n ** 63n), 0n, 1n], new arrow.Int64()),
@@ -73,7 +73,7 @@ describe('Arrow in, Arrow out', () => {
       .split('\n');
     expect(lines).toHaveLength(10);
     expect(lines[0]).toBe(
-      '{"path":"a.jpg","status":"ok","vector":[0,-0.0],"text":"line\\nbreak","int64":9223372036854775807,"bool":true,"double":0.1,"bytes":"AP8=","list":[1,2],"struct":{"a":1,"b":"x"}}',
+      '{"path":"\uFEFFa.jpg","status":"ok","vector":[0,-0.0],"text":"line\\nbreak","int64":9223372036854775807,"bool":true,"double":0.1,"bytes":"AP8=","list":[1,2],"struct":{"a":1,"b":"x"}}',
     );
     expect(lines[3]).toContain('"status":"error","error":{"code":"IMAGE_EMPTY"');
     expect(lines[4]).toContain('"double":null,"bytes":"Ag==","list":[4,null],"struct":{"a":3,"b":"z"}');
