@@ -116,8 +116,7 @@ export class DatasetRun {
   /** Retries come after all new inputs, in their own shards, so that failures do not move new inputs. Only changed outcomes are written. */
   async #appendAgain(pending: PendingInputs, inputs: DatasetInputs, writer: ShardWriter): Promise<void> {
     const { extractor, setup, lanes, check, onBatch } = this.#plan;
-    if (pending.again.length === 0) return;
-    for await (const batch of embedBatches(extractor, pending.again, setup, lanes, { check })) {
+    for await (const batch of embedBatches(extractor, pending.again(), setup, lanes, { check })) {
       const shard = writer.number;
       const news = new Set<TriedInput>(batch.items.filter((item) => !item.error || inputs.isNews(item)));
       await writer.append(batch, (item) => news.has(item));

@@ -124,7 +124,7 @@ export async function embedWarm(
   const opened = openSource(source, setup.source, setup.signal);
   await using all = await nonEmpty(opened);
   // The source must not be empty, but a share of it may be.
-  const items = shard ? takeShare(all, shard) : all;
+  const shareOf = (given: AsyncIterable<SourceItem>) => (shard ? takeShare(given, shard) : given);
   await using lanes = openDecodeLanes(extractor, setup, warm);
   lanes.warm();
   // Begins early, so that the folder is prepared in the meantime. prepare() gets the error.
@@ -147,7 +147,8 @@ export async function embedWarm(
       options.onProgress?.(meter.progress(skipped, total()));
       checkFailures(options.limit, meter, false);
     };
-    const pending = { isUnique: kind === 'folder', checksum: options.checksum };
+    const reread = kind === 'tar' ? () => shareOf(opened) : undefined;
+    const pending = { isUnique: kind === 'folder', checksum: options.checksum, reread };
     const { choice } = options;
     // What was compared to choose counts.
     const before = latestComparison(folder.before?.shards ?? []) ?? choice?.againstFloat32 ?? undefined;
@@ -169,7 +170,7 @@ export async function embedWarm(
     };
     // The first shard makes an earlier manifest wrong.
     const run = new DatasetRun(folder, plan, journal, () => rm(join(out, MANIFEST_FILE), { force: true }));
-    const result = await run.embed(items, inputs);
+    const result = await run.embed(shareOf(all), inputs);
     const unreadFiles = opened.unread;
     const state = { ...options.plan, ...result, seconds: meter.seconds, source: record, unreadFiles };
     const manifest = createManifest(describeRun(extractor, setup, model), state);

@@ -17,15 +17,20 @@ export interface PendingOptions {
   /** The source, such as a folder, never repeats a path. Then new inputs need not be remembered. */
   readonly isUnique: boolean;
   readonly checksum: boolean;
+  /** Gives the inputs of the source once more, if it can be read twice. */
+  readonly reread?: (() => AsyncIterable<SourceItem>) | undefined;
 }
+
+const EMPTY = new Uint8Array();
 
 /** Splits a source into new inputs and inputs to try again. */
 export class PendingInputs {
   readonly #source: AsyncIterable<SourceItem> | Iterable<SourceItem>;
   readonly #known: KnownInputs;
   readonly #options: PendingOptions;
-  /** The inputs that failed, changed or are back, in the source's order. Complete when {@link fresh} has ended. */
-  readonly again: Named<SourceItem>[] = [];
+  readonly #again: Named<SourceItem>[] = [];
+  /** Whether bytes of {@link #again} were let go, because all of them together could be as large as the source. */
+  #isReread = false;
   /** The number of inputs that the dataset holds unchanged. */
   skipped = 0;
   /** The number of inputs of the dataset that the source has, without those that were removed before. */
@@ -48,22 +53,38 @@ export class PendingInputs {
   /** Gives the inputs that the dataset does not hold, in the source's order. */
   async *fresh(): AsyncGenerator<Named<SourceItem>> {
     const chunk: Named<SourceItem>[] = [];
+    // Without known inputs there is nothing to look up: items pass one by one.
+    const most = this.#known.size === 0 ? 1 : STAMPS_AT_ONCE;
     for await (const item of nameItems(this.#source)) {
       chunk.push(item);
-      // Without known inputs there is nothing to look up: items pass one by one.
-      if (chunk.length >= STAMPS_AT_ONCE || this.#known.size === 0) yield* this.#take(chunk.splice(0));
+      // Bytes pass at once: memory has no room for those of many images.
+      if (chunk.length >= most || item.image instanceof Uint8Array) yield* this.#take(chunk.splice(0));
     }
     yield* this.#take(chunk);
+  }
+
+  /** Gives the inputs that failed, changed or are back, in the source's order. Call it when {@link fresh} has ended. */
+  async *again(): AsyncGenerator<Named<SourceItem>> {
+    const { reread } = this.#options;
+    if (!this.#isReread || !reread) return yield* this.#again;
+    const names = new Set(this.#again.map(({ path }) => path));
+    for await (const item of nameItems(reread())) if (names.delete(item.path)) yield item;
   }
 
   async *#take(chunk: readonly Named<SourceItem>[]): AsyncGenerator<Named<SourceItem>> {
     const kinds = await Promise.all(chunk.map((item) => this.#classify(item)));
     for (const [at, item] of chunk.entries()) {
       if (kinds[at] === 'fresh') yield item;
-      else if (kinds[at] === 'again') this.again.push(item);
+      else if (kinds[at] === 'again') this.#keep(item);
       else if (kinds[at] === 'duplicate') this.duplicates++;
       else this.skipped++;
     }
+  }
+
+  #keep(item: Named<SourceItem>): void {
+    const isLetGo = this.#options.reread !== undefined && item.image instanceof Uint8Array;
+    this.#isReread ||= isLetGo;
+    this.#again.push(isLetGo ? { ...item, image: EMPTY } : item);
   }
 
   /** Looks up the input before it awaits anything, so that the first of two repetitions counts. */

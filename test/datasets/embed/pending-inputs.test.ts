@@ -28,8 +28,10 @@ async function split(source: readonly SourceItem[], inputs: KnownInputs, isUniqu
   const pending = new PendingInputs(source, inputs, { isUnique, checksum });
   const fresh: string[] = [];
   for await (const { path } of pending.fresh()) fresh.push(path);
-  const { again, skipped, duplicates } = pending;
-  return { fresh, again: again.map(({ path }) => path), skipped, duplicates };
+  const again: string[] = [];
+  for await (const { path } of pending.again()) again.push(path);
+  const { skipped, duplicates } = pending;
+  return { fresh, again, skipped, duplicates };
 }
 
 describe('PendingInputs', () => {
@@ -55,6 +57,35 @@ describe('PendingInputs', () => {
       skipped: 1,
       duplicates: 4,
     });
+  });
+
+  it('holds no bytes of a source that can be read twice, and hands bytes on at once', async () => {
+    const inputs = new KnownInputs();
+    for (const name of ['a', 'b', 'c']) inputs.set(name, 'IMAGE_TRUNCATED', null, 0);
+    let given = 0;
+    const source = async function* (): AsyncGenerator<SourceItem> {
+      for (const path of ['a', 'new', 'b', 'b', 'newer', 'c'])
+        yield { path, image: Buffer.from(path, 'latin1'), ...{ number: given++ } };
+    };
+    const pending = new PendingInputs(source(), inputs, {
+      isUnique: false,
+      checksum: false,
+      reread: source,
+    });
+    const fresh: [string, number][] = [];
+    for await (const { path } of pending.fresh()) fresh.push([path, given]);
+    expect(fresh).toEqual([
+      ['new', 2],
+      ['newer', 5],
+    ]);
+    const again: [string, string][] = [];
+    for await (const { path, image } of pending.again()) again.push([path, String(image)]);
+    expect(again).toEqual([
+      ['a', 'a'],
+      ['b', 'b'],
+      ['c', 'c'],
+    ]);
+    expect(given).toBe(12);
   });
 
   it('knows bytes by their position, and compares their content only with checksum', async () => {
