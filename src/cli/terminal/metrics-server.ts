@@ -1,7 +1,7 @@
 /** The figures of a run for Prometheus. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { invalidOption } from '../../base/checks.js';
+import { checkInteger, invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import type { EmbedProgress } from '../../datasets/embed/progress.js';
 
@@ -19,6 +19,7 @@ export interface MetricsServer {
  * @throws {@link TapirError} `OPTION_INVALID` if the port cannot be used.
  */
 export async function openMetricsServer(port: number): Promise<MetricsServer> {
+  checkInteger('--metrics-port', port, 0, 65_535);
   const { Gauge, Registry } = await import('prom-client');
   const registry = new Registry();
   const gauge = (name: string, help: string): InstanceType<typeof Gauge> =>

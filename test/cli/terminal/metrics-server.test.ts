@@ -50,7 +50,11 @@ describe('openMetricsServer', () => {
     await expect(fetch(server.url)).rejects.toThrow();
   });
 
-  it('refuses a port that is taken', async () => {
+  it('refuses a port that is taken, and a number that is no port', async () => {
+    await expect(openMetricsServer(70_000)).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+      message: expect.stringContaining('from 0 to 65535, got 70000'),
+    });
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as AddressInfo;
