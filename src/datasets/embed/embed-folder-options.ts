@@ -145,8 +145,18 @@ export function readFolderOptions(
   const setup = setUpEmbedding(extractor, options);
   const shardSize = Math.ceil(options.shardSize / setup.batch) * setup.batch;
   const limit = readFailureLimit(options.maxFailures);
-  const folders = folderNames(extractor.outputs.map((output) => output.name));
+  const keys = extractor.outputs.map((output) => output.name);
+  if (format !== 'npy') checkColumns(keys, format);
+  const folders = folderNames(keys);
   return { ...options, setup, limit, plan: { folders, shardSize, format, half: dtype === 'float16' } };
+}
+
+/** Files with columns have two beside the output's. Databases tell columns apart by more than case. */
+function checkColumns(keys: readonly string[], format: FeatureFormat): void {
+  const taken = keys.find((key) => /^(row|path)$/i.test(key));
+  if (taken === undefined) return;
+  const expected = `free of the key "${taken}": files of format "${format}" have a column "${taken.toLowerCase()}" already; choose another key (--return NAME=KEY), or format "npy"`;
+  throw invalidOption('returnNodes', expected, taken);
 }
 
 const WINDOWS_DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;

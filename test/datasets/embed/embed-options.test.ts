@@ -78,3 +78,20 @@ it('refuses a model whose input is not an image', async () => {
     details: { option: 'model' },
   });
 });
+
+describe('the key of an output', () => {
+  it('is no column that files of the format have already', async () => {
+    const options = { transform: { resize: 64, crop: 64 } };
+    const named = await createFeatureExtractor(tinyResNet(), { avgpool: 'path' });
+    for (const format of ['arrow', 'parquet'] as const)
+      await expect(
+        embedFolder(named, photos, { ...options, out: `${out}/${format}`, format }),
+      ).rejects.toMatchObject({
+        code: 'OPTION_INVALID',
+        message: expect.stringContaining('"path"'),
+      });
+    const { manifest } = await embedFolder(named, photos, { ...options, out: `${out}/npy` });
+    expect(Object.keys(manifest.features)).toEqual(['path']);
+    await named.close();
+  });
+});
