@@ -303,6 +303,7 @@ describe('tapir embed', () => {
       failed: 0,
       skipped: 0,
       duplicates: 0,
+      changed: 0,
       missing: 0,
       removed: 0,
     });

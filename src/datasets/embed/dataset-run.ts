@@ -44,6 +44,8 @@ export interface RunResult {
   readonly skipped: number;
   /** The number of inputs that the source repeated. */
   readonly duplicates: number;
+  /** The number of inputs that were embedded again because another file has their name now. */
+  readonly changed: number;
   /** The number of inputs of the dataset that the source does not have and that are not marked as removed. */
   readonly missing: number;
   /** The number of inputs that this run marked as removed. */
@@ -92,8 +94,8 @@ export class DatasetRun {
       const missing = held.inputs - pending.found;
       const removed = missing > 0 ? await this.#remove(held.ok, pending.foundOk, inputs, writer) : 0;
       await inputs.dropStale(this.#folder.path, this.#shards);
-      const { skipped, duplicates } = pending;
-      const counts = { skipped, duplicates, missing: missing - removed, removed };
+      const { skipped, duplicates, changed } = pending;
+      const counts = { skipped, duplicates, changed, missing: missing - removed, removed };
       return { shards: this.#shards, runs: this.#runs, inputs, ...counts };
     } catch (error) {
       await writer.discard();

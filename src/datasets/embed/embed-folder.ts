@@ -53,6 +53,8 @@ export interface EmbedSummary {
   readonly skipped: number;
   /** The number of repetitions in the source. Each input is embedded once. */
   readonly duplicates: number;
+  /** The number of inputs that were embedded again, as their file has changed or another file has their name. Their former rows are dead. */
+  readonly changed: number;
   /** The number of inputs of the dataset that the source does not have. They stay in the dataset. */
   readonly missing: number;
   /** The number of inputs that this run marked as removed: `removeMissing`. */
@@ -176,9 +178,9 @@ export async function embedWarm(
     const manifest = createManifest(describeRun(extractor, setup, model), state);
     await writeAtomically(join(out, MANIFEST_FILE), encodeManifest(manifest));
     checkFailures(options.limit, meter, true);
-    const { skipped, duplicates, missing, removed } = result;
+    const { skipped, duplicates, changed, missing, removed } = result;
     const { done: embedded, failed } = meter;
-    const seen = { skipped, duplicates, missing, removed, unreadFiles };
+    const seen = { skipped, duplicates, changed, missing, removed, unreadFiles };
     return { out, manifest, failures, embedded, failed, ...seen };
   } finally {
     ending.abort();

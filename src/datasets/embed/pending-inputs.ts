@@ -39,6 +39,8 @@ export class PendingInputs {
   foundOk = 0;
   /** The number of inputs that the source repeated. Each is embedded once. */
   duplicates = 0;
+  /** The number of inputs that were embedded before, from another file under the same name. */
+  changed = 0;
 
   constructor(
     source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
@@ -102,7 +104,9 @@ export class PendingInputs {
 
   async #compare(item: Named<SourceItem>, known: KnownInput): Promise<Kind> {
     const stamp = await this.#stampOf(item);
-    return stamp === undefined || known.isAs(stamp) ? 'done' : 'again';
+    if (stamp === undefined || known.isAs(stamp)) return 'done';
+    this.changed++;
+    return 'again';
   }
 
   /** Returns undefined if the stamp cannot be taken. An input that cannot be looked at any more keeps its features. */

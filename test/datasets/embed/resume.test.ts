@@ -202,7 +202,8 @@ describe('a finished dataset', () => {
     const { photos, out } = setUp();
     await run(photos, out);
     copyFileSync(city, join(photos, 'sea/sea-0.jpg'));
-    const { manifest } = await run(photos, out);
+    const { manifest, changed } = await run(photos, out);
+    expect(changed).toBe(1);
     expect(await featureOf(out, 'sea/sea-0.jpg')).toEqual(await featureOf(out, 'city/city-0.jpg'));
     expect(manifest.shards.map(({ deadRows }) => deadRows).reduce((a, b) => a + b)).toBe(1);
     expect(manifest.counts).toEqual({ inputs: 26, ok: 24, errors: 2 });

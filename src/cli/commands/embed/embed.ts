@@ -121,14 +121,24 @@ function describeMissing(isRemoving: boolean): string {
 }
 
 function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing }: EmbedFlags): void {
-  const { out, manifest, failures, embedded, failed, skipped, duplicates, missing, removed, unreadFiles } =
+  const { out, manifest, failures, embedded, failed, skipped, duplicates, changed, missing, removed } =
     summary;
   const { counts, run, features } = manifest;
   const whereAll = "all of them are in the metadata (status = 'error'); the same command tries them again";
   reportFailures(terminal, failures, failed, embedded, whereAll);
-  reportUnread(terminal, unreadFiles);
+  reportUnread(terminal, summary.unreadFiles);
   if (json) {
-    const event = { event: 'done', embedded, failed, skipped, duplicates, missing, removed, manifest };
+    const event = {
+      event: 'done',
+      embedded,
+      failed,
+      skipped,
+      duplicates,
+      changed,
+      missing,
+      removed,
+      manifest,
+    };
     terminal.out(`${JSON.stringify(event)}\n`);
     return;
   }
@@ -140,6 +150,10 @@ function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing
     terminal.out(`  ${skipped} were there already; the dataset has ${counts.inputs} inputs now\n`);
   if (duplicates > 0)
     terminal.out(`  ${duplicates} were given more than once; each is in the dataset once\n`);
+  if (changed > 0)
+    terminal.out(
+      `  ${changed} replace photos that the dataset had under the same names: changed files, or another folder\n`,
+    );
   if (removed > 0) terminal.out(`  ${removed} were no longer in the source and are marked as removed\n`);
   if (missing > 0) terminal.out(`  ${missing} are ${describeMissing(removeMissing)}\n`);
   if (run.againstFloat32) {
