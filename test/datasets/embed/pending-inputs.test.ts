@@ -64,8 +64,10 @@ describe('PendingInputs', () => {
     for (const name of ['a', 'b', 'c']) inputs.set(name, 'IMAGE_TRUNCATED', null, 0);
     let given = 0;
     const source = async function* (): AsyncGenerator<SourceItem> {
-      for (const path of ['a', 'new', 'b', 'b', 'newer', 'c'])
-        yield { path, image: Buffer.from(path, 'latin1'), ...{ number: given++ } };
+      for (const path of ['a', 'new', 'b', 'b', 'newer', 'c']) {
+        given++;
+        yield { path, image: Buffer.from(path) };
+      }
     };
     const pending = new PendingInputs(source(), inputs, {
       isUnique: false,
