@@ -27,7 +27,8 @@ export function beforeRounding(value: Value): Value {
 /** The convolution that computes a node's value, itself or through quantization, if a BatchNorm may be folded into it. */
 export function foldedEnd(tree: ModuleTree, node: Node): Node | undefined {
   const [result] = node.outputs;
-  const at = result && beforeRounding(result).producer;
+  const before = result && beforeRounding(result).producer;
+  const at = before?.opType === 'ReorderOutput' ? before.inputs[0]?.producer : before;
   const place = at && tree.places.get(at);
   return at && place && mayHoldBatchNorm(at, place) ? at : undefined;
 }

@@ -8,6 +8,7 @@ import { joinPath, splitPath } from '../module-path.js';
 import { moduleTree, type Module, type ModuleTree } from './module-tree.js';
 import { readOrdinal } from './ordinal-names.js';
 import { hasGapBefore, readOperation } from './operations.js';
+import { isBlocked, losesBias, otherForm } from './other-form.js';
 
 /** What a module path denotes. */
 export type ModuleReading =
@@ -56,8 +57,10 @@ function readOtherNaming(graph: Graph, path: string): ModuleReading | undefined 
   return { kind: 'value', value: step.value, why };
 }
 
-/** The tensor that a node denotes: its only used output. */
+/** The tensor that a node denotes: its only used output, unless that has another form than torch's. */
 function readNode(node: Node, why: string): ModuleReading {
+  const form = otherForm(node);
+  if (form !== undefined) return { kind: 'folded', why: form };
   const outputs = node.outputs.filter((value) => value !== undefined);
   const used = outputs.filter((value) => value.uses.length > 0);
   const value = outputs.length === 1 ? outputs[0] : used.length === 1 ? used[0] : undefined;
@@ -95,12 +98,6 @@ function refuseEnd(tree: ModuleTree, module: Module, last: Node): ModuleReading 
   if (path === module.path) return foldedInto(tree, end, path);
   const why = `it ends in the convolution "${path}", into which the exporter folded a BatchNorm that may come after "${module.path}": ${doubt}`;
   return { kind: 'unsure', why, candidates: [last] };
-}
-
-/** A product whose bias a fused operator of ONNX Runtime adds (BiasGelu, SkipLayerNormalization, …). */
-function losesBias(node: Node): boolean {
-  if (node.opType !== 'MatMul') return false;
-  return node.outputs.some((output) => output?.uses.some((user) => user.domain === 'com.microsoft'));
 }
 
 /** The rules with which dynamo's optimiser makes one node of two: the first may have been the end of another module. */
@@ -282,7 +279,8 @@ function doubtVanished(after: Module, path: string, index: number): ModuleReadin
       why: `"${path}" and the modules after it up to "${after.path}" vanished together, and may have computed something in between`,
     };
   const rules = after.first?.scanned.metadata.get('pkg.onnxscript.rewriter.rule_name')?.split(',') ?? [];
-  return rules.every((rule) => KEEPS_VALUES.test(rule)) ? undefined : foldedBehindModule(path, after.path);
+  const isKept = rules.every((rule) => KEEPS_VALUES.test(rule)) && !(after.first && isBlocked(after.first));
+  return isKept ? undefined : foldedBehindModule(path, after.path);
 }
 
 /**
