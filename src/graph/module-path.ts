@@ -12,6 +12,8 @@ export interface Place {
   readonly scheme: NameScheme;
   /** Dotted path of the module that ran the node; "" is the model itself. TorchScript marks repeated calls by `_1`. */
   readonly path: string;
+  /** The paths of the modules that were running. A list of modules never runs; a child may be called without the module around it. */
+  readonly scopes: readonly string[];
   /** The operation inside the module: one torch call may have become several nodes of the same operation. */
   readonly operation: string;
   /** Whether the module is one of torch.nn's, which torchvision takes as a whole. */
@@ -45,15 +47,16 @@ function placeInName(name: string): Place | undefined {
   const segments = name.slice(1).split('/');
   const operation = segments.pop() ?? '';
   if (!/^[A-Z]\w*$/.test(operation) || segments.includes('')) return undefined;
-  const atoms: string[] = [];
+  const scopes: string[] = [];
+  let path = '';
   let before: string | undefined;
   for (const segment of segments) {
-    if (before !== undefined && segment.startsWith(`${before}.`))
-      atoms[atoms.length - 1] += segment.slice(before.length);
-    else atoms.push(segment);
+    if (before !== undefined && segment.startsWith(`${before}.`)) path += segment.slice(before.length);
+    else path = joinPath(path, segment);
+    scopes.push(path);
     before = segment;
   }
-  return { scheme: 'torchscript', path: atoms.join('.'), operation, isLayer: false };
+  return { scheme: 'torchscript', path, scopes, operation, isLayer: false };
 }
 
 /**
@@ -74,6 +77,7 @@ function placeInScopes(scopes: string, isInLayer: boolean): Place | undefined {
   return {
     scheme: 'dynamo',
     path: items.length > 1 ? items[items.length - 2]! : '',
+    scopes: items.slice(0, -1),
     operation: items.at(-1)!,
     isLayer: isInLayer,
   };

@@ -112,10 +112,7 @@ function buildTree(graph: Graph): ModuleTree {
   }
   const single = joinInterleaved(calls, places).flatMap((call) => splitRepeated(call, places));
   for (const { module, nodes } of single) module.calls = append(module.calls, nodes);
-  for (const module of modules.values()) {
-    const [first] = module.own;
-    if (first) spreadEnds(modules, module.path, first, module.own.at(-1)!);
-  }
+  spreadEnds(modules, places);
   const takenBy = new Map<string, Node>();
   for (const [node, { path }] of places) {
     for (const taken of modulesIn(node)) {
@@ -190,12 +187,25 @@ function splitRepeated({ module, nodes }: Call, places: ReadonlyMap<Node, Place>
   }));
 }
 
-function spreadEnds(modules: ReadonlyMap<string, Draft>, path: string, first: Node, last: Node): void {
-  for (let at = path; ; at = splitPath(at)[0]) {
-    const module = modules.get(at);
-    if (module && (!module.first || module.first.index > first.index)) module.first = first;
-    if (module && (!module.last || module.last.index < last.index)) module.last = last;
-    if (at === '') return;
+/**
+ * Finds the first and the last node of each module. A network may call a child without the module around it (`features[0](x)`): what the
+ * child computes then is no part of that module, if it ever runs as a whole.
+ */
+function spreadEnds(modules: ReadonlyMap<string, Draft>, places: ReadonlyMap<Node, Place>): void {
+  const running = new Set<string>();
+  for (const { scopes } of places.values()) for (const scope of scopes) running.add(scope);
+  for (const { path, own } of modules.values()) {
+    for (const node of own) {
+      const { scopes } = places.get(node)!;
+      for (let at = path; ; at = splitPath(at)[0]) {
+        const module = modules.get(at);
+        if (module && (scopes.includes(at) || !running.has(at))) {
+          if (!module.first || module.first.index > node.index) module.first = node;
+          if (!module.last || module.last.index < node.index) module.last = node;
+        }
+        if (at === '') break;
+      }
+    }
   }
 }
 
