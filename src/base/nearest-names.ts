@@ -9,7 +9,7 @@ export function nearestNames(request: string, names: Iterable<string>): string[]
   const last = lower.split(/[./]/).at(-1) ?? '';
   const scored: { readonly name: string; readonly score: number }[] = [];
   for (const name of new Set(names)) {
-    if (name.length > 200) continue;
+    if (name === '' || name.length > 200) continue;
     const other = name.toLowerCase();
     const distance = editDistance(lower, other, limit);
     if (distance <= limit) scored.push({ name, score: distance });

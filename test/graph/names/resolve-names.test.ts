@@ -92,6 +92,7 @@ describe('names of a model with its BatchNorms', () => {
     expect(error.details.names.map(({ request }) => request)).toEqual(['layer5', 'avgpol']);
     expect(error.details.names[0]!.nearest).toContain('layer4');
     expect(error.details.names[1]!.nearest[0]).toBe('avgpool');
+    expect(failure(graph, 'a').message).not.toContain('""');
     expect(error.message).toContain('tapir nodes');
   });
 });
@@ -146,6 +147,25 @@ describe('names that would lie', () => {
     expect(tensorOf(graphFrom({ inputs: ['a'], outputs: ['/blk_1/Relu_output_0'], nodes }), 'blk')).toBe(
       '/blk_1/Relu_output_0',
     );
+  });
+
+  it('take a container to the end of its run, and not to that of a child that the network calls without it', () => {
+    const chain = (...names: string[]): Graph =>
+      graphFrom({
+        inputs: ['x'],
+        outputs: [`v${names.length - 1}`],
+        nodes: names.map((name, i) => ({
+          op: 'Relu',
+          inputs: [i === 0 ? 'x' : `v${i - 1}`],
+          outputs: [`v${i}`],
+          name,
+        })),
+      });
+    const called = chain('/features/features.0/Relu', '/features/features.1/Relu', '/features.0/Relu_1');
+    expect(tensorOf(called, 'features')).toBe('v1');
+    // A list of modules never runs itself.
+    const list = chain('/layers.0/Relu', '/layers.1/Relu');
+    expect(tensorOf(list, 'layers')).toBe('v1');
   });
 
   it('give a Dropout that vanished from a Sequential the value it passes on, and no other gap', () => {
