@@ -31,7 +31,8 @@ export function placeOf(node: Node): Place | undefined {
 
 /** The place of the first of fused operators, where the node's own name tells another than its tensor. */
 export function firstPlaceOf(node: Node): Place | undefined {
-  return nameOf(node) === node.name ? undefined : checkDepth(placeInName(node.name));
+  // ONNX Runtime calls a Gemm with an activation in it "fused" and its name.
+  return nameOf(node) === node.name ? undefined : checkDepth(placeInName(node.name.replace(/^fused /, '')));
 }
 
 function checkDepth(place: Place | undefined): Place | undefined {

@@ -64,6 +64,23 @@ function usersOf(node: Node, hops = 0): readonly Node[] {
   return users.flatMap((user) => (QUANTIZERS.has(user.opType) ? usersOf(user, hops + 1) : [user]));
 }
 
+/**
+ * Whether a fused operator (SkipLayerNormalization) adds a module's residual after its last node. So it is if what it adds comes out of the
+ * module, or is what the module reads itself: a block of a transformer does, the attention in it reads normalised values.
+ */
+export function losesSum(tree: ModuleTree, path: string, last: Node): boolean {
+  const isInside = (node: Node | undefined): boolean => {
+    const place = node && tree.places.get(node);
+    return place !== undefined && isUnder(place.path, path);
+  };
+  const users = last.outputs.flatMap((output) => output?.uses ?? []);
+  return users.some((user) => {
+    if (user.domain !== 'com.microsoft' || !user.opType.startsWith('Skip') || isInside(user)) return false;
+    const other = user.inputs.slice(0, 2).find((input) => input?.producer !== last);
+    return isInside(other?.producer) || other?.uses.some(isInside) === true;
+  });
+}
+
 /** Whether the module, or one around it that ends where it ends, has a vanished sibling after it in a Sequential. */
 function hasGapBehind(tree: ModuleTree, module: Module): boolean {
   for (let at = module; at.path !== '';) {

@@ -1,6 +1,6 @@
 /** Module path → value: the right value, or a refusal that names what exists instead. */
 import { batchNormNames, isConvolution, mayHoldBatchNorm, weightModules } from './batch-norm.js';
-import { beforeRounding, doubtEnd, foldedEnd } from './module-ends.js';
+import { beforeRounding, doubtEnd, foldedEnd, losesSum } from './module-ends.js';
 import { readStage } from './flat-names.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { readLayer } from './keras-names.js';
@@ -107,8 +107,9 @@ const MERGES_BOUNDS = /FuseSuccessive|FuseM(?:axMin|inMax)/;
 
 /** Whether an optimiser merged the end of a module into what follows. */
 function mergedBehind(tree: ModuleTree, path: string, last: Node): ModuleReading | undefined {
-  if (losesBias(last)) {
-    const why = `ONNX Runtime's optimiser took the bias of "${path}" over into the operator after it; cut the file from before that`;
+  const taken = losesBias(last) ? 'bias' : losesSum(tree, path, last) ? 'sum at the end' : undefined;
+  if (taken) {
+    const why = `ONNX Runtime's optimiser took the ${taken} of "${path}" over into the operator after it; cut the file from before that`;
     return { kind: 'folded', why };
   }
   if (tree.scheme !== 'dynamo') return undefined;

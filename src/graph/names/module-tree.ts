@@ -114,9 +114,11 @@ function buildTree(graph: Graph): ModuleTree {
   for (const { module, nodes } of single) module.calls = append(module.calls, nodes);
   spreadEnds(modules, places);
   const takenBy = new Map<string, Node>();
-  for (const [node, { path }] of places) {
-    for (const taken of modulesIn(node)) {
-      for (let at = taken; !isUnder(path, at); at = splitPath(at)[0]) {
+  for (const node of graph.nodes) {
+    const path = places.get(node)?.path;
+    for (const taken of modulesIn(node, path !== undefined)) {
+      // A fused node that computes an output of the graph tells where it began, and not where it ends.
+      for (let at = taken; at !== '' && (path === undefined || !isUnder(path, at)); at = splitPath(at)[0]) {
         moduleOf(at);
         takenBy.set(at, node);
       }
@@ -210,9 +212,10 @@ function spreadEnds(modules: ReadonlyMap<string, Draft>, places: ReadonlyMap<Nod
 }
 
 /** The paths of modules that a node computes: others than its place if operators were fused. */
-function modulesIn(node: Node): string[] {
+function modulesIn(node: Node, isPlaced: boolean): string[] {
   const first = firstPlaceOf(node);
   if (first?.scheme === 'torchscript') return [first.path];
+  if (!isPlaced) return [];
   // The optimiser of dynamo's exports folds others into layers, which keep the weights of the first module.
   return operatorOf(node)?.isLayer ? weightModules(node) : [];
 }

@@ -4,6 +4,8 @@ import { placeOf } from '../module-path.js';
 import { operatorOf } from '../operators/operators.js';
 
 const MAX_HOPS = 16;
+/** Weights that onnxslim computed from a product and the operator after it, such as a layer scale. */
+const FUSED_WEIGHT = /_(?:weight|bias)_fused$/;
 
 /** Whether ONNX Runtime computes a node on blocks of channels. Such a node has the name of the last of those that were fused into it. */
 export function isBlocked({ domain, opType }: Node): boolean {
@@ -17,7 +19,12 @@ export function isBlocked({ domain, opType }: Node): boolean {
  * @returns `undefined` if nothing tells another form.
  */
 export function otherForm(node: Node): string | undefined {
+  const product = node.opType === 'Reshape' ? node.inputs[0]?.producer : node;
+  if (product?.inputs.some((input) => input && FUSED_WEIGHT.test(input.name)))
+    return 'an optimiser folded what follows into its weights; cut the file from before that';
   const isTorchScript = placeOf(node)?.scheme === 'torchscript';
+  if (isTorchScript && isTurned(node))
+    return "ONNX Runtime's optimiser moved a permutation from before it to behind it; cut the file from before that";
   let at: Node | undefined = node;
   for (let hops = 0; at && hops < MAX_HOPS; hops++) {
     if (isBlocked(at))
@@ -27,6 +34,14 @@ export function otherForm(node: Node): string | undefined {
     at = sourceOf(at);
   }
   return undefined;
+}
+
+/** ONNX Runtime gives the old tensor to the permutation that it puts behind a node, and names the new one after the node. */
+function isTurned({ name, outputs }: Node): boolean {
+  const result = outputs[0]?.name ?? '';
+  // onnxslim names its nodes after their tensors.
+  const isOwn = name === '' || /_output_\d+$/.test(name) || !result.startsWith(name);
+  return !isOwn && /^(?:_token_\d+)?$/.test(result.slice(name.length));
 }
 
 /** TorchScript's own Gemm nodes have a place. Those that optimisers make have none, or that of the product. */

@@ -94,3 +94,67 @@ describe("ONNX Runtime's blocks of channels", () => {
     expect(readIn(nodes, '1')).toBe('NAME_FOLDED');
   });
 });
+
+describe('a node behind which ONNX Runtime put the permutation before it', () => {
+  it('is refused by its tensor’s new name', () => {
+    const nodes = [{ op: 'Relu', inputs: ['x'], outputs: ['/act/Relu_token_3'], name: '/act/Relu' }];
+    expect(readIn(nodes, 'act')).toBe('NAME_FOLDED');
+    expect(readIn([{ ...nodes[0]!, outputs: ['/act/Relu_output_0'] }], 'act')).toBe('/act/Relu_output_0');
+  });
+});
+
+describe('what ONNX Runtime fused into the operator after it', () => {
+  const domain = 'com.microsoft';
+
+  it('is no value of the module: an activation at the end of the graph', () => {
+    const nodes = [
+      { op: 'Gather', inputs: ['x', 'dims'], outputs: ['/pooler/Gather_output_0'], name: '/pooler/Gather' },
+      {
+        op: 'FusedGemm',
+        domain,
+        inputs: ['/pooler/Gather_output_0', 'weight', 'bias'],
+        outputs: ['y'],
+        name: 'fused /pooler/dense/Gemm',
+      },
+    ];
+    expect(readIn(nodes, 'pooler')).toBe('NAME_FOLDED');
+    expect(readIn(nodes, 'pooler.dense')).toBe('NAME_FOLDED');
+  });
+
+  it('is no value of the module: the residual of a block, but not that around the attention in it', () => {
+    const relu = (name: string, from: string, to: string): NodeSpec => ({
+      op: 'Relu',
+      inputs: [from],
+      outputs: [to],
+      name,
+    });
+    const skip = (left: string, right: string, to: string, name: string): NodeSpec => ({
+      op: 'SkipLayerNormalization',
+      domain,
+      inputs: [left, right, 'weight'],
+      outputs: [to],
+      name,
+    });
+    const nodes = [
+      relu('/block/norm1/Relu', 'x', 'normalised'),
+      relu('/block/attn/Relu', 'normalised', 'attended'),
+      skip('attended', 'x', '/block/norm2/Mul_output_0', 'Skip_0'),
+      relu('/block/mlp/Relu', '/block/norm2/Mul_output_0', 'end'),
+      skip('end', 'attended', 'y', 'Skip_1'),
+    ];
+    expect(readIn(nodes, 'block')).toBe('NAME_FOLDED');
+    expect(readIn(nodes, 'block.attn')).toBe('attended');
+    expect(readIn(nodes, 'block.mlp')).toBe('end');
+  });
+
+  it('is no value of the module: a factor that onnxslim multiplied into the weights', () => {
+    const product = (weight: string): NodeSpec => ({
+      op: 'Gemm',
+      inputs: ['x', weight, 'bias'],
+      outputs: ['y'],
+      name: '/fc/Gemm',
+    });
+    expect(readIn([product('weight')], 'fc')).toBe('y');
+    expect(readIn([product('/fc/Add_output_0_weight_fused')], 'fc')).toBe('NAME_FOLDED');
+  });
+});
