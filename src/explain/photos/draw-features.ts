@@ -30,7 +30,8 @@ export interface FeatureDrawOptions {
 }
 
 const LAYOUTS = ['NCHW', 'NHWC', 'NLC', 'NCL'] as const;
-const MOST_PIXELS = 65_536;
+const MOST_SIDE = 65_536;
+const MOST_PIXELS = 2 ** 24;
 
 const FIELDS: Fields<FeatureDrawOptions> = {
   method: oneOf(['pca'], 'pca'),
@@ -45,7 +46,7 @@ function checkSize(option: string, value: unknown): Size {
   if (typeof value !== 'object' || value === null || !('height' in value) || !('width' in value))
     throw invalidOption(option, '{ height, width } in pixels', value);
   const side = (name: string, given: unknown): number =>
-    checkInteger(`${option}.${name}`, given, 1, MOST_PIXELS);
+    checkInteger(`${option}.${name}`, given, 1, MOST_SIDE);
   return { height: side('height', value.height), width: side('width', value.width) };
 }
 
@@ -84,14 +85,18 @@ export async function drawFeatures(
   if (!values) throw mismatch('features', 'a tensor of numbers', tensor.dtype);
   const shape = imageSize && ([imageSize.height, imageSize.width] as const);
   const maps = readMaps('features', makeTensor('float32', tensor.dims, values), layout, shape);
+  const [rows, columns] = maps.size;
+  const picture = imageSize ?? { height: rows * PLACE_PIXELS, width: columns * PLACE_PIXELS };
+  const [height, width] = [picture.height, picture.width * maps.rows];
+  if (height * width > MOST_PIXELS)
+    throw invalidOption(
+      'imageSize',
+      'one that makes a picture of at most 2^24 pixels',
+      `${height} × ${width}`,
+    );
   const colours = await principalColours(maps);
   if (!colours)
     throw mismatch('features', 'of at least 3 channels and 3 places', `[${tensor.dims.join(', ')}]`);
-  const [rows, columns] = maps.size;
-  const picture = imageSize ?? { height: rows * PLACE_PIXELS, width: columns * PLACE_PIXELS };
-  const { height, width } = { height: picture.height, width: picture.width * maps.rows };
-  if (height * width > MOST_PIXELS * PLACE_PIXELS ** 2)
-    throw invalidOption('imageSize', 'a picture of at most 16 megapixels', `${height} × ${width}`);
   const data = new Uint8Array(3 * height * width);
   for (let y = 0; y < height; y++)
     for (let x = 0; x < width; x++) {
