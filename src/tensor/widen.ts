@@ -1,6 +1,6 @@
 /** Elements of any dtype as float32. */
 import { fromFloat16Bits } from './float16.js';
-import { createData, type DType, type Tensor } from './tensor.js';
+import { createData, type DType, type Tensor, type TensorData } from './tensor.js';
 
 /** The values of all 65,536 half-precision numbers, made on first use: a lookup is about ten times faster than computing. */
 let halves: Float32Array | undefined;
@@ -20,17 +20,19 @@ function widenFloat16(bits: Uint16Array): Float32Array {
  * @param buffer - The elements' little-endian bytes. float32 is not copied.
  */
 export function widen(dtype: DType, buffer: ArrayBuffer): Float32Array {
-  const data = createData(dtype, 0, buffer);
-  if (data instanceof Float32Array) return data;
-  if (dtype === 'float16') return widenFloat16(data as Uint16Array);
-  if (data instanceof BigInt64Array || data instanceof BigUint64Array) return Float32Array.from(data, Number);
-  return new Float32Array(data as Exclude<typeof data, string[]>);
+  return widenElements(dtype, createData(dtype, 0, buffer) as Elements);
 }
 
 /** The values of a tensor as float32, rounded as by {@link widen}; undefined for text. float32 is not copied. */
-export function floatsOf(tensor: Tensor): Float32Array | undefined {
-  if (tensor.dtype === 'string') return undefined;
-  if (tensor.dtype === 'float32') return tensor.data;
-  if (tensor.dtype === 'float16') return widenFloat16(tensor.data);
-  return Float32Array.from(tensor.data as Iterable<number | bigint>, Number);
+export function floatsOf({ dtype, data }: Tensor): Float32Array | undefined {
+  return Array.isArray(data) ? undefined : widenElements(dtype, data);
+}
+
+type Elements = Exclude<TensorData, string[]>;
+
+function widenElements(dtype: DType, data: Elements): Float32Array {
+  if (data instanceof Float32Array) return data;
+  if (dtype === 'float16') return widenFloat16(data as Uint16Array);
+  if (data instanceof BigInt64Array || data instanceof BigUint64Array) return Float32Array.from(data, Number);
+  return new Float32Array(data);
 }

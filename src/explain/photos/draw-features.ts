@@ -1,9 +1,10 @@
 /** Features of a layer → PNG: places that look alike to the model have like colours. */
-import { checkInteger, checkOneOf, invalidOption, type Options } from '../../base/checks.js';
+import { checkOneOf, invalidOption, type Options } from '../../base/checks.js';
 import { checkedBy, oneOf, optional, readOptions, type Fields } from '../../base/options.js';
 import type { Layout } from '../../graph/layout.js';
 import { encodePng } from '../../images/encode.js';
 import type { Size } from '../../images/pixels/geometry.js';
+import { readSides } from '../../images/transform/check-transform.js';
 import { makeTensor, mismatch, readTensor, type TensorLike } from '../../tensor/tensor.js';
 import { floatsOf } from '../../tensor/widen.js';
 import { readMaps } from '../maps/maps.js';
@@ -30,7 +31,6 @@ export interface FeatureDrawOptions {
 }
 
 const LAYOUTS = ['NCHW', 'NHWC', 'NLC', 'NCL'] as const;
-const MOST_SIDE = 65_536;
 const MOST_PIXELS = 2 ** 24;
 
 const FIELDS: Fields<FeatureDrawOptions> = {
@@ -43,11 +43,9 @@ const FIELDS: Fields<FeatureDrawOptions> = {
 };
 
 function checkSize(option: string, value: unknown): Size {
-  if (typeof value !== 'object' || value === null || !('height' in value) || !('width' in value))
-    throw invalidOption(option, '{ height, width } in pixels', value);
-  const side = (name: string, given: unknown): number =>
-    checkInteger(`${option}.${name}`, given, 1, MOST_SIDE);
-  return { height: side('height', value.height), width: side('width', value.width) };
+  const sides = readSides(option, value);
+  if (sides) return sides;
+  throw invalidOption(option, '{ height, width } in pixels', value);
 }
 
 /** Side of a place, if the image's size is not given. */

@@ -1,7 +1,7 @@
 /** Images → classes, by a model with one output of scores and labels in its metadata. */
 import { invalidOption, type Options } from '../../base/checks.js';
 import { integer, readOptions, type Fields } from '../../base/options.js';
-import { widen } from '../../tensor/widen.js';
+import { floatsOf } from '../../tensor/widen.js';
 import { embedImages } from '../../datasets/embed/embed-images.js';
 import { EMBED_FIELDS, type EmbedOptions } from '../../datasets/embed/embed-options.js';
 import type { ImageError } from '../../images/file/image-errors.js';
@@ -10,7 +10,6 @@ import { createFeatureExtractor } from '../../extract/create-feature-extractor.j
 import { openModel } from '../../model/open/open-model.js';
 import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import type { EmbedSource } from '../../datasets/sources/open-source.js';
-import type { Tensor } from '../../tensor/tensor.js';
 import { listLargest } from '../../tensor/vectors/largest.js';
 
 /** Options of {@link classifyImages}. */
@@ -87,9 +86,7 @@ export async function* classifyImages(
     for await (const { index, path: image, features, error } of embedImages(extractor, source, options)) {
       if (error) yield { index, path: image, classes: [], error };
       else {
-        // Each row of embedImages has its own buffer.
-        const { dtype, data } = features['scores'] as Exclude<Tensor, { dtype: 'string' }>;
-        const scores = widen(dtype, data.buffer as ArrayBuffer);
+        const scores = floatsOf(features['scores']!)!;
         yield { index, path: image, classes: rank(scores, labels, top), error: null };
       }
     }

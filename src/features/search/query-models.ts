@@ -9,7 +9,7 @@ import { createTransform } from '../../images/transform/transform.js';
 import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
 import type { Device } from '../../runtime/lanes/device.js';
 import { elementCount, type Tensor } from '../../tensor/tensor.js';
-import { widen } from '../../tensor/widen.js';
+import { floatsOf } from '../../tensor/widen.js';
 import { createTextEncoder, type TextTower } from '../text/text-encoder.js';
 import { readRecipe } from './query-vectors.js';
 
@@ -117,9 +117,8 @@ export class QueryModels {
   }
 }
 
-function toVector({ dtype, data }: Tensor, elements: number): Float32Array {
-  // Each row of embedImages has its own buffer.
-  const vector = Array.isArray(data) ? new Float32Array(0) : widen(dtype, data.buffer as ArrayBuffer);
+function toVector(tensor: Tensor, elements: number): Float32Array {
+  const vector = floatsOf(tensor) ?? new Float32Array();
   if (vector.length === elements) return vector;
   throw invalidOption(
     'model',

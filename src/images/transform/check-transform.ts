@@ -85,14 +85,20 @@ function checkResize(value: unknown): ResizeTarget {
 
 function checkSize(option: string, value: unknown): number | Size | null {
   if (value === null) return null;
-  if (typeof value === 'object' && value !== undefined && 'height' in value && 'width' in value) {
-    const height = checkInteger(`${option}.height`, value.height, 1, MAX_SIDE);
-    const width = checkInteger(`${option}.width`, value.width, 1, MAX_SIDE);
-    return Object.freeze({ height, width });
-  }
+  const sides = readSides(option, value);
+  if (sides) return sides;
   if (typeof value !== 'number')
     throw invalidOption(option, 'a number of pixels, { height, width } or null', value);
   return checkInteger(option, value, 1, MAX_SIDE);
+}
+
+/** Checks both sides; undefined for what is no object of them. */
+export function readSides(option: string, value: unknown): Size | undefined {
+  if (typeof value !== 'object' || value === null || !('height' in value && 'width' in value))
+    return undefined;
+  const height = checkInteger(`${option}.height`, value.height, 1, MAX_SIDE);
+  const width = checkInteger(`${option}.width`, value.width, 1, MAX_SIDE);
+  return Object.freeze({ height, width });
 }
 
 function checkFill(value: unknown): number | Colour {

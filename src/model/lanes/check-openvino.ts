@@ -2,7 +2,7 @@
  * What OpenVINO (2026.4) computes otherwise than ONNX says, without an error, and what it does not end compiling. Such models are refused
  * before a lane opens. Compared with ONNX Runtime, operator by operator.
  */
-import { TapirError } from '../../base/errors.js';
+import type { TapirError } from '../../base/errors.js';
 import type { Node, Value } from '../../graph/graph.js';
 import { opsetOf } from '../../graph/operator-sets.js';
 import { readConstants } from '../../graph/read-constants.js';
@@ -11,6 +11,7 @@ import { nodeRoles } from '../../graph/roles.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { Attribute } from '../../onnx/scan/attributes.js';
 import { WireReader } from '../../onnx/wire/wire.js';
+import { cannotRun } from '../../runtime/engines/openvino-failure.js';
 import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
 
@@ -37,12 +38,7 @@ export function checkOpenVino(model: OnnxModel, { cut }: Rewrite): Promise<void>
 }
 
 function unsupported(node: Node, why: string): TapirError<'ENGINE_UNSUPPORTED'> {
-  const reason = `it ${why} (${node.opType} "${describeNode(node)}")`;
-  return new TapirError(
-    'ENGINE_UNSUPPORTED',
-    `OpenVINO cannot run the model: ${reason}; request a node before it, which prunes it away, or choose engine "onnxruntime"`,
-    { details: { engine: 'openvino', operators: [node.opType], reason } },
-  );
+  return cannotRun(`it ${why} (${node.opType} "${describeNode(node)}")`, [node.opType]);
 }
 
 const resize: Rule = (node, attributesOf) => {

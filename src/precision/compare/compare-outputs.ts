@@ -1,5 +1,5 @@
 /** The vectors that two models give for the same images, output by output. */
-import { widen } from '../../tensor/widen.js';
+import { floatsOf } from '../../tensor/widen.js';
 import { binsFor, countInBins, type Histogram } from '../../html/histogram.js';
 import { compareVectors } from '../../tensor/compare-vectors.js';
 import { elementCount, type Tensor } from '../../tensor/tensor.js';
@@ -170,7 +170,6 @@ function haveSameOrder(a: readonly number[], b: readonly number[]): boolean {
   return elementCount(p) === elementCount(q);
 }
 
-function numbersOf({ dtype, data }: Tensor): Float32Array {
-  // Each row of embedImages has its own buffer.
-  return Array.isArray(data) ? new Float32Array(0) : widen(dtype, data.buffer as ArrayBuffer);
+function numbersOf(tensor: Tensor): Float32Array {
+  return floatsOf(tensor) ?? new Float32Array();
 }

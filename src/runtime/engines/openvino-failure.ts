@@ -28,13 +28,16 @@ export function openFailure(device: ResolvedDevice, error: OpenVinoError): Tapir
 
 /** `ENGINE_UNSUPPORTED`: some conversion rules of OpenVINO drop inputs of operators, such as the peepholes of an LSTM. */
 export function ignored(input: string): TapirError<'ENGINE_UNSUPPORTED'> {
-  const reason = `it would ignore the input "${input}"`;
+  return cannotRun(`it would ignore the input "${input}"`, []);
+}
+
+/** `ENGINE_UNSUPPORTED`: what OpenVINO would compute wrongly without an error, because of an operator if one is named. */
+export function cannotRun(reason: string, operators: readonly string[]): TapirError<'ENGINE_UNSUPPORTED'> {
+  const cut = operators.length > 0 ? 'request a node before it, which prunes it away, or ' : '';
   return new TapirError(
     'ENGINE_UNSUPPORTED',
-    `OpenVINO cannot run the model: ${reason}; choose engine "onnxruntime"`,
-    {
-      details: { engine: 'openvino', operators: [], reason },
-    },
+    `OpenVINO cannot run the model: ${reason}; ${cut}choose engine "onnxruntime"`,
+    { details: { engine: 'openvino', operators, reason } },
   );
 }
 
