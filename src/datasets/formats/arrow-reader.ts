@@ -29,9 +29,8 @@ const MAX_BATCH_BYTES = 64 * 2 ** 20;
 
 /** Reads the rows of a file, one record batch at a time. */
 export async function* readArrowRows(file: FeatureFile): AsyncGenerator<Float32Array> {
-  let handle: FileHandle | undefined;
   try {
-    handle = await open(file.path);
+    await using handle = await open(file.path);
     const { size } = await handle.stat();
     const footer = await readFooter(handle, size, file.path);
     const pairs = footer.table(FOOTER.schema)?.tables(SCHEMA.metadata) ?? [];
@@ -46,8 +45,6 @@ export async function* readArrowRows(file: FeatureFile): AsyncGenerator<Float32A
     }
   } catch (error) {
     throw datasetUnreadable(file.path, error);
-  } finally {
-    await handle?.close();
   }
 }
 

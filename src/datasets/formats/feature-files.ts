@@ -5,29 +5,39 @@ import { checkOneOf, invalidOption } from '../../base/checks.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { elementCount, type DType } from '../../tensor/tensor.js';
 import { readArrowRows } from './arrow-reader.js';
-import { createArrowWriter } from './arrow-writer.js';
+import { createArrowEncoder } from './arrow-writer.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
-import type { FeatureFile, FeatureReader, FeatureWriter } from './feature-format.js';
-import { createNpyWriter, readNpyRows } from './npy.js';
+import type { FeatureEncoder, FeatureFile, FeatureRows } from './feature-format.js';
+import { createNpyEncoder, readNpyRows } from './npy.js';
 import { readParquetRows } from './parquet-reader.js';
-import { createParquetWriter } from './parquet-writer.js';
+import { createParquetEncoder } from './parquet-writer.js';
 
 /** A file format of features; also the ending of its files. */
 export type FeatureFormat = 'npy' | 'arrow' | 'parquet';
 
 interface FormatImplementation {
-  readonly createWriter: (file: AtomicFile, column: FeatureColumn) => Promise<FeatureWriter>;
-  readonly readRows: FeatureReader;
+  readonly createEncoder: (file: AtomicFile, column: FeatureColumn) => Promise<FeatureEncoder>;
+  /** Reads the rows of a file in order, any number of whole rows at a time. Throws `DATASET_INVALID`. */
+  readonly readRows: (file: FeatureFile) => AsyncIterable<Float32Array>;
 }
 
 const FORMATS: Readonly<Record<FeatureFormat, FormatImplementation>> = {
-  npy: { createWriter: createNpyWriter, readRows: readNpyRows },
-  arrow: { createWriter: createArrowWriter, readRows: readArrowRows },
-  parquet: { createWriter: createParquetWriter, readRows: readParquetRows },
+  npy: { createEncoder: createNpyEncoder, readRows: readNpyRows },
+  arrow: { createEncoder: createArrowEncoder, readRows: readArrowRows },
+  parquet: { createEncoder: createParquetEncoder, readRows: readParquetRows },
 };
 
 /** All formats that features can be written in. */
 export const FEATURE_FORMATS: readonly FeatureFormat[] = Object.keys(FORMATS) as FeatureFormat[];
+
+/** A feature file that is being written. It appears under its name when it is finished. All methods may throw `OUTPUT_UNWRITABLE`. */
+export interface FeatureWriter {
+  append(rows: FeatureRows): Promise<void>;
+  /** Completes the file. Returns its number of rows. */
+  finish(): Promise<number>;
+  /** Removes what was written. */
+  discard(): Promise<void>;
+}
 
 /**
  * Starts a feature file.
@@ -44,11 +54,25 @@ export async function createFeatureWriter(
   dtype: DType,
   rowDims: readonly number[],
 ): Promise<FeatureWriter> {
-  const { createWriter } = FORMATS[checkOneOf('format', format, FEATURE_FORMATS)];
+  const { createEncoder } = FORMATS[checkOneOf('format', format, FEATURE_FORMATS)];
   if (dtype === 'string') throw invalidOption('returnNodes', 'made of numeric outputs to write them', dtype);
   const file = await AtomicFile.create(path);
   try {
-    return await createWriter(file, { key, dtype, dims: rowDims, elements: elementCount(rowDims) });
+    const column = { key, dtype, dims: rowDims, elements: elementCount(rowDims) };
+    const encoder = await createEncoder(file, column);
+    let rows = 0;
+    return {
+      async append(more) {
+        await encoder.append(more);
+        rows += more.tensor.dims[0]!;
+      },
+      async finish() {
+        await encoder.end(rows);
+        await file.finish();
+        return rows;
+      },
+      discard: () => file.discard(),
+    };
   } catch (error) {
     await file.discard();
     throw error;

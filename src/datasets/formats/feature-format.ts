@@ -14,14 +14,12 @@ export interface FeatureRows {
   readonly paths: readonly (string | null)[];
 }
 
-/** A feature file that is being written. It appears under its name when it is finished. All methods may throw `OUTPUT_UNWRITABLE`. */
-export interface FeatureWriter {
+/** How a format writes rows to a file. Both methods may throw `OUTPUT_UNWRITABLE`. */
+export interface FeatureEncoder {
   /** Writes rows, or keeps a few megabytes of them (at least one row) until there are enough to write. */
   append(rows: FeatureRows): Promise<void>;
-  /** Completes the file. Returns its number of rows. */
-  finish(): Promise<number>;
-  /** Removes what was written. */
-  discard(): Promise<void>;
+  /** Writes what is left, now that the number of rows is known. */
+  end(rows: number): Promise<void>;
 }
 
 /** A feature file to read, and what the manifest says about it. */
@@ -33,9 +31,6 @@ export interface FeatureFile extends FeatureColumn {
   /** The largest number of rows to hold at once, if the format lets the reader choose. */
   readonly rowsPerBlock: number;
 }
-
-/** Reads the rows of a file in order, any number of whole rows at a time. Throws `DATASET_INVALID`. */
-export type FeatureReader = (file: FeatureFile) => AsyncIterable<Float32Array>;
 
 /** What formats with key-value metadata note about their rows, which they store flattened. */
 export function factsOf({ key, dtype, dims }: FeatureColumn): Readonly<Record<string, string>> {

@@ -6,7 +6,7 @@ import { bytesOf } from '../../tensor/bits.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { elementBytes, type DType } from '../../tensor/tensor.js';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
-import { readExactly, type FeatureFile, type FeatureRows, type FeatureWriter } from './feature-format.js';
+import { readExactly, type FeatureEncoder, type FeatureFile } from './feature-format.js';
 import { widen } from '../../tensor/widen.js';
 
 /** NumPy's descriptors. All are little-endian, as are the machines that Node.js runs on. */
@@ -48,43 +48,22 @@ export function encodeNpyHeader(dtype: DType, dims: readonly number[]): Uint8Arr
 }
 
 /** Starts a file. */
-export async function createNpyWriter(file: AtomicFile, column: FeatureColumn): Promise<FeatureWriter> {
-  await file.append(encodeNpyHeader(column.dtype, [0, ...column.dims]));
-  return new NpyWriter(file, column);
-}
-
-class NpyWriter implements FeatureWriter {
-  readonly #file: AtomicFile;
-  readonly #column: FeatureColumn;
-  #rows = 0;
-
-  constructor(file: AtomicFile, column: FeatureColumn) {
-    this.#file = file;
-    this.#column = column;
-  }
-
-  async append({ tensor }: FeatureRows): Promise<void> {
-    await this.#file.append(bytesOf(tensor.data));
-    this.#rows += tensor.dims[0]!;
-  }
-
-  async finish(): Promise<number> {
-    const { dtype, dims } = this.#column;
-    await this.#file.overwrite(0, encodeNpyHeader(dtype, [this.#rows, ...dims]));
-    await this.#file.finish();
-    return this.#rows;
-  }
-
-  discard(): Promise<void> {
-    return this.#file.discard();
-  }
+export async function createNpyEncoder(
+  file: AtomicFile,
+  { dtype, dims }: FeatureColumn,
+): Promise<FeatureEncoder> {
+  const headerFor = (rows: number): Uint8Array => encodeNpyHeader(dtype, [rows, ...dims]);
+  await file.append(headerFor(0));
+  return {
+    append: ({ tensor }) => file.append(bytesOf(tensor.data)),
+    end: (rows) => file.overwrite(0, headerFor(rows)),
+  };
 }
 
 /** Reads the rows of a file. */
 export async function* readNpyRows(file: FeatureFile): AsyncGenerator<Float32Array> {
-  let handle: FileHandle | undefined;
   try {
-    handle = await open(file.path);
+    await using handle = await open(file.path);
     let offset = await checkHeader(handle, file);
     const rowBytes = file.elements * elementBytes(file.dtype);
     const { size } = await handle.stat();
@@ -99,8 +78,6 @@ export async function* readNpyRows(file: FeatureFile): AsyncGenerator<Float32Arr
     }
   } catch (error) {
     throw datasetUnreadable(file.path, error);
-  } finally {
-    await handle?.close();
   }
 }
 

@@ -1,5 +1,5 @@
 /** Reads the Parquet files that parquet-writer.ts writes: the values of a row group are the last bytes of its page. */
-import { open, type FileHandle } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import type { FileMetaData } from 'hyparquet';
 import { unpackBits } from '../../tensor/bits.js';
 import { elementBytes, type DType } from '../../tensor/tensor.js';
@@ -22,11 +22,10 @@ const STORED_AS: Readonly<Partial<Record<DType, DType>>> = {
 /** Reads the rows of a file, one row group at a time. */
 export async function* readParquetRows(file: FeatureFile): AsyncGenerator<Float32Array> {
   const { asyncBufferFromFile, parquetMetadataAsync } = await import('hyparquet');
-  let handle: FileHandle | undefined;
   try {
     const metadata = await parquetMetadataAsync(await asyncBufferFromFile(file.path));
     checkMetadata(metadata, file);
-    handle = await open(file.path);
+    await using handle = await open(file.path);
     const { size } = await handle.stat();
     for (const group of metadata.row_groups) {
       const { offset, bytes } = locateValues(group, size, file);
@@ -39,8 +38,6 @@ export async function* readParquetRows(file: FeatureFile): AsyncGenerator<Float3
     }
   } catch (error) {
     throw datasetUnreadable(file.path, error);
-  } finally {
-    await handle?.close();
   }
 }
 

@@ -8,7 +8,7 @@ import { elementBytes } from '../../tensor/tensor.js';
 import { packageVersion } from '../../base/package.js';
 import type { AtomicFile } from '../../base/atomic-file.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
-import { factsOf, type FeatureRows, type FeatureWriter } from './feature-format.js';
+import { factsOf, type FeatureEncoder } from './feature-format.js';
 import { arrowSchemaEntry } from './feature-schema.js';
 import { columnsOf, ENCODINGS, pageHeader, type ParquetColumn } from './parquet-columns.js';
 import { binary, i16, i32, i64, list, struct, type ThriftValue } from './thrift.js';
@@ -21,104 +21,88 @@ const MAGIC = Buffer.from('PAR1', 'latin1');
 export const CREATED_BY = 'onnx-tapir version ';
 
 /** Starts a file. */
-export async function createParquetWriter(file: AtomicFile, column: FeatureColumn): Promise<FeatureWriter> {
+export async function createParquetEncoder(file: AtomicFile, column: FeatureColumn): Promise<FeatureEncoder> {
   await file.append(MAGIC);
-  const arrowSchema = arrowSchemaEntry(await loadArrow(), column);
-  return new ParquetWriter(file, column, { ...factsOf(column), ...arrowSchema });
+  const metadata = { ...factsOf(column), ...arrowSchemaEntry(await loadArrow(), column) };
+  const columns = columnsOf(column);
+  const groups: ThriftValue[] = [];
+  const stage = new RowStage(column.elements * elementBytes(column.dtype), GROUP_BYTES, async (group) => {
+    groups.push(await writeGroup(file, columns, group, groups.length));
+  });
+  return {
+    append: (rows) => stage.append(rows),
+    async end(rows) {
+      await stage.flush();
+      const footer = encodeFooter(columns, groups, metadata, rows);
+      const size = Buffer.alloc(4);
+      size.writeUInt32LE(footer.length, 0);
+      await file.append(Buffer.concat([footer, size, MAGIC]));
+    },
+  };
 }
 
-class ParquetWriter implements FeatureWriter {
-  readonly #file: AtomicFile;
-  readonly #metadata: Readonly<Record<string, string>>;
-  readonly #columns: readonly ParquetColumn[];
-  readonly #stage: RowStage;
-  readonly #groups: ThriftValue[] = [];
-  #rows = 0;
+/** Writes the pages of a group. Returns its RowGroup. */
+async function writeGroup(
+  file: AtomicFile,
+  columns: readonly ParquetColumn[],
+  group: RowGroup,
+  number: number,
+): Promise<ThriftValue> {
+  const start = file.size;
+  const chunks: ThriftValue[] = [];
+  for (const column of columns) chunks.push(await writeColumn(file, column, group));
+  const bytes = file.size - start;
+  return struct({
+    1: list(chunks),
+    2: i64(bytes),
+    3: i64(group.rows),
+    5: i64(start),
+    6: i64(bytes),
+    // The field has 16 bits. Readers do not need it.
+    7: number < 0x8000 ? i16(number) : undefined,
+  });
+}
 
-  constructor(file: AtomicFile, column: FeatureColumn, metadata: Readonly<Record<string, string>>) {
-    this.#file = file;
-    this.#metadata = metadata;
-    this.#columns = columnsOf(column);
-    const rowBytes = column.elements * elementBytes(column.dtype);
-    this.#stage = new RowStage(rowBytes, GROUP_BYTES, (group) => this.#writeGroup(group));
-  }
+/** Writes a group's page of one column. Returns its ColumnChunk. */
+async function writeColumn(file: AtomicFile, column: ParquetColumn, group: RowGroup): Promise<ThriftValue> {
+  const offset = file.size;
+  const { values, parts, statistics } = column.encode(group);
+  const pageBytes = parts.reduce((sum, { length }) => sum + length, 0);
+  await file.append(pageHeader(values, pageBytes));
+  for (const part of parts) await file.append(part);
+  const bytes = file.size - offset;
+  const metadata = struct({
+    1: i32(column.physical),
+    2: list(ENCODINGS.map(i32)),
+    3: list(column.path.map(binary)),
+    4: i32(0),
+    5: i64(values),
+    6: i64(bytes),
+    7: i64(bytes),
+    9: i64(offset),
+    12: statistics,
+  });
+  return struct({ 2: i64(0), 3: metadata });
+}
 
-  append(rows: FeatureRows): Promise<void> {
-    return this.#stage.append(rows);
-  }
-
-  async finish(): Promise<number> {
-    await this.#stage.flush();
-    const footer = Uint8Array.from(this.#footer().bytes);
-    const size = Buffer.alloc(4);
-    size.writeUInt32LE(footer.length, 0);
-    await this.#file.append(Buffer.concat([footer, size, MAGIC]));
-    await this.#file.finish();
-    return this.#rows;
-  }
-
-  discard(): Promise<void> {
-    return this.#file.discard();
-  }
-
-  async #writeGroup(group: RowGroup): Promise<void> {
-    const start = this.#file.size;
-    const chunks: ThriftValue[] = [];
-    for (const column of this.#columns) chunks.push(await this.#writeColumn(column, group));
-    const bytes = this.#file.size - start;
-    this.#groups.push(
-      struct({
-        1: list(chunks),
-        2: i64(bytes),
-        3: i64(group.rows),
-        5: i64(start),
-        6: i64(bytes),
-        // The field has 16 bits. Readers do not need it.
-        7: this.#groups.length < 0x8000 ? i16(this.#groups.length) : undefined,
-      }),
-    );
-    this.#rows += group.rows;
-  }
-
-  /** Writes a group's page of one column. Returns its ColumnChunk. */
-  async #writeColumn(column: ParquetColumn, group: RowGroup): Promise<ThriftValue> {
-    const offset = this.#file.size;
-    const { values, parts, statistics } = column.encode(group);
-    await this.#file.append(
-      pageHeader(
-        values,
-        parts.reduce((sum, { length }) => sum + length, 0),
-      ),
-    );
-    for (const part of parts) await this.#file.append(part);
-    const bytes = this.#file.size - offset;
-    const metadata = struct({
-      1: i32(column.physical),
-      2: list(ENCODINGS.map(i32)),
-      3: list(column.path.map(binary)),
-      4: i32(0),
-      5: i64(values),
-      6: i64(bytes),
-      7: i64(bytes),
-      9: i64(offset),
-      12: statistics,
-    });
-    return struct({ 2: i64(0), 3: metadata });
-  }
-
-  #footer(): ThriftValue {
-    const pairs = Object.entries(this.#metadata).map(([name, value]) =>
-      struct({ 1: binary(name), 2: binary(value) }),
-    );
-    const root = struct({ 4: binary('schema'), 5: i32(this.#columns.length) });
-    return struct({
-      1: i32(2),
-      2: list([root, ...this.#columns.flatMap(({ schema }) => schema)]),
-      3: i64(this.#rows),
-      4: list(this.#groups),
-      5: list(pairs),
-      6: binary(CREATED_BY + packageVersion()),
-      7: list(this.#columns.map(() => struct({ 1: struct({}) }))),
-    });
-  }
+function encodeFooter(
+  columns: readonly ParquetColumn[],
+  groups: readonly ThriftValue[],
+  metadata: Readonly<Record<string, string>>,
+  rows: number,
+): Uint8Array {
+  const pairs = Object.entries(metadata).map(([name, value]) =>
+    struct({ 1: binary(name), 2: binary(value) }),
+  );
+  const root = struct({ 4: binary('schema'), 5: i32(columns.length) });
+  const footer = struct({
+    1: i32(2),
+    2: list([root, ...columns.flatMap(({ schema }) => schema)]),
+    3: i64(rows),
+    4: list(groups),
+    5: list(pairs),
+    6: binary(CREATED_BY + packageVersion()),
+    7: list(columns.map(() => struct({ 1: struct({}) }))),
+  });
+  return Uint8Array.from(footer.bytes);
 }
