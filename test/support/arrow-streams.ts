@@ -1,13 +1,13 @@
 /** Arrow streams for tests, and rows read and written without threads. */
 import * as arrow from 'apache-arrow';
-import { createArrowRows } from '../../src/datasets/streams/arrow-rows.js';
+import { ArrowRows } from '../../src/datasets/streams/arrow-rows.js';
 import { openRecords } from '../../src/datasets/sources/records/open-records.js';
 import {
   type Carried,
   type InputFormat,
   type SourceRecord,
 } from '../../src/datasets/sources/records/source-record.js';
-import { createJsonlRows } from '../../src/datasets/streams/jsonl-rows.js';
+import { JsonlRows } from '../../src/datasets/streams/jsonl-rows.js';
 import type { RowFormat } from '../../src/datasets/streams/row-output.js';
 import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/datasets/sources/items/source-options.js';
 import type { FeatureColumn } from '../../src/tensor/feature-column.js';
@@ -52,7 +52,7 @@ export async function rowsOf(bytes: Uint8Array, plan: RowsPlan = {}): Promise<Ui
   const source = { ...SOURCE_DEFAULTS, ...options };
   const opened = await openRecords(inPieces(bytes, piece), 'the test', input, source);
   const encoder =
-    output === 'arrow' ? createArrowRows(opened, [COLUMN], arrow) : createJsonlRows(opened, [COLUMN], arrow);
+    output === 'arrow' ? new ArrowRows(opened, [COLUMN], arrow) : new JsonlRows(opened, [COLUMN], arrow);
   const pieces = encoder.begin().map((part) => Buffer.from(part));
   let row = 0;
   let records: SourceRecord<Carried>[] = [];

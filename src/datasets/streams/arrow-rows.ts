@@ -11,30 +11,17 @@ import {
   type Field,
   type Schema,
 } from '../../tensor/arrow/library.js';
+import type { LoadedItem } from '../embed/loader.js';
 import type { EmbeddedRecords } from './embed-records.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { bytesOf } from '../../tensor/bits.js';
 import { JsonColumns } from './json-columns.js';
-import { ROW_NAMES, cannotCarry, collisionOf, type RowEncoder } from './row-output.js';
+import { invalidSource } from '../sources/items/source-errors.js';
+import { ROW_NAMES, checkCarried, type RowEncoder } from './row-output.js';
 import type { Carried, RecordInput } from '../sources/records/source-record.js';
 
-/**
- * Creates an encoder of Arrow streams. The schema is known at once, unless the input is JSON lines: then the first rows decide the
- * carried columns.
- *
- * @param metadata - Of the schema, beside that of the carried columns.
- * @throws {@link TapirError} `SOURCE_INVALID` for columns of the same name.
- */
-export function createArrowRows(
-  input: Pick<RecordInput, 'name' | 'schema' | 'format'>,
-  columns: readonly FeatureColumn[],
-  arrow: Arrow,
-  metadata: ReadonlyMap<string, string> = new Map(),
-): RowEncoder {
-  return new ArrowRows(input, columns, arrow, metadata);
-}
-
-class ArrowRows implements RowEncoder {
+/** Encodes Arrow streams. The schema is known at once, unless the input is JSON lines: then the first rows decide the carried columns. */
+export class ArrowRows implements RowEncoder {
   readonly #arrow: Arrow;
   readonly #source: string;
   readonly #columns: readonly FeatureColumn[];
@@ -46,11 +33,15 @@ class ArrowRows implements RowEncoder {
   #carried: readonly Field[];
   #open: { readonly schema: Schema; readonly encoder: Encoder } | undefined;
 
+  /**
+   * @param metadata - Of the schema, beside that of the carried columns.
+   * @throws {@link TapirError} `SOURCE_INVALID` for columns of the same name.
+   */
   constructor(
     { name, schema, format }: Pick<RecordInput, 'name' | 'schema' | 'format'>,
     columns: readonly FeatureColumn[],
     arrow: Arrow,
-    metadata: ReadonlyMap<string, string>,
+    metadata: ReadonlyMap<string, string> = new Map(),
   ) {
     this.#arrow = arrow;
     this.#source = name;
@@ -77,24 +68,13 @@ class ArrowRows implements RowEncoder {
     for (const [from, to] of partsOf(batch.extras)) {
       const items = batch.items.slice(from, to);
       const present = Uint8Array.from(items, ({ error }) => (error ? 0 : 1));
+      const texts = (of: (item: LoadedItem) => string | null): Data => textData(this.#arrow, items.map(of));
       const children = [
         ...this.#carriedData(batch.extras.slice(from, to)),
-        textData(
-          this.#arrow,
-          items.map(({ path }) => path),
-        ),
-        textData(
-          this.#arrow,
-          items.map(({ error }) => (error ? 'error' : 'ok')),
-        ),
-        textData(
-          this.#arrow,
-          items.map(({ error }) => error?.code ?? null),
-        ),
-        textData(
-          this.#arrow,
-          items.map(({ error }) => error?.message ?? null),
-        ),
+        texts(({ path }) => path),
+        texts(({ error }) => (error ? 'error' : 'ok')),
+        texts(({ error }) => error?.code ?? null),
+        texts(({ error }) => error?.message ?? null),
         ...this.#featureData(batch, present, firstRow),
       ];
       const type = new this.#arrow.Struct(schema.fields);
@@ -126,10 +106,9 @@ class ArrowRows implements RowEncoder {
 
   #checkCarried(): void {
     for (const [index, { name }] of this.#carried.entries()) {
-      const collision = collisionOf('arrow', this.#columns, this.#isJson ? 'field' : 'column', name);
-      if (collision !== undefined) throw cannotCarry(this.#source, collision);
+      checkCarried('arrow', this.#columns, this.#isJson ? 'field' : 'column', name, this.#source);
       if (this.#carried.findIndex((other) => other.name === name) < index)
-        throw cannotCarry(this.#source, `it has two columns "${name}"; rename one of them`);
+        throw invalidSource(this.#source, `it has two columns "${name}"; rename one of them`);
     }
   }
 

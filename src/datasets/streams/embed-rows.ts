@@ -15,8 +15,8 @@ import type { FeatureColumn } from '../../tensor/feature-column.js';
 import type { UnreadCounts } from '../sources/items/unread-files.js';
 import { openSource } from '../sources/open-source.js';
 import { MAX_WAIT } from './row-pipe.js';
-import { createArrowRows } from './arrow-rows.js';
-import { createJsonlRows } from './jsonl-rows.js';
+import { ArrowRows } from './arrow-rows.js';
+import { JsonlRows } from './jsonl-rows.js';
 import { openRecords } from '../sources/records/open-records.js';
 import {
   INPUT_FORMATS,
@@ -125,8 +125,8 @@ async function createEncoder(
   { transform }: EmbedSetup,
 ): Promise<RowEncoder> {
   const metadata = new Map([['onnx-tapir.transform', JSON.stringify(recordTransform(transform))]]);
-  if (format === 'arrow') return createArrowRows(input, columns, await loadArrow(), metadata);
-  return createJsonlRows(input, columns, input.format === 'arrow' ? await loadArrow() : undefined);
+  if (format === 'arrow') return new ArrowRows(input, columns, await loadArrow(), metadata);
+  return new JsonlRows(input, columns, input.format === 'arrow' ? await loadArrow() : undefined);
 }
 
 /**

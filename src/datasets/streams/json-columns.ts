@@ -1,7 +1,7 @@
 /** Fields of JSON records → Arrow columns. The first rows decide the types. */
 import { textData, validity, type Arrow, type Data, type Field } from '../../tensor/arrow/library.js';
 import type { Carried } from '../sources/records/source-record.js';
-import { cannotCarry } from './row-output.js';
+import { invalidSource } from '../sources/items/source-errors.js';
 
 type Kind = 'bool' | 'int64' | 'float64' | 'text' | 'json';
 
@@ -94,11 +94,8 @@ export class JsonColumns {
 
   #misfit(row: Carried, name: string, what: string): Error {
     const line = row.kind === 'json' ? row.line : undefined;
-    return cannotCarry(
-      this.#source,
-      `its field "${name}" ${what}: an Arrow column has one type (use --format jsonl for mixed types)`,
-      line,
-    );
+    const reason = `its field "${name}" ${what}: an Arrow column has one type (use --format jsonl for mixed types)`;
+    return invalidSource(this.#source, reason, { line });
   }
 }
 

@@ -4,32 +4,24 @@ import type { EmbeddedRecords } from './embed-records.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { nestedToJson } from '../../tensor/json-elements.js';
 import type { Carried, RecordInput } from '../sources/records/source-record.js';
-import { cannotCarry, collisionOf, type RowEncoder } from './row-output.js';
+import { invalidSource } from '../sources/items/source-errors.js';
+import { checkCarried, type RowEncoder } from './row-output.js';
 import { doubleToJson, floatToJson } from '../../base/shortest-float.js';
 
 /** A chunk ends after the line that reaches this number of characters. */
 const PIECE_LENGTH = 2 ** 20;
 
-/**
- * Creates an encoder of JSON lines.
- *
- * @param arrow - Needed if the rows carry Arrow columns.
- * @throws {@link TapirError} `SOURCE_INVALID` for columns of the same name, or that cannot be written as JSON.
- */
-export function createJsonlRows(
-  input: Pick<RecordInput, 'name' | 'schema'>,
-  columns: readonly FeatureColumn[],
-  arrow: Arrow | undefined,
-): RowEncoder {
-  return new JsonlRows(input, columns, arrow);
-}
-
-class JsonlRows implements RowEncoder {
+/** Encodes JSON lines. */
+export class JsonlRows implements RowEncoder {
   readonly #source: string;
   readonly #columns: readonly FeatureColumn[];
   readonly #fields: readonly Field[];
   readonly #writers: readonly ((column: Data, row: number) => string)[];
 
+  /**
+   * @param arrow - Needed if the rows carry Arrow columns.
+   * @throws {@link TapirError} `SOURCE_INVALID` for columns of the same name, or that cannot be written as JSON.
+   */
   constructor(
     { name, schema }: Pick<RecordInput, 'name' | 'schema'>,
     columns: readonly FeatureColumn[],
@@ -38,10 +30,7 @@ class JsonlRows implements RowEncoder {
     this.#source = name;
     this.#columns = columns;
     this.#fields = schema?.fields ?? [];
-    for (const field of this.#fields) {
-      const collision = collisionOf('jsonl', columns, 'column', field.name);
-      if (collision !== undefined) throw cannotCarry(name, collision);
-    }
+    for (const field of this.#fields) checkCarried('jsonl', columns, 'column', field.name, name);
     this.#writers = arrow ? this.#fields.map((field) => arrowToJson(arrow, field, name)) : [];
   }
 
@@ -84,8 +73,7 @@ class JsonlRows implements RowEncoder {
         .join('');
     let text = '';
     for (const [name, value] of carried.fields) {
-      const collision = collisionOf('jsonl', this.#columns, 'field', name);
-      if (collision !== undefined) throw cannotCarry(this.#source, collision, carried.line);
+      checkCarried('jsonl', this.#columns, 'field', name, this.#source, carried.line);
       text += member(name, value);
     }
     return text;
@@ -110,7 +98,7 @@ export function arrowToJson(
   source: string,
 ): (column: Data, row: number) => string {
   const write = writerOf(arrow, field.type, (type) =>
-    cannotCarry(
+    invalidSource(
       source,
       `its column "${field.name}" is of type ${nameOfType(type)}, which has no form in JSON; cast or drop it, or use --format arrow`,
     ),

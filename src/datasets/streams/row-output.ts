@@ -1,8 +1,8 @@
 /** What the formats of row streams have in common. */
 import { invalidOption } from '../../base/checks.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
-import type { EmbeddedRecords } from './embed-records.js';
 import { invalidSource } from '../sources/items/source-errors.js';
+import type { EmbeddedRecords } from './embed-records.js';
 import type { Carried } from '../sources/records/source-record.js';
 
 /** Formats of a stream of rows. */
@@ -36,25 +36,18 @@ export function checkKeys(format: RowFormat, columns: readonly FeatureColumn[]):
     );
 }
 
-/**
- * Describes the collision of a carried name with another name in the row. Returns undefined if there is no collision.
- *
- * @param what - `column` or `field`.
- */
-export function collisionOf(
+/** Checks that a carried column or field has a name of its own in the row. Throws `SOURCE_INVALID`. */
+export function checkCarried(
   format: RowFormat,
   columns: readonly FeatureColumn[],
-  what: string,
+  what: 'column' | 'field',
   name: string,
-): string | undefined {
+  source: string,
+  line?: number,
+): void {
+  const refuse = (reason: string): Error =>
+    invalidSource(source, `its ${what} "${name}" has the name of ${reason}`, { line });
   if (columns.some(({ key }) => key === name))
-    return `its ${what} "${name}" has the name of the output "${name}"; rename one of them (--return NAME=KEY)`;
-  if (ROW_NAMES[format].includes(name))
-    return `its ${what} "${name}" has the name of a ${what} that every row has; rename it`;
-  return undefined;
-}
-
-/** Makes the error for a carried field or column that cannot be written. */
-export function cannotCarry(source: string, reason: string, line?: number): Error {
-  return invalidSource(source, reason, line === undefined ? {} : { line });
+    throw refuse(`the output "${name}"; rename one of them (--return NAME=KEY)`);
+  if (ROW_NAMES[format].includes(name)) throw refuse(`a ${what} that every row has; rename it`);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { cannotCarry, checkKeys, collisionOf } from '../../../src/datasets/streams/row-output.js';
+import { checkCarried, checkKeys } from '../../../src/datasets/streams/row-output.js';
 import type { FeatureColumn } from '../../../src/tensor/feature-column.js';
 
 const column = (key: string): FeatureColumn => ({ key, dtype: 'float32', dims: [2], elements: 2 });
@@ -14,11 +14,16 @@ describe('names in rows', () => {
   });
 
   it('are refused for carried fields if an output or every row has them', () => {
-    expect(collisionOf('jsonl', [column('v')], 'field', 'id')).toBeUndefined();
-    expect(collisionOf('jsonl', [column('v')], 'field', 'v')).toContain('the name of the output "v"');
-    expect(collisionOf('arrow', [], 'column', 'path')).toContain(
+    checkCarried('jsonl', [column('v')], 'field', 'id', 'stdin');
+    expect(() => checkCarried('jsonl', [column('v')], 'field', 'v', 'stdin', 3)).toThrow(
+      expect.objectContaining({
+        code: 'SOURCE_INVALID',
+        message: expect.stringContaining('the name of the output "v"'),
+        details: expect.objectContaining({ line: 3 }),
+      }),
+    );
+    expect(() => checkCarried('arrow', [], 'column', 'path', 'stdin')).toThrow(
       'its column "path" has the name of a column that every row has',
     );
-    expect(cannotCarry('stdin', 'why', 3)).toMatchObject({ code: 'SOURCE_INVALID', details: { line: 3 } });
   });
 });
