@@ -249,7 +249,7 @@ export class TapirError<Code extends ErrorCode = ErrorCode> extends Error {
   declare readonly errors: readonly Error[];
 
   constructor(code: Code, message: string, options: ErrorOptionsOf<Code>) {
-    super(message, 'cause' in options ? { cause: options.cause } : {});
+    super(message, options.cause === undefined ? {} : { cause: options.cause });
     this.code = code;
     this.details = options.details;
     if (options.errors && options.errors.length > 0) this.errors = options.errors;
@@ -324,15 +324,15 @@ function pack(error: unknown, above: ReadonlySet<Error>): PackedError {
 
 /** Rebuilds a packed error with its class, code, details and causes. */
 export function unpackError(packed: PackedError): Error {
-  const cause = packed.cause === undefined ? {} : { cause: unpackError(packed.cause) };
+  const cause = packed.cause && unpackError(packed.cause);
   const error =
     packed.code === undefined
-      ? new Error(packed.message, cause)
+      ? new Error(packed.message, cause && { cause })
       : new TapirError(packed.code, packed.message, {
           // packError() took the details from an error of this code.
           details: packed.details as ErrorDetails[ErrorCode],
           errors: (packed.errors ?? []).map(unpackError),
-          ...cause,
+          cause,
         });
   if (packed.stack !== undefined) error.stack = packed.stack;
   return error;

@@ -5,7 +5,7 @@ import { TapirError, reasonOf } from '../errors.js';
 export function datasetInvalid(path: string, reason: string, cause?: unknown): TapirError<'DATASET_INVALID'> {
   return new TapirError('DATASET_INVALID', `"${path}" cannot be read as part of a dataset: ${reason}`, {
     details: { path, reason },
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   });
 }
 

@@ -10,110 +10,116 @@ export function isImageError(error: unknown): error is ImageError {
   return error instanceof TapirError && error.code.startsWith('IMAGE_');
 }
 
-function imageError<Code extends ImageErrorCode>(
+/** Those whose details are the image and the reason. */
+type PlainCode = Exclude<ImageErrorCode, 'IMAGE_TRUNCATED' | 'IMAGE_TOO_LARGE'>;
+
+/**
+ * An image that cannot be read.
+ *
+ * @param more - `advice`: what to do, for the message.
+ * @throws {@link TapirError} `TOO_MANY_OPEN_FILES` if that is the cause: then the file is not to blame.
+ */
+export function unavailableImage<Code extends PlainCode>(
   code: Code,
-  message: string,
-  details: ErrorDetails[Code],
-  cause?: unknown,
+  label: string,
+  reason: string,
+  { cause, advice }: { readonly cause?: unknown; readonly advice?: string } = {},
 ): TapirError<Code> {
-  return new TapirError(code, message, { details, ...(cause === undefined ? {} : { cause }) });
+  checkOpenFiles(cause);
+  const message = `cannot read ${label}: ${reason}${advice === undefined ? '' : `; ${advice}`}`;
+  // The compiler does not see through the type parameter.
+  const details = { source: label, reason } as ErrorDetails[PlainCode] as ErrorDetails[Code];
+  return new TapirError(code, message, { details, cause });
 }
 
 /**
  * A file that cannot be opened or read; the system's error decides the code.
  *
- * @throws {@link TapirError} `TOO_MANY_OPEN_FILES`: then the file is not to blame.
+ * @throws {@link TapirError} `TOO_MANY_OPEN_FILES`.
  */
 export function fileError(
   label: string,
-  error: unknown,
+  cause: unknown,
 ): TapirError<'IMAGE_NOT_FOUND' | 'IMAGE_DENIED' | 'IMAGE_UNREADABLE'> {
-  checkOpenFiles(error);
-  const code = (error as { readonly code?: unknown } | null)?.code;
+  const code = (cause as { readonly code?: unknown } | null)?.code;
   if (code === 'ENOENT' || code === 'ENOTDIR') {
-    const reason = `there is no such file (${code})`;
-    const message = `cannot read ${label}: ${reason}; check its path`;
-    return imageError('IMAGE_NOT_FOUND', message, { source: label, reason }, error);
+    const advice = 'check its path';
+    return unavailableImage('IMAGE_NOT_FOUND', label, `there is no such file (${code})`, { cause, advice });
   }
   if (code === 'EACCES' || code === 'EPERM') {
-    const reason = `permission denied (${code})`;
-    const message = `cannot read ${label}: ${reason}; give this user read access to it and to the folders above it`;
-    return imageError('IMAGE_DENIED', message, { source: label, reason }, error);
+    const advice = 'give this user read access to it and to the folders above it';
+    return unavailableImage('IMAGE_DENIED', label, `permission denied (${code})`, { cause, advice });
   }
-  const reason = reasonOf(error);
-  return imageError('IMAGE_UNREADABLE', `cannot read ${label}: ${reason}`, { source: label, reason }, error);
+  return unavailableImage('IMAGE_UNREADABLE', label, reasonOf(cause), { cause });
 }
 
 /** A server that answers with an error status. */
 export function missingRemoteImage(label: string, status: number): TapirError<'IMAGE_NOT_FOUND'> {
-  const reason = `the server answers ${status}`;
-  const message = `cannot read ${label}: ${reason}; pass only a Response whose "ok" is true`;
-  return imageError('IMAGE_NOT_FOUND', message, { source: label, reason });
+  const advice = 'pass only a Response whose "ok" is true';
+  return unavailableImage('IMAGE_NOT_FOUND', label, `the server answers ${status}`, { advice });
 }
 
 /** A file that the source listed and that no longer exists. */
 export function vanishedImage(label: string, cause: unknown): TapirError<'IMAGE_VANISHED'> {
+  const advice = 'run again to list the files that exist now';
   const reason = 'it was listed, but was gone when it was read';
-  const message = `cannot read ${label}: ${reason}; run again to list the files that exist now`;
-  return imageError('IMAGE_VANISHED', message, { source: label, reason }, cause);
+  return unavailableImage('IMAGE_VANISHED', label, reason, { cause, advice });
 }
+
+const COPY_AGAIN = 'copy or download it again';
 
 /** A file without bytes. */
 export function emptyImage(label: string): TapirError<'IMAGE_EMPTY'> {
   const reason = 'it is empty: the file has no bytes';
-  const message = `cannot read ${label}: ${reason}; copy or download it again`;
-  return imageError('IMAGE_EMPTY', message, { source: label, reason });
+  return unavailableImage('IMAGE_EMPTY', label, reason, { advice: COPY_AGAIN });
 }
 
 /** A record with neither a path nor bytes in its image column. */
 export function missingImage(label: string): TapirError<'IMAGE_EMPTY'> {
-  const reason = 'its record holds null instead of an image';
-  return imageError('IMAGE_EMPTY', `cannot read ${label}: ${reason}`, { source: label, reason });
+  return unavailableImage('IMAGE_EMPTY', label, 'its record holds null instead of an image');
 }
 
 /** A file that ends before its image does. */
 export function truncatedImage(
-  label: string,
+  source: string,
   sizeBytes: number,
   missing: string,
   cause: unknown,
 ): TapirError<'IMAGE_TRUNCATED'> {
   const reason = `the file ends too early, after ${sizeBytes} bytes: ${missing}`;
-  const message = `cannot read ${label}: ${reason}; copy or download it again`;
-  return imageError('IMAGE_TRUNCATED', message, { source: label, reason, sizeBytes }, cause);
+  const message = `cannot read ${source}: ${reason}; ${COPY_AGAIN}`;
+  return new TapirError('IMAGE_TRUNCATED', message, { details: { source, reason, sizeBytes }, cause });
 }
 
 /** A file that is not an image, a damaged one, or of a kind that is not supported. */
 export function unreadableImage(
-  label: string,
+  source: string,
   reason: string,
   cause?: unknown,
 ): TapirError<'IMAGE_UNREADABLE'> {
-  const message = `cannot read ${label} as an image: ${reason}`;
-  return imageError('IMAGE_UNREADABLE', message, { source: label, reason }, cause);
+  const message = `cannot read ${source} as an image: ${reason}`;
+  return new TapirError('IMAGE_UNREADABLE', message, { details: { source, reason }, cause });
 }
 
 /** An image with more pixels than the limit. */
 export function tooLargeImage(
-  label: string,
+  source: string,
   limitPixels: number,
   cause?: unknown,
 ): TapirError<'IMAGE_TOO_LARGE'> {
   const reason = `it has more than ${limitPixels} pixels`;
-  const message = `${label} is refused: ${reason}; raise limitPixels if you trust it`;
-  return imageError('IMAGE_TOO_LARGE', message, { source: label, reason, limitPixels }, cause);
+  const message = `${source} is refused: ${reason}; raise limitPixels if you trust it`;
+  return new TapirError('IMAGE_TOO_LARGE', message, { details: { source, reason, limitPixels }, cause });
 }
 
 /** A file with more bytes than the limit. */
 export function tooLongFile(
-  label: string,
+  source: string,
   limitBytes: number,
   sizeBytes?: number,
 ): TapirError<'IMAGE_TOO_LARGE'> {
-  const reason =
-    sizeBytes === undefined
-      ? `it has more than ${limitBytes} bytes`
-      : `it has ${sizeBytes} bytes, more than ${limitBytes}`;
-  const message = `${label} is refused: ${reason}; store a smaller copy of it`;
-  return imageError('IMAGE_TOO_LARGE', message, { source: label, reason, limitBytes });
+  const more = `more than ${limitBytes}`;
+  const reason = sizeBytes === undefined ? `it has ${more} bytes` : `it has ${sizeBytes} bytes, ${more}`;
+  const message = `${source} is refused: ${reason}; store a smaller copy of it`;
+  return new TapirError('IMAGE_TOO_LARGE', message, { details: { source, reason, limitBytes } });
 }

@@ -1,6 +1,6 @@
 /** Errors of single images. That real files end in them: image-file.test.ts, ../formats/headers.test.ts. */
 import { describe, expect, it } from 'vitest';
-import { fileError, tooLongFile } from '../../../src/images/file/image-errors.js';
+import { fileError, tooLongFile, unavailableImage } from '../../../src/images/file/image-errors.js';
 
 const systemError = (code: string): Error => Object.assign(new Error(`${code}: failed`), { code });
 
@@ -22,6 +22,15 @@ describe('fileError', () => {
   it('takes anything that was thrown', () => {
     for (const thrown of [null, undefined, 'text', 7])
       expect(fileError('a.jpg', thrown)).toMatchObject({ code: 'IMAGE_UNREADABLE' });
+  });
+});
+
+describe('unavailableImage', () => {
+  it('does not blame an image if no file can be opened', () => {
+    const cause = systemError('EMFILE');
+    const limit = expect.objectContaining({ code: 'TOO_MANY_OPEN_FILES' });
+    expect(() => unavailableImage('IMAGE_NOT_FOUND', 'a', 'b', { cause })).toThrow(limit);
+    expect(unavailableImage('IMAGE_EMPTY', 'a', 'b')).not.toHaveProperty('cause');
   });
 });
 

@@ -2,9 +2,9 @@
 import { isUtf8 } from 'node:buffer';
 import { spellBytes } from '../../../base/printable.js';
 import { kindOfName } from '../../../images/decode/image-names.js';
+import { unavailableImage } from '../../../images/file/image-errors.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
 import type { SourceItem } from '../items/source-item.js';
-import { unavailableImage } from '../items/source-errors.js';
 import type { UnreadFiles } from '../items/unread-files.js';
 
 /** Longer entries are refused. No photo within the pixel limit is this long. */
@@ -15,7 +15,7 @@ export interface ImageEntry {
   /** The name of the image in the dataset. */
   readonly path: string;
   /** Why it cannot be read. */
-  readonly error?: SourceItem['error'];
+  readonly refusal?: string | undefined;
 }
 
 /**
@@ -37,29 +37,23 @@ export function nameEntry(
   if (kind === 'unread') unread.add(text);
   if (kind !== 'image') return undefined;
   const path = prefix + text.replaceAll('\0', '\u2400');
-  const refused = (reason: string): ImageEntry => ({
-    path,
-    error: unavailableImage('IMAGE_UNREADABLE', path, reason),
-  });
-  if (text.includes('\0')) return refused('its name holds a NUL character');
-  if (decoded === undefined && !isUtf8(name)) return refused('its name is not UTF-8');
+  if (text.includes('\0')) return { path, refusal: 'its name holds a NUL character' };
+  if (decoded === undefined && !isUtf8(name)) return { path, refusal: 'its name is not UTF-8' };
   return { path };
+}
+
+/** Why an entry of a size is refused. */
+export function refuseSize(sizeBytes: number): string | undefined {
+  return sizeBytes > MAX_ENTRY_BYTES ? `it has ${sizeBytes} bytes, more than ${MAX_ENTRY_BYTES}` : undefined;
 }
 
 /** Makes the item of an entry. An entry that is too long gets an error. */
 export function itemOfArchive(
-  { path, error }: ImageEntry,
+  { path, refusal }: ImageEntry,
   stamp: FileStamp,
   image: SourceItem['image'],
 ): SourceItem {
-  const tooLong =
-    stamp.sizeBytes > MAX_ENTRY_BYTES
-      ? unavailableImage(
-          'IMAGE_UNREADABLE',
-          path,
-          `it has ${stamp.sizeBytes} bytes, more than ${MAX_ENTRY_BYTES}`,
-        )
-      : undefined;
-  const failure = error ?? tooLong;
-  return { path, image, stamp, ...(failure ? { error: failure } : {}) };
+  const reason = refusal ?? refuseSize(stamp.sizeBytes);
+  if (reason === undefined) return { path, image, stamp };
+  return { path, image, stamp, error: unavailableImage('IMAGE_UNREADABLE', path, reason) };
 }

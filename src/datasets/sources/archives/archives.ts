@@ -3,12 +3,13 @@ import { stat } from 'node:fs/promises';
 import { reasonOf } from '../../../base/errors.js';
 import type { SourceItem } from '../items/source-item.js';
 import { findMatches, type Match, type Pattern } from '../folders/pattern.js';
-import { asInvalidSource, invalidSource, unavailableImage } from '../items/source-errors.js';
+import { unavailableImage } from '../../../images/file/image-errors.js';
+import { asInvalidSource, invalidSource } from '../items/source-errors.js';
 import type { UnreadFiles } from '../items/unread-files.js';
 import { listTar } from './tar.js';
 import { SharedFile } from '../../../base/files/shared-file.js';
 import { listZipEntries, readZipEntry, type ZipEntry } from '../../../base/files/zip-file.js';
-import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry, type ImageEntry } from './archive-entry.js';
+import { itemOfArchive, nameEntry, refuseSize, type ImageEntry } from './archive-entry.js';
 
 /** The kind of archive that a file name says; undefined for other files. */
 export function archiveKind(name: string): 'tar' | 'zip' | undefined {
@@ -68,18 +69,12 @@ async function* listZip(path: string, prefix: string, unread: UnreadFiles): Asyn
 
 function itemOfEntry(file: SharedFile, entry: ZipEntry, named: ImageEntry): SourceItem {
   const { sizeBytes, packedBytes, modifiedMs } = entry;
-  const reason =
-    entry.refusal ??
-    (packedBytes > MAX_ENTRY_BYTES ? `it has ${packedBytes} bytes, more than ${MAX_ENTRY_BYTES}` : undefined);
-  const error =
-    named.error ??
-    (reason === undefined ? undefined : unavailableImage('IMAGE_UNREADABLE', named.path, reason));
-  const stamp = { sizeBytes, modifiedMs, sha256: null };
-  return itemOfArchive({ path: named.path, ...(error ? { error } : {}) }, stamp, async () => {
+  const refusal = named.refusal ?? entry.refusal ?? refuseSize(packedBytes);
+  return itemOfArchive({ ...named, refusal }, { sizeBytes, modifiedMs, sha256: null }, async () => {
     try {
       return await readZipEntry(file, entry);
     } catch (cause) {
-      throw unavailableImage('IMAGE_UNREADABLE', named.path, reasonOf(cause), cause);
+      throw unavailableImage('IMAGE_UNREADABLE', named.path, reasonOf(cause), { cause });
     }
   });
 }

@@ -68,7 +68,7 @@ export async function* readTarEntries(bytes: TarBytes, source: string): AsyncGen
 /** Makes the error for a tar that ends before its end mark. */
 export function truncatedTar(source: string, position: number, cause?: unknown): Error {
   const reason = `the tar was cut off: it ends after byte ${position}, before its end mark`;
-  return invalidSource(source, reason, cause === undefined ? {} : { cause });
+  return invalidSource(source, reason, { cause });
 }
 
 /** Reads the attributes of the next file, by pax key. */

@@ -6,7 +6,8 @@ import { reasonOf } from '../../../base/errors.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
 import type { SourceItem } from '../items/source-item.js';
 import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry } from './archive-entry.js';
-import { asInvalidSource, invalidSource, unavailableImage } from '../items/source-errors.js';
+import { unavailableImage } from '../../../images/file/image-errors.js';
+import { asInvalidSource, invalidSource } from '../items/source-errors.js';
 import type { UnreadFiles } from '../items/unread-files.js';
 import { SharedFile } from '../../../base/files/shared-file.js';
 import { readTarEntries, truncatedTar, type TarBytes, type TarEntry } from './tar-entries.js';
@@ -67,7 +68,7 @@ async function readEntry(file: SharedFile, entry: TarEntry, path: string): Promi
     reason = reasonOf(error);
     cause = error;
   }
-  throw unavailableImage('IMAGE_NOT_FOUND', path, reason, cause);
+  throw unavailableImage('IMAGE_NOT_FOUND', path, reason, { cause });
 }
 
 async function* listGzipped(path: string, prefix: string, unread: UnreadFiles): AsyncGenerator<SourceItem> {
@@ -81,7 +82,7 @@ async function* listGzipped(path: string, prefix: string, unread: UnreadFiles): 
         throw invalidSource(path, `the file at byte ${entry.position} of the tar has ${sizeBytes} bytes`);
       const named = nameEntry(entry.name, prefix, unread);
       if (!named) continue;
-      const isRead = !named.error && sizeBytes <= MAX_ENTRY_BYTES;
+      const isRead = named.refusal === undefined && sizeBytes <= MAX_ENTRY_BYTES;
       const image = isRead ? await bytes.read(sizeBytes) : EMPTY;
       if (!image) throw truncatedTar(path, bytes.position);
       yield itemOfArchive(named, stampOf(entry), image);

@@ -8,7 +8,7 @@ import type { SourceOptions } from './source-options.js';
 import { reasonOf } from '../../../base/errors.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
 import { HttpFailure, retryTransient } from '../../../base/http/http-failure.js';
-import { unavailableImage } from './source-errors.js';
+import { unavailableImage } from '../../../images/file/image-errors.js';
 
 /** How entries are read. */
 export interface EntryPlan extends SourceOptions {

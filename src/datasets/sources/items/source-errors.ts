@@ -5,7 +5,7 @@ import { checkOpenFiles } from '../../../base/open-files.js';
 /** Where a source is broken, and why. */
 interface Place {
   /** From 1. */
-  readonly line?: number;
+  readonly line?: number | undefined;
   /** What helps, for the message. */
   readonly hint?: string;
   readonly cause?: unknown;
@@ -41,20 +41,4 @@ export function missingColumn(
 /** Turns what a step on a source has thrown into an error of the source. Typed errors stay. */
 export function asInvalidSource(source: string, error: unknown): Error {
   return error instanceof TapirError ? error : invalidSource(source, reasonOf(error), { cause: error });
-}
-
-/** Makes the error for an image that its source cannot provide. Throws `TOO_MANY_OPEN_FILES` if that is the cause. */
-export function unavailableImage<Code extends 'IMAGE_NOT_FOUND' | 'IMAGE_UNREADABLE'>(
-  code: Code,
-  path: string,
-  reason: string,
-  cause?: unknown,
-): TapirError<Code> {
-  checkOpenFiles(cause);
-  const details = { source: path, reason };
-  // Both codes have these details, which the compiler does not see through the type parameter.
-  return new TapirError<'IMAGE_NOT_FOUND' | 'IMAGE_UNREADABLE'>(code, `cannot read ${path}: ${reason}`, {
-    details,
-    ...(cause === undefined ? {} : { cause }),
-  }) as TapirError<Code>;
 }

@@ -25,7 +25,7 @@ export async function* readJsonlRecords(
 
 function readRecord({ text, number }: Line, source: string, plan: EntryPlan): SourceRecord<Carried> {
   const fail = (reason: string, cause?: unknown): Error =>
-    invalidSource(source, reason, { line: number, ...(cause === undefined ? {} : { cause }) });
+    invalidSource(source, reason, { line: number, cause });
   let record: unknown;
   try {
     record = JSON.parse(text);

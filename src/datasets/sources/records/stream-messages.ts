@@ -102,6 +102,5 @@ export function readChecked<Value>(source: string, number: number, read: () => V
 
 /** Makes the error for a damaged message. */
 export function broken(source: string, number: number, reason: string, cause?: unknown): Error {
-  const place = cause === undefined ? {} : { cause };
-  return invalidSource(source, `message ${number} of the Arrow stream: ${reason}`, place);
+  return invalidSource(source, `message ${number} of the Arrow stream: ${reason}`, { cause });
 }

@@ -17,8 +17,8 @@ describe('nameEntry', () => {
 
   it('refuses names that are no text: two of them must not become one', () => {
     const latin = nameEntry(Buffer.from([0xe9, 0x2e, 0x6a, 0x70, 0x67]), '', new UnreadFiles());
-    expect(latin).toMatchObject({ path: '\\xe9.jpg', error: { code: 'IMAGE_UNREADABLE' } });
-    expect(name('a\0.jpg')).toMatchObject({ path: 'a\u2400.jpg', error: { code: 'IMAGE_UNREADABLE' } });
+    expect(latin).toMatchObject({ path: '\\xe9.jpg', refusal: expect.any(String) });
+    expect(name('a\0.jpg')).toMatchObject({ path: 'a\u2400.jpg', refusal: expect.any(String) });
     // Decoded by the archive's own rules.
     expect(nameEntry(Buffer.from([0x82]), '', new UnreadFiles(), 'é.jpg')).toEqual({ path: 'é.jpg' });
   });

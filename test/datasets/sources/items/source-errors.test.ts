@@ -4,7 +4,6 @@ import {
   asInvalidSource,
   invalidSource,
   missingColumn,
-  unavailableImage,
 } from '../../../../src/datasets/sources/items/source-errors.js';
 
 describe('the errors of sources', () => {
@@ -31,10 +30,9 @@ describe('the errors of sources', () => {
     expect(asInvalidSource('a', new TypeError('odd'))).toMatchObject({ code: 'SOURCE_INVALID' });
   });
 
-  it('do not blame a source or an image if no file can be opened', () => {
+  it('do not blame a source if no file can be opened', () => {
     const cause = Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' });
     const limit = expect.objectContaining({ code: 'TOO_MANY_OPEN_FILES' });
     expect(() => invalidSource('a', 'b', { cause })).toThrow(limit);
-    expect(() => unavailableImage('IMAGE_NOT_FOUND', 'a', 'b', cause)).toThrow(limit);
   });
 });
