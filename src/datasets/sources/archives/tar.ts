@@ -5,6 +5,7 @@ import { createGunzip } from 'node:zlib';
 import { reasonOf } from '../../../base/errors.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
 import type { SourceItem } from '../items/source-item.js';
+import { ByteReader } from '../items/byte-reader.js';
 import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry } from './archive-entry.js';
 import { unavailableImage } from '../../../images/file/image-errors.js';
 import { asInvalidSource, invalidSource } from '../items/source-errors.js';
@@ -74,7 +75,7 @@ async function readEntry(file: SharedFile, entry: TarEntry, path: string): Promi
 async function* listGzipped(path: string, prefix: string, unread: UnreadFiles): AsyncGenerator<SourceItem> {
   // The loop below throws what fails in either stream.
   const tar = pipeline(createReadStream(path), createGunzip(), () => undefined);
-  const bytes = new StreamBytes(tar);
+  const bytes = new ByteReader(tar);
   try {
     for await (const entry of readTarEntries(bytes, path)) {
       const { sizeBytes } = entry;
@@ -126,43 +127,5 @@ class FileBytes implements TarBytes {
     const isThere = this.position + length <= this.#size;
     this.position = isThere ? this.position + length : this.#size;
     return isThere;
-  }
-}
-
-/** The bytes of a stream. Holds one chunk, and the bytes being read. */
-class StreamBytes implements TarBytes {
-  readonly #chunks: AsyncIterator<Uint8Array>;
-  #open: Uint8Array = EMPTY;
-  position = 0;
-
-  constructor(stream: AsyncIterable<Uint8Array>) {
-    this.#chunks = stream[Symbol.asyncIterator]();
-  }
-
-  async read(length: number): Promise<Uint8Array | undefined> {
-    const parts: Uint8Array[] = [];
-    const isThere = await this.#take(length, (part) => parts.push(part));
-    // A copy, because an image must not keep the chunks of the stream alive.
-    return isThere ? Buffer.concat(parts, length) : undefined;
-  }
-
-  skip(length: number): Promise<boolean> {
-    return this.#take(length, () => 0);
-  }
-
-  async #take(length: number, use: (part: Uint8Array) => number): Promise<boolean> {
-    for (let left = length; left > 0;) {
-      if (this.#open.length === 0) {
-        const next = await this.#chunks.next();
-        if (next.done === true) return false;
-        this.#open = next.value;
-      }
-      const part = this.#open.subarray(0, left);
-      this.#open = this.#open.subarray(part.length);
-      this.position += part.length;
-      left -= part.length;
-      use(part);
-    }
-    return true;
   }
 }

@@ -8,7 +8,7 @@ import { itemOfEntry, type EntryPlan } from '../items/entries.js';
 import { invalidSource, missingColumn } from '../items/source-errors.js';
 import { SOURCE_DEFAULTS } from '../items/source-options.js';
 import { missingImage } from '../../../images/file/image-errors.js';
-import type { ByteReader } from './byte-reader.js';
+import type { ByteReader } from '../items/byte-reader.js';
 import type { Carried, RecordInput, SourceRecord } from './source-record.js';
 
 /** The column of images if the default column, of paths, is missing. */

@@ -3,7 +3,7 @@ import { checkOneOf } from '../../../base/checks.js';
 import type { SourceOptions } from '../items/source-options.js';
 import { readPathStream } from '../lists/read-list.js';
 import { openArrowRecords } from './arrow-records.js';
-import { ByteReader } from './byte-reader.js';
+import { ByteReader } from '../items/byte-reader.js';
 import { readJsonlRecords } from './jsonl-records.js';
 import {
   INPUT_FORMATS,

@@ -4,7 +4,7 @@
  */
 import { reasonOf } from '../../../base/errors.js';
 import { FlatTable } from '../../../tensor/arrow/flatbuffers.js';
-import type { ByteReader } from './byte-reader.js';
+import type { ByteReader } from '../items/byte-reader.js';
 import { invalidSource } from '../items/source-errors.js';
 
 /** Ids of the fields of Message, from Arrow's Message.fbs. */
@@ -41,36 +41,28 @@ export interface ArrowMessage {
  * @throws {@link TapirError} `SOURCE_INVALID` where the stream is cut off or damaged, or a message is too large.
  */
 export async function* readMessages(reader: ByteReader, source: string): AsyncGenerator<ArrowMessage> {
-  const head = new Uint8Array(8);
-  const view = new DataView(head.buffer);
   for (let number = 1; ; number++) {
-    const read = await reader.readInto(head);
+    const fail = (reason: string): Error => broken(source, number, reason);
+    const start = reader.position;
+    const head = await reader.read(8);
     // Writers may leave out the end mark.
-    if (read === 0) return;
-    if (read < head.length) throw broken(source, number, 'it ends before its length');
-    if (view.getUint32(0, true) !== CONTINUATION)
-      throw broken(source, number, 'it does not begin like Arrow’s stream format (is it the file format?)');
-    const metadataBytes = view.getInt32(4, true);
+    if (!head && reader.position === start) return;
+    if (!head) throw fail('it ends before its length');
+    if (head.readUInt32LE(0) !== CONTINUATION)
+      throw fail('it does not begin like Arrow’s stream format (is it the file format?)');
+    const metadataBytes = head.readInt32LE(4);
     if (metadataBytes === 0) return;
     if (metadataBytes < 0 || metadataBytes > MAX_METADATA_BYTES)
-      throw broken(
-        source,
-        number,
-        `its metadata has ${metadataBytes} bytes; the limit is ${MAX_METADATA_BYTES}`,
-      );
-    const metadata = new Uint8Array(metadataBytes);
-    if ((await reader.readInto(metadata)) < metadataBytes)
-      throw broken(source, number, 'it ends within its metadata');
+      throw fail(`its metadata has ${metadataBytes} bytes; the limit is ${MAX_METADATA_BYTES}`);
+    const metadata = await reader.read(metadataBytes);
+    if (!metadata) throw fail('it ends within its metadata');
     const { kind, header, bodyBytes } = readChecked(source, number, () => readHeader(metadata));
     if (bodyBytes < 0 || bodyBytes > MAX_BODY_BYTES)
-      throw broken(
-        source,
-        number,
+      throw fail(
         `its body has ${bodyBytes} bytes; the limit is ${MAX_BODY_BYTES}: write smaller record batches`,
       );
-    // The system provides pages as they are filled, so a false length costs nothing.
-    const body = Buffer.allocUnsafeSlow(bodyBytes);
-    if ((await reader.readInto(body)) < bodyBytes) throw broken(source, number, 'it ends within its body');
+    const body = await reader.read(bodyBytes);
+    if (!body) throw fail('it ends within its body');
     yield { kind, header, metadataBytes, body, number };
   }
 }

@@ -6,6 +6,8 @@ export class ByteReader {
   /** Bytes that have arrived and are not read yet. */
   #held: Uint8Array = new Uint8Array(0);
   #isEnded = false;
+  /** The number of bytes that were read or skipped. */
+  position = 0;
 
   constructor(chunks: AsyncIterable<Uint8Array>) {
     this.#chunks = chunks[Symbol.asyncIterator]();
@@ -20,21 +22,21 @@ export class ByteReader {
     return this.#held.subarray(0, length);
   }
 
-  /** Fills a buffer. Returns the number of bytes filled, which is smaller at the end of the stream. */
-  async readInto(into: Uint8Array): Promise<number> {
+  /** Reads bytes into memory of their own. Returns undefined if fewer are left. */
+  async read(length: number): Promise<Buffer | undefined> {
+    // The system provides pages as they are filled, so a false length costs nothing.
+    const bytes = Buffer.allocUnsafeSlow(length);
     let at = 0;
-    while (at < into.length) {
-      if (this.#held.length === 0) {
-        const chunk = this.#isEnded ? undefined : await this.#next();
-        if (!chunk) break;
-        this.#held = chunk;
-      }
-      const part = this.#held.subarray(0, into.length - at);
-      into.set(part, at);
-      this.#held = this.#held.subarray(part.length);
+    const isThere = await this.#take(length, (part) => {
+      bytes.set(part, at);
       at += part.length;
-    }
-    return at;
+    });
+    return isThere ? bytes : undefined;
+  }
+
+  /** Skips bytes. Returns false if fewer are left. */
+  skip(length: number): Promise<boolean> {
+    return this.#take(length, () => undefined);
   }
 
   /** Returns the rest of the stream, chunk by chunk. */
@@ -54,6 +56,22 @@ export class ByteReader {
     if (this.#isEnded) return;
     this.#isEnded = true;
     await this.#chunks.return?.();
+  }
+
+  async #take(length: number, use: (part: Uint8Array) => void): Promise<boolean> {
+    for (let left = length; left > 0;) {
+      if (this.#held.length === 0) {
+        const chunk = await this.#next();
+        if (!chunk) return false;
+        this.#held = chunk;
+      }
+      const part = this.#held.subarray(0, left);
+      use(part);
+      this.#held = this.#held.subarray(part.length);
+      this.position += part.length;
+      left -= part.length;
+    }
+    return true;
   }
 
   async #next(): Promise<Uint8Array | undefined> {

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { ByteReader } from '../../../../src/datasets/sources/records/byte-reader.js';
+import { ByteReader } from '../../../../src/datasets/sources/items/byte-reader.js';
 import { inPieces } from '../../../support/sources.js';
 
 const text = Buffer.from('0123456789');
-async function read(reader: ByteReader, length: number): Promise<string> {
-  const into = new Uint8Array(length);
-  return Buffer.from(into.subarray(0, await reader.readInto(into))).toString();
+async function read(reader: ByteReader, length: number): Promise<string | undefined> {
+  const bytes = await reader.read(length);
+  return bytes && Buffer.from(bytes).toString();
 }
 
 describe('ByteReader', () => {
@@ -18,7 +18,17 @@ describe('ByteReader', () => {
     const rest: Uint8Array[] = [];
     for await (const chunk of reader.rest()) rest.push(Uint8Array.from(chunk));
     expect(Buffer.concat(rest).toString()).toBe('789');
-    expect(await read(reader, 1)).toBe('');
+    expect(await read(reader, 1)).toBeUndefined();
+  });
+
+  it.each([1, 3, 10])('skips, and tells its position (chunks of %i bytes)', async (piece) => {
+    const reader = new ByteReader(inPieces(text, piece));
+    expect(await reader.skip(4)).toBe(true);
+    expect(await read(reader, 2)).toBe('45');
+    expect(reader.position).toBe(6);
+    expect(await read(reader, 5)).toBeUndefined();
+    expect(await reader.skip(1)).toBe(false);
+    expect(reader.position).toBe(10);
   });
 
   it('closes the stream once: when asked to, or when the rest is left', async () => {
