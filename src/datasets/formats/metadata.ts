@@ -27,76 +27,57 @@ export interface MetadataRow extends Omit<DatasetRow, 'status'> {
 
 /** The number of rows that are read at once. */
 const ROWS_AT_ONCE = 16_384;
-const COLUMNS = [
-  'path',
-  'status',
-  'row',
-  'error_code',
-  'error_message',
-  'width',
-  'height',
-  'size_bytes',
-  'modified',
-  'sha256',
-];
+/** The columns, and their types in Parquet. */
+const COLUMNS = {
+  path: 'STRING',
+  status: 'STRING',
+  row: 'INT64',
+  error_code: 'STRING',
+  error_message: 'STRING',
+  width: 'INT32',
+  height: 'INT32',
+  size_bytes: 'INT64',
+  modified: 'TIMESTAMP',
+  sha256: 'STRING',
+} as const;
+const NAMES = Object.keys(COLUMNS) as (keyof typeof COLUMNS)[];
+
+type Value = string | number | null;
 
 /** The metadata of a shard under construction, column by column: row objects would take ten times the memory. */
 export class MetadataTable {
-  readonly #paths: (string | null)[] = [];
-  readonly #statuses: MetadataRow['status'][] = [];
-  readonly #rows: (number | null)[] = [];
-  readonly #widths: (number | null)[] = [];
-  readonly #heights: (number | null)[] = [];
-  readonly #sizes: (number | null)[] = [];
-  readonly #times: (number | null)[] = [];
-  /** By position, because few inputs have one. */
-  readonly #errors = new Map<number, Pick<MetadataRow, 'errorCode' | 'errorMessage'>>();
-  readonly #hashes = new Map<number, string>();
+  readonly #columns = NAMES.map((name) => ({ name, values: [] as Value[] }));
   /** Loads while the first batch is being embedded. */
   readonly #library = loadWriter();
 
   get length(): number {
-    return this.#paths.length;
+    return this.#columns[0]!.values.length;
   }
 
   add({ path, status, row, errorCode, errorMessage, width, height, stamp }: MetadataRow): void {
-    if (errorCode !== null) this.#errors.set(this.length, { errorCode, errorMessage });
-    if (stamp && stamp.sha256 !== null) this.#hashes.set(this.length, stamp.sha256);
-    this.#sizes.push(stamp?.sizeBytes ?? null);
-    this.#times.push(stamp?.modifiedMs ?? null);
-    this.#paths.push(path);
-    this.#statuses.push(status);
-    this.#rows.push(row);
-    this.#widths.push(width);
-    this.#heights.push(height);
+    const cells: Readonly<Record<keyof typeof COLUMNS, Value>> = {
+      path,
+      status,
+      row,
+      error_code: errorCode,
+      error_message: errorMessage,
+      width,
+      height,
+      size_bytes: stamp?.sizeBytes ?? null,
+      modified: stamp?.modifiedMs ?? null,
+      sha256: stamp?.sha256 ?? null,
+    };
+    for (const { name, values } of this.#columns) values.push(cells[name]);
   }
 
   /** Encodes the table as a Parquet file. */
   async encode(): Promise<Uint8Array> {
     const { parquetWriteBuffer } = await this.#library;
-    const perItem = <Value>(of: (position: number) => Value): Value[] =>
-      Array.from({ length: this.length }, (_, position) => of(position));
-    const errorAt = (at: number): Pick<MetadataRow, 'errorCode' | 'errorMessage'> | undefined =>
-      this.#errors.get(at);
-    const buffer = parquetWriteBuffer({
-      columnData: [
-        { name: 'path', type: 'STRING', data: this.#paths },
-        { name: 'status', type: 'STRING', data: this.#statuses },
-        { name: 'row', type: 'INT64', data: this.#rows.map(toBigInt) },
-        { name: 'error_code', type: 'STRING', data: perItem((at) => errorAt(at)?.errorCode ?? null) },
-        { name: 'error_message', type: 'STRING', data: perItem((at) => errorAt(at)?.errorMessage ?? null) },
-        { name: 'width', type: 'INT32', data: this.#widths },
-        { name: 'height', type: 'INT32', data: this.#heights },
-        { name: 'size_bytes', type: 'INT64', data: this.#sizes.map(toBigInt) },
-        {
-          name: 'modified',
-          type: 'TIMESTAMP',
-          data: this.#times.map((time) => (time === null ? null : new Date(time))),
-        },
-        { name: 'sha256', type: 'STRING', data: perItem((at) => this.#hashes.get(at) ?? null) },
-      ],
+    const columnData = this.#columns.map(({ name, values }) => {
+      const type = COLUMNS[name];
+      return { name, type, data: values.map((value) => toParquet(type, value)) };
     });
-    return new Uint8Array(buffer);
+    return new Uint8Array(parquetWriteBuffer({ columnData }));
   }
 }
 
@@ -107,8 +88,10 @@ function loadWriter(): Promise<typeof writer> {
   return loading;
 }
 
-function toBigInt(value: number | null): bigint | null {
-  return value === null ? null : BigInt(value);
+function toParquet(type: string, value: Value): Value | bigint | Date {
+  if (typeof value !== 'number') return value;
+  if (type === 'INT64') return BigInt(value);
+  return type === 'TIMESTAMP' ? new Date(value) : value;
 }
 
 /**
@@ -128,7 +111,7 @@ export async function* readMetadata(path: string, totalRows: number = Infinity):
       const records = await parquetReadObjects({
         file,
         metadata,
-        columns: COLUMNS,
+        columns: NAMES,
         ...PARQUET_READING,
         rowStart,
         rowEnd,
