@@ -40,27 +40,21 @@ export interface RunResult {
   readonly shards: readonly JournalShard[];
   readonly runs: readonly JournalRun[];
   readonly inputs: DatasetInputs;
-  /** The number of inputs that the dataset holds and that have not changed. */
-  readonly skipped: number;
-  /** The number of inputs that the source repeated. */
-  readonly duplicates: number;
-  /** The number of inputs that were embedded again because another file has their name now. */
-  readonly changed: number;
-  /** The number of inputs of the dataset that the source does not have and that are not marked as removed. */
-  readonly missing: number;
-  /** The number of inputs that this run marked as removed. */
-  readonly removed: number;
+  /** As in `EmbedSummary`. */
+  readonly counts: Readonly<Record<'skipped' | 'duplicates' | 'changed' | 'missing' | 'removed', number>>;
 }
 
 /** A run into a dataset's folder. */
 export class DatasetRun {
   readonly #folder: DatasetFolder;
   readonly #plan: RunPlan;
+  readonly #journal: JournalWriter;
+  readonly #inputs: DatasetInputs;
+  readonly #onFirstShard: () => Promise<void>;
   readonly #shards: JournalShard[];
   readonly #runs: JournalRun[];
+  readonly #writer: ShardWriter;
   readonly #startedAt = new Date().toISOString();
-  readonly #onFirstShard: () => Promise<void>;
-  readonly #journal: JournalWriter;
   #hasBegun = false;
 
   /** @param onFirstShard - Called before the run's first shard counts. From then on, an earlier manifest is wrong. */
@@ -68,86 +62,75 @@ export class DatasetRun {
     folder: DatasetFolder,
     plan: RunPlan,
     journal: JournalWriter,
+    inputs: DatasetInputs,
     onFirstShard: () => Promise<void>,
   ) {
     this.#folder = folder;
     this.#plan = plan;
     this.#journal = journal;
+    this.#inputs = inputs;
+    this.#onFirstShard = onFirstShard;
     this.#shards = [...(folder.before?.shards ?? [])];
     this.#runs = [...(folder.before?.runs ?? [])];
-    this.#onFirstShard = onFirstShard;
+    this.#writer = new ShardWriter(folder.path, plan, this.#shards, (shard) => this.#commit(shard));
   }
 
   /** Embeds the inputs of the source that are new, that failed before, or that changed. */
-  async embed(
-    source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
-    inputs: DatasetInputs,
-  ): Promise<RunResult> {
+  async embed(source: AsyncIterable<SourceItem> | Iterable<SourceItem>): Promise<RunResult> {
+    const inputs = this.#inputs;
     const held = inputs.counts;
     const pending = new PendingInputs(source, inputs.known, this.#plan.pending);
-    const writer = new ShardWriter(this.#folder.path, this.#plan, this.#shards, (shard) =>
-      this.#commit(shard),
-    );
     try {
-      await this.#append(pending, inputs, writer);
-      await this.#appendAgain(pending, inputs, writer);
-      const missing = held.inputs - pending.found;
-      const removed = missing > 0 ? await this.#remove(held.ok, pending.foundOk, inputs, writer) : 0;
+      await this.#append(pending, false);
+      await this.#append(pending, true);
+      const gone = held.inputs - pending.found;
+      const removed = gone > 0 ? await this.#remove(held.ok, pending.foundOk) : 0;
       await inputs.dropStale(this.#folder.path, this.#shards);
       const { skipped, duplicates, changed } = pending;
-      const counts = { skipped, duplicates, changed, missing: missing - removed, removed };
-      return { shards: this.#shards, runs: this.#runs, inputs, ...counts };
+      const counts = { skipped, duplicates, changed, missing: gone - removed, removed };
+      return { shards: this.#shards, runs: this.#runs, inputs, counts };
     } catch (error) {
-      await writer.discard();
+      await this.#writer.discard();
       throw error;
     }
   }
 
-  async #append(pending: PendingInputs, inputs: DatasetInputs, writer: ShardWriter): Promise<void> {
+  /**
+   * Appends the new inputs, or those to try again. Retries come after all new inputs, in their own shards, so that failures do not move
+   * new inputs. Of them, only changed outcomes are written.
+   */
+  async #append(pending: PendingInputs, isAgain: boolean): Promise<void> {
     const { extractor, setup, lanes, check, onBatch } = this.#plan;
-    for await (const batch of embedBatches(extractor, pending.fresh(), setup, lanes, { check })) {
-      const shard = writer.number;
-      await writer.append(batch);
-      for (const item of batch.items) inputs.addNew(item, shard);
+    const items = isAgain ? pending.again() : pending.fresh();
+    for await (const batch of embedBatches(extractor, items, setup, lanes, { check })) {
+      const shard = this.#writer.number;
+      const isWritten = (item: TriedInput): boolean => !isAgain || !item.error || this.#inputs.isNews(item);
+      const written = new Set<TriedInput>(batch.items.filter(isWritten));
+      await this.#writer.append(batch, (item) => written.has(item));
+      for (const item of written) {
+        if (isAgain) this.#inputs.replace(item, shard);
+        else this.#inputs.addNew(item, shard);
+      }
       batch.release();
       onBatch(batch, pending.skipped);
     }
-    await writer.finish();
-  }
-
-  /** Retries come after all new inputs, in their own shards, so that failures do not move new inputs. Only changed outcomes are written. */
-  async #appendAgain(pending: PendingInputs, inputs: DatasetInputs, writer: ShardWriter): Promise<void> {
-    const { extractor, setup, lanes, check, onBatch } = this.#plan;
-    for await (const batch of embedBatches(extractor, pending.again(), setup, lanes, { check })) {
-      const shard = writer.number;
-      const news = new Set<TriedInput>(batch.items.filter((item) => !item.error || inputs.isNews(item)));
-      await writer.append(batch, (item) => news.has(item));
-      for (const item of news) inputs.replace(item, shard);
-      batch.release();
-      onBatch(batch, pending.skipped);
-    }
-    await writer.finish();
+    await this.#writer.finish();
   }
 
   /** Removals come last, in their own shards: they count only after the whole source was read. Returns their number. */
-  async #remove(
-    heldOk: number,
-    foundOk: number,
-    inputs: DatasetInputs,
-    writer: ShardWriter,
-  ): Promise<number> {
+  async #remove(heldOk: number, foundOk: number): Promise<number> {
     const { removal, setup } = this.#plan;
     if (!removal) return 0;
     if (heldOk > 0 && foundOk === 0) throw noneFound(removal.source, heldOk);
     let removed = 0;
-    for await (const row of inputs.unseen(this.#folder.path, [...this.#shards])) {
+    for await (const row of this.#inputs.unseen(this.#folder.path, [...this.#shards])) {
       setup.signal?.throwIfAborted();
       if (!(await removal.isGone(row.path ?? ''))) continue;
-      inputs.remove(row, writer.number);
-      await writer.appendRemoved(row);
+      this.#inputs.remove(row, this.#writer.number);
+      await this.#writer.appendRemoved(row);
       removed++;
     }
-    await writer.finish();
+    await this.#writer.finish();
     return removed;
   }
 

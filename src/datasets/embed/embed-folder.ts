@@ -5,7 +5,7 @@ import { writeAtomically } from '../../base/atomic-file.js';
 import type { Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { clearLeftovers, takeFolder, type DatasetFolder } from '../files/dataset-folder.js';
-import { checkIdentity, latestWeights } from '../records/dataset-identity.js';
+import { checkSame, compareIdentities, latestWeights } from '../records/dataset-identity.js';
 import { DatasetInputs } from '../files/dataset-inputs.js';
 import { latestComparison } from '../records/float32-comparison.js';
 import { MANIFEST_FILE } from '../files/file-names.js';
@@ -151,10 +151,9 @@ export async function embedWarm(
     };
     const reread = kind === 'tar' ? () => shareOf(opened) : undefined;
     const pending = { isUnique: kind === 'folder', checksum: options.checksum, reread };
-    const { choice } = options;
+    const { choice, minCosine } = options;
     // What was compared to choose counts.
     const before = latestComparison(folder.before?.shards ?? []) ?? choice?.againstFloat32 ?? undefined;
-    const { minCosine } = options;
     await using check = createPrecisionCheck(extractor, setup, { before, minCosine, exact });
     await using journal = await JournalWriter.open(out, identity, folder.before);
     const removal = options.removeMissing ? planRemoval(opened.description) : undefined;
@@ -171,17 +170,16 @@ export async function embedWarm(
       onBatch,
     };
     // The first shard makes an earlier manifest wrong.
-    const run = new DatasetRun(folder, plan, journal, () => rm(join(out, MANIFEST_FILE), { force: true }));
-    const result = await run.embed(shareOf(all), inputs);
+    const dropManifest = () => rm(join(out, MANIFEST_FILE), { force: true });
+    const run = new DatasetRun(folder, plan, journal, inputs, dropManifest);
+    const { counts, ...written } = await run.embed(shareOf(all));
     const unreadFiles = opened.unread;
-    const state = { ...options.plan, ...result, seconds: meter.seconds, source: record, unreadFiles };
+    const state = { ...options.plan, ...written, seconds: meter.seconds, source: record, unreadFiles };
     const manifest = createManifest(describeRun(extractor, setup, model), state);
     await writeAtomically(join(out, MANIFEST_FILE), encodeManifest(manifest));
     checkFailures(options.limit, meter, true);
-    const { skipped, duplicates, changed, missing, removed } = result;
     const { done: embedded, failed } = meter;
-    const seen = { skipped, duplicates, changed, missing, removed, unreadFiles };
-    return { out, manifest, failures, embedded, failed, ...seen };
+    return { out, manifest, failures, embedded, failed, ...counts, unreadFiles };
   } finally {
     ending.abort();
     await folder.lock.release();
@@ -202,7 +200,7 @@ async function prepare(
   const { externalFiles } = cut.kept;
   const model = { ...(await identifyFile(file)), externalFiles };
   const identity = describeIdentity(extractor, model, setup, { dtype, format });
-  if (before) checkIdentity(path, before.identity, identity);
+  if (before) checkSame(path, compareIdentities(before.identity, identity));
   const known = before && latestWeights(before.runs);
   const weights = await identifyWeights(path, file, externalFiles, known, ending);
   const inputs = await DatasetInputs.read(path, before?.shards ?? []);
