@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto';
 import { prunedInternals } from '../../model/prune/pruned-model.js';
 import type { DatasetIdentity } from '../records/dataset-identity.js';
-import type { ModelIdentity, RunRecord, TransformRecord } from '../records/run-record.js';
+import type { RunRecord } from '../files/manifest.js';
+import type { ModelIdentity, TransformRecord } from '../records/run-record.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { TRANSFORM_PRESETS } from '../../images/transform/transform-options.js';
 import type { Transform } from '../../images/transform/transform.js';

@@ -7,13 +7,12 @@ import { takeRows } from '../../tensor/rows.js';
 import { buffersOf, type Tensor } from '../../tensor/tensor.js';
 import type { EmbedSetup } from './embed-options.js';
 import { BatchLoader, type LoadedBatch, type LoadedItem } from './loader.js';
+import type { TriedBatch } from '../records/tried-input.js';
 import type { SourceItem } from '../sources/items/source-item.js';
 
 /** The items of a batch in order, and a row for each item that could be read. */
-export interface EmbeddedBatch {
+export interface EmbeddedBatch extends TriedBatch {
   readonly items: readonly LoadedItem[];
-  /** Outputs by key. The first axis is the items without an error, in order. Empty if all items failed. */
-  readonly features: Readonly<Record<string, Tensor>>;
 }
 
 /** A batch from {@link embedBatches}. */

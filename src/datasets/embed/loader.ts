@@ -115,10 +115,7 @@ export class BatchLoader {
     };
     try {
       const { maxWaitMs } = this.#plan;
-      const given =
-        maxWaitMs === undefined
-          ? source
-          : withPauses(source, { maxWaitMs, waitingSince: () => waitingSince });
+      const given = maxWaitMs === undefined ? source : withPauses(source, maxWaitMs, () => waitingSince);
       for await (const item of given) {
         if (item === PAUSE) {
           finish();

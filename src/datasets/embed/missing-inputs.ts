@@ -1,5 +1,6 @@
 /** Inputs of a dataset that the source no longer has: which of them are gone. */
-import { lstat, stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { lstat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { invalidSource } from '../sources/items/source-errors.js';
 import { readPattern } from '../sources/folders/pattern.js';
@@ -36,19 +37,10 @@ async function isGone(root: string, name: string): Promise<boolean> {
       if (isMissing(error)) continue;
       return false;
     }
-    return place !== file && (await exists(place));
+    // Follows links.
+    return place !== file && existsSync(place);
   }
   return false;
-}
-
-/** Follows links. */
-async function exists(place: string): Promise<boolean> {
-  try {
-    await stat(place);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function isMissing(error: unknown): boolean {

@@ -3,18 +3,16 @@
 /** Marks a pause between the items of a source. */
 export const PAUSE: unique symbol = Symbol('pause');
 
-/** What counts as a pause. */
-export interface PausePlan {
-  /** The longest time in milliseconds that an item waits for others. */
-  readonly maxWaitMs: number;
-  /** The time from which the oldest item waits (`performance.now()`); undefined if no item waits. */
-  readonly waitingSince: () => number | undefined;
-}
-
-/** Yields the items of a source, and {@link PAUSE} when an item has waited too long. Leaving the loop closes the source. */
+/**
+ * Yields the items of a source, and {@link PAUSE} when an item has waited too long. Leaving the loop closes the source.
+ *
+ * @param maxWaitMs - The longest time that an item waits for others.
+ * @param waitingSince - The time from which the oldest item waits (`performance.now()`); undefined if no item waits.
+ */
 export async function* withPauses<Item>(
   source: AsyncIterable<Item> | Iterable<Item>,
-  { maxWaitMs, waitingSince }: PausePlan,
+  maxWaitMs: number,
+  waitingSince: () => number | undefined,
 ): AsyncGenerator<Item | typeof PAUSE> {
   const iterator =
     Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();

@@ -40,8 +40,9 @@ export class ProgressMeter {
   readonly #extractor: Extractor;
   readonly #started = performance.now();
   readonly #window: Sample[] = [];
-  #done = 0;
-  #failed = 0;
+  /** The number of inputs that are finished, failed ones included. */
+  done = 0;
+  failed = 0;
 
   constructor(extractor: Extractor) {
     this.#extractor = extractor;
@@ -52,18 +53,10 @@ export class ProgressMeter {
     return Math.round(performance.now() - this.#started) / 1000;
   }
 
-  get done(): number {
-    return this.#done;
-  }
-
-  get failed(): number {
-    return this.#failed;
-  }
-
   /** Adds a finished batch. */
   add({ items }: EmbeddedBatch): void {
-    this.#done += items.length;
-    for (const { error } of items) if (error) this.#failed++;
+    this.done += items.length;
+    for (const { error } of items) if (error) this.failed++;
     this.#sample();
   }
 
@@ -73,12 +66,12 @@ export class ProgressMeter {
     const last = this.#window.at(-1)!;
     const seconds = last.seconds - first.seconds;
     const imagesPerSecond = seconds > 0 ? (last.done - first.done) / seconds : 0;
-    const left = total === null ? null : Math.max(0, total - skipped - this.#done);
+    const left = total === null ? null : Math.max(0, total - skipped - this.done);
     const devices = this.#load(first, last, seconds);
     const busy = devices.reduce((sum, device) => sum + device.busy, 0) / devices.length;
     return {
-      done: this.#done,
-      failed: this.#failed,
+      done: this.done,
+      failed: this.failed,
       skipped,
       total,
       unit: 'images',
@@ -101,7 +94,7 @@ export class ProgressMeter {
 
   #sample(): void {
     const runMs = extractorInternals.of(this.#extractor).spent.map((spent) => spent.runMs);
-    this.#window.push({ seconds: (performance.now() - this.#started) / 1000, done: this.#done, runMs });
+    this.#window.push({ seconds: (performance.now() - this.#started) / 1000, done: this.done, runMs });
     const since = this.#window.at(-1)!.seconds - WINDOW_SECONDS;
     while (this.#window.length > 2 && this.#window[1]!.seconds <= since) this.#window.shift();
   }

@@ -1,4 +1,5 @@
 /** The folder of a dataset: a run takes it, and removes what earlier runs left unfinished. */
+import type { Dirent } from 'node:fs';
 import { readdir, rm, rmdir, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { unwritable } from '../../base/atomic-file.js';
@@ -78,15 +79,11 @@ async function listFeatureFolders(path: string): Promise<string[]> {
 }
 
 /** The entries of a folder; empty if there is no such folder. */
-async function readFolder(path: string): ReturnType<typeof readEntries> {
-  return readEntries(path).catch((error: unknown) => {
+function readFolder(path: string): Promise<Dirent[]> {
+  return readdir(path, { withFileTypes: true }).catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw error;
   });
-}
-
-function readEntries(path: string) {
-  return readdir(path, { withFileTypes: true });
 }
 
 /** A folder may be written to if it holds a journal, or nothing but what a first run makes before its journal. */

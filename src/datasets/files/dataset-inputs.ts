@@ -7,12 +7,6 @@ import type { JournalShard } from './journal.js';
 import { KnownInputs, type Outcome } from '../records/known-inputs.js';
 import type { TriedInput } from '../records/tried-input.js';
 
-/** The number of inputs in a shard that no later shard holds, without those that were removed. */
-export interface LiveCounts {
-  readonly inputs: number;
-  readonly ok: number;
-}
-
 /** The inputs of a dataset. Each counts once. */
 export interface InputCounts {
   readonly inputs: number;
@@ -75,8 +69,8 @@ export class DatasetInputs {
     return this.known.find(path ?? '')?.outcome !== (error?.code ?? 'ok');
   }
 
-  /** Returns the counts of a shard. */
-  liveIn(shard: number): LiveCounts {
+  /** The number of inputs in a shard that no later shard holds, without those that were removed. */
+  liveIn(shard: number): Pick<InputCounts, 'inputs' | 'ok'> {
     return this.#live[shard] ?? { inputs: 0, ok: 0 };
   }
 

@@ -5,7 +5,7 @@ import { readFeatureRows } from '../formats/feature-files.js';
 import type { FeatureFile } from '../formats/feature-format.js';
 import { readMetadata, type DatasetRow, type MetadataRow } from '../formats/metadata.js';
 import { locateFile } from '../records/locate-file.js';
-import type { Manifest } from './manifest.js';
+import { rowsOf, type Manifest } from './manifest.js';
 import { readManifest } from './read-manifest.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 
@@ -69,7 +69,7 @@ export async function openDataset(folder: string): Promise<Dataset> {
   return {
     folder,
     manifest,
-    rows: () => rowsOf(folder, manifest),
+    rows: () => inputsOf(folder, manifest),
     blocks: (key, options = {}) => blocksOf(folder, manifest, key, checkOptions(manifest, key, options)),
   };
 }
@@ -88,9 +88,8 @@ function checkOptions(manifest: Manifest, key: string, options: BlockOptions): n
   return checkInteger('rowsPerBlock', rowsPerBlock, 1, MAX_ROWS_PER_BLOCK);
 }
 
-async function* rowsOf(folder: string, manifest: Manifest): AsyncGenerator<DatasetRow> {
-  const last = manifest.shards.at(-1);
-  const totalRows = last === undefined ? 0 : last.firstRow + last.rows;
+async function* inputsOf(folder: string, manifest: Manifest): AsyncGenerator<DatasetRow> {
+  const totalRows = rowsOf(manifest);
   for (const { metadata } of manifest.shards)
     for await (const row of readMetadata(await locateFile(folder, metadata), totalRows))
       if (isInput(row)) yield row;
@@ -117,14 +116,6 @@ async function* blocksOf(
   }
 }
 
-/** Consecutive rows of a file. */
-interface RowBlock {
-  /** The number of the first row, over all shards. */
-  readonly firstRow: number;
-  readonly rows: number;
-  readonly data: Float32Array;
-}
-
 /**
  * Cuts pieces of whole rows into blocks of `rowsPerBlock` rows; the last block has the rest.
  *
@@ -133,7 +124,7 @@ interface RowBlock {
 export async function* cutBlocks(
   file: FeatureFile,
   pieces: AsyncIterable<Float32Array>,
-): AsyncGenerator<RowBlock> {
+): AsyncGenerator<Omit<FeatureBlock, 'dims'>> {
   const { elements, rowsPerBlock } = file;
   let block: Float32Array | undefined;
   let filled = 0;

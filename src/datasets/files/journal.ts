@@ -2,17 +2,18 @@
  * The journal of a dataset: what it was made with, and which shards are finished. It has one JSON object per line. A shard that it
  * does not name does not exist.
  */
-import { open, type FileHandle } from 'node:fs/promises';
+import { open, readFile, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { unwritable } from '../../base/atomic-file.js';
 import { TapirError } from '../../base/errors.js';
+import type { DecoderVersions } from '../../images/decode/open-sharp.js';
 import type { DType } from '../../tensor/tensor.js';
 import { completeIdentity, type DatasetIdentity } from '../records/dataset-identity.js';
 import { JOURNAL_FILE } from './file-names.js';
 import type { EngineCandidate } from '../records/engine-choice.js';
 import type { Float32Comparison } from '../records/float32-comparison.js';
 import type { ReducedSums } from '../records/reduced-images.js';
-import type { DecoderRecord, RunWeights } from '../records/run-record.js';
+import type { RunWeights } from '../records/run-record.js';
 
 const JOURNAL_FORMAT = 'onnx-tapir journal';
 
@@ -40,7 +41,7 @@ export interface JournalShard {
   readonly features: Readonly<Record<string, ShardFeatures>>;
   readonly reduced: ReducedSums;
   /** Missing if no image of the run needed it so far, and in journals that were written before it was recorded. */
-  readonly decoder?: DecoderRecord;
+  readonly decoder?: DecoderVersions;
   /** The comparison of this and all earlier shards. Missing in float32, and as long as no image was embedded. */
   readonly againstFloat32?: Float32Comparison;
 }
@@ -115,17 +116,11 @@ export async function readJournal(folder: string): Promise<JournalContent | unde
 }
 
 async function readWhole(path: string): Promise<string | undefined> {
-  let file: FileHandle;
   try {
-    file = await open(path, 'r');
+    return await readFile(path, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw unwritable(path, error);
-  }
-  try {
-    return await file.readFile('utf8');
-  } finally {
-    await file.close();
   }
 }
 

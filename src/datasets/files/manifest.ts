@@ -1,6 +1,7 @@
 /** The manifest of a dataset: what was embedded, how, and where it lies. It is written last: without it, a dataset is unfinished. */
 import { packageVersion } from '../../base/package.js';
 import type { ResolvedRequest } from '../../graph/rewrite/plan.js';
+import type { DecoderVersions } from '../../images/decode/open-sharp.js';
 import type { EngineName } from '../../runtime/capabilities/capabilities.js';
 import { latestWeights } from '../records/dataset-identity.js';
 import type { DatasetInputs, InputCounts } from './dataset-inputs.js';
@@ -9,13 +10,7 @@ import { latestComparison, type Float32Comparison } from '../records/float32-com
 import type { FeatureFormat } from '../formats/feature-files.js';
 import type { JournalRun, JournalShard, ShardFeatures } from './journal.js';
 import { summarizeReduced, type ReductionSummary } from '../records/reduced-images.js';
-import type {
-  DecoderRecord,
-  ModelIdentity,
-  RunRecord,
-  TransformRecord,
-  WeightsRecord,
-} from '../records/run-record.js';
+import type { ModelIdentity, TransformRecord, WeightsRecord } from '../records/run-record.js';
 
 /** Tells a manifest from other files of its name. */
 export const DATASET_FORMAT = 'onnx-tapir dataset';
@@ -57,7 +52,7 @@ export interface Manifest {
   readonly versions: Readonly<
     Record<'onnx-tapir' | 'node', string> &
       Partial<Record<EngineName, string>> &
-      Record<keyof DecoderRecord, string | null>
+      Record<keyof DecoderVersions, string | null>
   >;
   /** The latest run, with settings that can change the last bits of a feature. */
   readonly run: {
@@ -108,6 +103,16 @@ export interface FeatureRecord extends Omit<ShardFeatures, 'path'> {
   readonly rows: number;
 }
 
+/** The model and the settings of a run, for the manifest. */
+export interface RunRecord
+  extends
+    Pick<Manifest, 'request' | 'transform'>,
+    Omit<Manifest['run'], 'againstFloat32' | 'reduced' | 'unreadFiles' | 'seconds'> {
+  readonly model: Omit<ModelIdentity, 'weights'>;
+  readonly engine: string;
+  readonly engineVersion: string;
+}
+
 /** The state of a dataset after a run. */
 export interface DatasetState {
   readonly seconds: number;
@@ -124,6 +129,12 @@ export interface DatasetState {
 /** Encodes a manifest as it is written. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
   return Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
+}
+
+/** Returns the number of rows of a dataset, including those that no metadata names. */
+export function rowsOf({ shards }: Pick<Manifest, 'shards'>): number {
+  const last = shards.at(-1);
+  return last ? last.firstRow + last.rows : 0;
 }
 
 /** Describes a dataset after a run. */
@@ -161,7 +172,9 @@ export function createManifest(run: RunRecord, state: DatasetState): Manifest {
 }
 
 /** Returns the decoder of the latest shard that needed it. A run that decodes nothing must not forget it. */
-export function decoderOf(shards: readonly JournalShard[]): Pick<Manifest['versions'], keyof DecoderRecord> {
+export function decoderOf(
+  shards: readonly JournalShard[],
+): Pick<Manifest['versions'], keyof DecoderVersions> {
   return shards.findLast((shard) => shard.decoder)?.decoder ?? { sharp: null, libvips: null };
 }
 
@@ -187,12 +200,6 @@ function recordShard(shard: JournalShard, inputs: DatasetInputs): ShardRecord {
   const { number, rows, firstRow, metadata } = shard;
   const live = inputs.liveIn(number);
   const features = Object.entries(shard.features).map(([key, { path }]) => [key, path] as const);
-  return {
-    inputs: live.inputs,
-    rows,
-    deadRows: rows - live.ok,
-    firstRow,
-    metadata,
-    features: Object.fromEntries(features),
-  };
+  const files = { metadata, features: Object.fromEntries(features) };
+  return { inputs: live.inputs, rows, deadRows: rows - live.ok, firstRow, ...files };
 }

@@ -1,5 +1,6 @@
 /** Reads and compares the parts of a sharded dataset, and describes them as one dataset. */
-import { access, readdir } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { TapirError } from '../../base/errors.js';
 import {
@@ -13,7 +14,7 @@ import { checkUnlocked } from '../../base/folder-lock.js';
 import { joinComparisons, latestComparison } from '../records/float32-comparison.js';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
 import { readJournal, type JournalContent } from '../files/journal.js';
-import { decoderOf, type FeatureRecord, type Manifest, type ShardRecord } from '../files/manifest.js';
+import { decoderOf, rowsOf, type FeatureRecord, type Manifest, type ShardRecord } from '../files/manifest.js';
 import { listParts, partPath, readPartName } from './parts.js';
 import { readManifest } from '../files/read-manifest.js';
 import { summarizeReduced } from '../records/reduced-images.js';
@@ -42,7 +43,7 @@ export async function readParts(out: string): Promise<Part[]> {
     const folder = join(out, name);
     await checkUnlocked(folder);
     const journal = await readJournal(folder);
-    if (!journal || !(await exists(join(folder, MANIFEST_FILE)))) unfinished.push(name);
+    if (!journal || !existsSync(join(folder, MANIFEST_FILE))) unfinished.push(name);
     else parts.push({ name, folder, journal, manifest: await readManifest(folder) });
   }
   if (unfinished.length > 0) throw incomplete(out, 'parts are missing or unfinished', unfinished);
@@ -129,15 +130,9 @@ function checkPart({ name, folder, manifest, journal }: Part, first: Part): void
 export async function checkSameJournals(parts: readonly Part[]): Promise<void> {
   for (const { folder, journal } of parts) {
     const now = await readJournal(folder);
-    if (now?.bytes !== journal.bytes || !(await exists(join(folder, MANIFEST_FILE))))
+    if (now?.bytes !== journal.bytes || !existsSync(join(folder, MANIFEST_FILE)))
       throw datasetInvalid(folder, 'a run has changed it in the meantime; merge again');
   }
-}
-
-/** Returns the number of rows of a part, including those that no metadata names. */
-export function rowsOf({ shards }: Manifest): number {
-  const last = shards.at(-1);
-  return last ? last.firstRow + last.rows : 0;
 }
 
 /** Describes the parts as one dataset. Rows are numbered over all parts, in order. The result depends only on the parts. */
@@ -211,11 +206,4 @@ function mergeFeatures(parts: readonly Part[]): Record<string, FeatureRecord> {
 
 function sum(parts: readonly Part[], of: (part: Part) => number): number {
   return parts.reduce((total, part) => total + of(part), 0);
-}
-
-function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
 }

@@ -9,9 +9,9 @@ import { MetadataTable, readMetadata } from '../formats/metadata.js';
 import type { Nameable } from '../records/input-names.js';
 import { makeFolder } from '../../base/make-folder.js';
 import type { Progress } from '../../base/progress.js';
-import { encodeManifest, type Manifest } from '../files/manifest.js';
+import { encodeManifest, rowsOf, type Manifest } from '../files/manifest.js';
 import { checkInputs, checkSource } from './merge-check.js';
-import { checkSameJournals, mergeManifests, readParts, rowsOf, type Part } from './merge-parts.js';
+import { checkSameJournals, mergeManifests, readParts, type Part } from './merge-parts.js';
 
 /** The result of a merge. */
 export interface MergeSummary {
@@ -42,18 +42,14 @@ export async function mergeParts(
 ): Promise<MergeSummary> {
   const parts = await readParts(out);
   // Two merges at once would write the same files.
-  const lock = await lockFolder(out);
-  try {
-    const known = await checkInputs(out, parts, signal);
-    if (source) await checkSource(out, source, known, signal);
-    const manifest = mergeManifests(parts);
-    const total = manifest.shards.length;
-    const tell = (done: number): void => onProgress?.({ done, total, unit: 'files', what: 'writing rows' });
-    await writeMerged(out, parts, manifest, tell, signal);
-    return { out, manifest, parts: parts.length };
-  } finally {
-    await lock.release();
-  }
+  await using _lock = await lockFolder(out);
+  const known = await checkInputs(out, parts, signal);
+  if (source) await checkSource(out, source, known, signal);
+  const manifest = mergeManifests(parts);
+  const total = manifest.shards.length;
+  const tell = (done: number): void => onProgress?.({ done, total, unit: 'files', what: 'writing rows' });
+  await writeMerged(out, parts, manifest, tell, signal);
+  return { out, manifest, parts: parts.length };
 }
 
 async function writeMerged(

@@ -38,16 +38,7 @@ export function completeIdentity(
 /** A setting that differs, under the name that users know it by. */
 export type Difference = ErrorDetails['DATASET_MISMATCH']['differences'][number];
 
-/**
- * Compares what a dataset was made with and what a run asks for.
- *
- * @throws {@link TapirError} `DATASET_MISMATCH` with each difference.
- */
-export function checkIdentity(path: string, there: DatasetIdentity, asked: DatasetIdentity): void {
-  checkSame(path, compareIdentities(there, asked));
-}
-
-/** Throws `DATASET_MISMATCH` if a dataset differs from what a run asks for. */
+/** Throws `DATASET_MISMATCH` with each difference of a dataset from what a run asks for. */
 export function checkSame(path: string, differences: readonly Difference[]): void {
   if (differences.length === 0) return;
   const list = showDifferences(differences, 'there', 'in this run');

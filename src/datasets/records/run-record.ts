@@ -1,5 +1,4 @@
-/** What a dataset records about the model and the settings of a run, as plain data. */
-import type { ResolvedRequest } from '../../graph/rewrite/plan.js';
+/** What a dataset records about the model and the transform of a run, as plain data. */
 import type { TransformOptions } from '../../images/transform/transform-options.js';
 import type { TransformSource } from '../../images/transform/transform.js';
 
@@ -43,31 +42,4 @@ export interface ModelIdentity {
   readonly externalFiles: readonly string[];
   /** Their content. Missing if there are no such files, or if no run recorded it. */
   readonly weights?: readonly WeightsRecord[];
-}
-
-/** The versions of the image decoder. */
-export interface DecoderRecord {
-  readonly sharp: string;
-  readonly libvips: string;
-}
-
-/** The model and the settings of a run, for the manifest. */
-export interface RunRecord {
-  readonly model: Omit<ModelIdentity, 'weights'>;
-  readonly request: readonly ResolvedRequest[];
-  readonly transform: TransformRecord;
-  /** The library that runs the model. */
-  readonly engine: string;
-  /** How it is called; null for an engine that is called in one way. */
-  readonly binding: string | null;
-  /** The version of the engine. */
-  readonly engineVersion: string;
-  readonly precision: string;
-  /** How the engine computes what is not in 8 bits; left out for float32. */
-  readonly floatPrecision?: string;
-  readonly device: string;
-  readonly batch: number;
-  readonly batchMode: 'as-exported' | 'dynamic' | 'per-sample' | null;
-  readonly keepDims: boolean;
-  readonly normalize: 'graph' | 'model' | 'cpu';
 }

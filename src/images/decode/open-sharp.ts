@@ -6,7 +6,7 @@ import { createRequire, packageRequire } from '../../base/package.js';
 /** Creates a pipeline of sharp. */
 export type SharpFactory = (input: Uint8Array | string, options: SharpOptions) => Sharp;
 
-/** Versions of the decoder, for records. */
+/** The versions of the image decoder. */
 export interface DecoderVersions {
   readonly sharp: string;
   readonly libvips: string;

@@ -20,7 +20,7 @@ describe('withPauses', () => {
     }
     const since = (): number | undefined => (waiting.size > 0 ? 0 : undefined);
     const seen: (number | typeof PAUSE)[] = [];
-    for await (const item of withPauses(source(), { maxWaitMs: 0, waitingSince: since })) {
+    for await (const item of withPauses(source(), 0, since)) {
       seen.push(item);
       // The second one waits for others, the third one does not.
       if (item === 2) waiting.add(2);
@@ -39,7 +39,7 @@ describe('withPauses', () => {
       yield 1;
       throw new Error('broken');
     }
-    const items = withPauses(source(), { maxWaitMs: 5, waitingSince: () => performance.now() });
+    const items = withPauses(source(), 5, () => performance.now());
     expect((await items.next()).value).toBe(1);
     await expect(items.next()).rejects.toThrow('broken');
   });

@@ -7,9 +7,9 @@ import {
   decoderOf,
   encodeManifest,
   type DatasetState,
+  type RunRecord,
 } from '../../../src/datasets/files/manifest.js';
 import { NOTHING_REDUCED } from '../../../src/datasets/records/reduced-images.js';
-import type { RunRecord } from '../../../src/datasets/records/run-record.js';
 import { TRANSFORM_PRESETS } from '../../../src/images/transform/transform-options.js';
 
 const record: RunRecord = {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
-  checkIdentity,
+  checkSame,
   compareIdentities,
   compareWeights,
   latestWeights,
@@ -28,7 +28,7 @@ const identity: DatasetIdentity = {
 describe('identities', () => {
   it('are the same after JSON', () => {
     expect(compareIdentities(JSON.parse(JSON.stringify(identity)) as DatasetIdentity, identity)).toEqual([]);
-    expect(() => checkIdentity('out', identity, { ...identity })).not.toThrow();
+    expect(() => checkSame('out', compareIdentities(identity, { ...identity }))).not.toThrow();
   });
 
   it('differ by name and value', () => {
@@ -53,7 +53,7 @@ describe('identities', () => {
 
   it('with another key can be read: the list of outputs is named, not each of them', () => {
     const asked = { ...identity, request: [{ key: 'embedding', tensor: '/pool', computed: [] }] };
-    expect(() => checkIdentity('out', identity, asked)).toThrow(
+    expect(() => checkSame('out', compareIdentities(identity, asked))).toThrow(
       expect.objectContaining({
         code: 'DATASET_MISMATCH',
         message:
