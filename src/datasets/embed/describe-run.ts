@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto';
 import { prunedInternals } from '../../model/prune/pruned-model.js';
 import type { DatasetIdentity } from '../records/dataset-identity.js';
 import type { RunRecord } from '../files/manifest.js';
-import type { ModelIdentity, TransformRecord } from '../records/run-record.js';
+import { RECORDED, type ModelIdentity, type TransformRecord } from '../records/run-record.js';
 import type { Extractor } from '../../extract/extractor.js';
-import { TRANSFORM_PRESETS } from '../../images/transform/transform-options.js';
+import { TRANSFORM_PRESETS, type TransformOptions } from '../../images/transform/transform-options.js';
 import type { Transform } from '../../images/transform/transform.js';
 import type { EmbedSetup } from './embed-options.js';
 
@@ -16,13 +16,7 @@ export function describeIdentity(
   { transform, keepDims, checksum }: EmbedSetup,
   { dtype, format }: Pick<DatasetIdentity, 'dtype' | 'format'>,
 ): DatasetIdentity {
-  const {
-    limitPixels: _,
-    preset: _preset,
-    source: _source,
-    assumed: _assumed,
-    ...options
-  } = recordTransform(transform);
+  const { limitPixels: _, ...options } = recordOptions(transform.options);
   const { resolved } = extractor.model.plan;
   return {
     model: { bytes, sha256 },
@@ -59,10 +53,8 @@ export function describeRun(extractor: Extractor, setup: EmbedSetup, model: RunR
 }
 
 /** The precision, and that of the rest of a model in 8 bits unless it is float32. */
-function precisionsOf({
-  precision,
-  floatPrecision,
-}: Extractor): Pick<DatasetIdentity, 'precision' | 'floatPrecision'> {
+function precisionsOf(extractor: Extractor): Pick<DatasetIdentity, 'precision' | 'floatPrecision'> {
+  const { precision, floatPrecision } = extractor;
   const isMixed = precision !== floatPrecision && floatPrecision !== 'float32';
   return { precision, ...(isMixed ? { floatPrecision } : {}) };
 }
@@ -76,29 +68,23 @@ function loweringOf({ model }: Extractor): Pick<DatasetIdentity, 'lowering'> {
   return { lowering: hash.digest('hex').slice(0, 16) };
 }
 
-/** Options that every record has; others are left out where they have their default. */
-const ALWAYS: ReadonlySet<string> = new Set([
-  'resize',
-  'crop',
-  'interpolation',
-  'mean',
-  'std',
-  'orientation',
-  'decode',
-  'limitPixels',
-]);
-
 /** The record of a transform. */
 export function recordTransform({ preset, source, assumed, options }: Transform): TransformRecord {
-  const defaults: Readonly<Record<string, unknown>> = { ...TRANSFORM_PRESETS.ImageNet1K_V1 };
-  const told = Object.entries(options).filter(
-    ([name, value]) => ALWAYS.has(name) || value !== defaults[name],
-  );
-  // The fields that are left out are optional in a record.
   return {
     preset,
     ...(assumed ? { assumed } : {}),
     ...(source ? { source } : {}),
-    ...(Object.fromEntries(told) as Omit<TransformRecord, 'preset'>),
+    ...recordOptions(options),
   };
+}
+
+/** The options that every record has, and those that have not their default. */
+function recordOptions(options: TransformOptions): Omit<TransformRecord, 'preset' | 'source' | 'assumed'> {
+  const always: readonly string[] = RECORDED;
+  const defaults: Readonly<Record<string, unknown>> = { ...TRANSFORM_PRESETS.ImageNet1K_V1 };
+  const told = Object.entries(options).filter(
+    ([name, value]) => always.includes(name) || value !== defaults[name],
+  );
+  // The fields that are left out are optional in a record.
+  return Object.fromEntries(told) as Omit<TransformRecord, 'preset' | 'source' | 'assumed'>;
 }

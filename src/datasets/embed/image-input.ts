@@ -40,11 +40,9 @@ export function fitTransform(model: ImageTaker, transform: Transform): ImageInpu
   const { input, dtype, dims } = findImageInput(model);
   const { channels } = transform;
   const { height, width } = size;
-  const first = [channels, height, width];
-  const last = [height, width, channels];
   const [rows, ...wanted] = dims;
   const isLast = chooseLayout(wanted, dtype, transform);
-  const axes = isLast ? last : first;
+  const axes = isLast ? [height, width, channels] : [channels, height, width];
   if (!fits(wanted, axes)) {
     const shown = `"${input.name}" [${dims.join(', ')}]`;
     const expected = `one that fits the model's input ${shown}${adviseFit(wanted, isLast)} (on the command line: --transform)`;

@@ -75,15 +75,8 @@ function takesBytes({ factor, shift }: NonNullable<PixelFacts['scaling']>): bool
 }
 
 /** The options that differ from the guess where the file tells better. */
-function closest({
-  channels,
-  height,
-  width,
-  isLast,
-  scaling,
-  ultralytics,
-  elemType,
-}: PixelFacts): Options<TransformOptions> {
+function closest(facts: PixelFacts): Options<TransformOptions> {
+  const { channels, height, width, isLast, scaling, ultralytics, elemType } = facts;
   const size = height !== undefined && width !== undefined ? { height, width } : undefined;
   const isDetector = ultralytics !== undefined && ultralytics !== 'classify';
   const resize =

@@ -37,11 +37,10 @@ export async function* readArrowRows(file: FeatureFile): AsyncGenerator<Float32A
     checkFacts(file, new Map(pairs.map((pair) => [pair.text(PAIR.key), pair.text(PAIR.value)])));
     for (const block of footer.structs(FOOTER.recordBatches, BLOCK_BYTES)) {
       const { offset, bytes, rows } = await locateValues(handle, block, size, file);
-      const buffer = new ArrayBuffer(bytes);
-      await readExactly(handle, new Uint8Array(buffer), offset, file.path);
+      const values = await readExactly(handle, offset, bytes, file.path);
       yield file.dtype === 'bool'
-        ? unpackBits(new Uint8Array(buffer), rows * file.elements)
-        : widen(file.dtype, buffer);
+        ? unpackBits(values, rows * file.elements)
+        : widen(file.dtype, values.buffer);
     }
   } catch (error) {
     throw datasetUnreadable(file.path, error);
@@ -49,15 +48,13 @@ export async function* readArrowRows(file: FeatureFile): AsyncGenerator<Float32A
 }
 
 async function readFooter(handle: FileHandle, size: number, path: string): Promise<FlatTable> {
-  const end = Buffer.alloc(4 + MAGIC.length);
-  if (size < 2 * end.length) throw datasetInvalid(path, 'it is no Arrow file');
-  await readExactly(handle, end, size - end.length, path);
+  const endBytes = 4 + MAGIC.length;
+  if (size < 2 * endBytes) throw datasetInvalid(path, 'it is no Arrow file');
+  const end = await readExactly(handle, size - endBytes, endBytes, path);
   const length = end.readInt32LE(0);
   if (end.toString('latin1', 4) !== MAGIC || length < 8 || length > Math.min(size, MAX_FOOTER_BYTES))
     throw datasetInvalid(path, 'it is no Arrow file');
-  const bytes = new Uint8Array(length);
-  await readExactly(handle, bytes, Math.max(0, size - end.length - length), path);
-  return FlatTable.root(bytes);
+  return FlatTable.root(await readExactly(handle, Math.max(0, size - endBytes - length), length, path));
 }
 
 /** Finds the values of a batch, which are its last buffer. */
@@ -71,8 +68,7 @@ async function locateValues(
   const messageBytes = block.getInt32(8, true);
   if (start < 0 || messageBytes < 8 || messageBytes > MAX_MESSAGE_BYTES)
     throw datasetInvalid(path, 'a batch does not lie as onnx-tapir writes it');
-  const message = new Uint8Array(messageBytes);
-  await readExactly(handle, message, start, path);
+  const message = await readExactly(handle, start, messageBytes, path);
   // Skip the marker and the size that come before the message.
   const table = FlatTable.root(message.subarray(8));
   const batch = table.uint8(MESSAGE.headerType) === RECORD_BATCH ? table.table(MESSAGE.header) : undefined;

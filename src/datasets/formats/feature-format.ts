@@ -50,16 +50,19 @@ export function checkFacts(
   throw datasetInvalid(path, `${what}, the manifest says ${dtype} ${shape}`);
 }
 
-/** Fills `bytes` from an offset of a file. Throws `DATASET_INVALID` if the file ends too early. */
+/** Reads a range of a file. Throws `DATASET_INVALID` if the file ends too early. */
 export async function readExactly(
   handle: FileHandle,
-  bytes: Uint8Array,
   offset: number,
+  length: number,
   path: string,
-): Promise<void> {
-  for (let done = 0; done < bytes.byteLength;) {
-    const { bytesRead } = await handle.read(bytes, done, bytes.byteLength - done, offset + done);
+): Promise<Buffer<ArrayBuffer>> {
+  // Not zeroed: only bytes that were read are returned.
+  const bytes = Buffer.allocUnsafeSlow(length);
+  for (let done = 0; done < length;) {
+    const { bytesRead } = await handle.read(bytes, done, length - done, offset + done);
     if (bytesRead === 0) throw datasetInvalid(path, `it ends at byte ${offset + done}, too early`);
     done += bytesRead;
   }
+  return bytes;
 }

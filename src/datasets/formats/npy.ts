@@ -71,10 +71,9 @@ export async function* readNpyRows(file: FeatureFile): AsyncGenerator<Float32Arr
       throw datasetInvalid(file.path, `it has ${size} bytes, ${file.rows} rows need ${file.rows * rowBytes}`);
     for (let row = 0; row < file.rows; row += file.rowsPerBlock) {
       const rows = Math.min(file.rowsPerBlock, file.rows - row);
-      const bytes = new ArrayBuffer(rows * rowBytes);
-      await readExactly(handle, new Uint8Array(bytes), offset, file.path);
-      offset += bytes.byteLength;
-      yield widen(file.dtype, bytes);
+      const bytes = await readExactly(handle, offset, rows * rowBytes, file.path);
+      offset += bytes.length;
+      yield widen(file.dtype, bytes.buffer);
     }
   } catch (error) {
     throw datasetUnreadable(file.path, error);
@@ -83,12 +82,8 @@ export async function* readNpyRows(file: FeatureFile): AsyncGenerator<Float32Arr
 
 /** Compares the header with the manifest. Returns the offset of the first row. */
 async function checkHeader(handle: FileHandle, file: FeatureFile): Promise<number> {
-  const start = Buffer.alloc(12);
-  await readExactly(handle, start, 0, file.path);
-  const { from, length } = locateHeader(start, file.path);
-  const header = Buffer.alloc(length);
-  await readExactly(handle, header, from, file.path);
-  const { descriptor, isCOrder, dims } = parseHeader(header);
+  const { from, length } = locateHeader(await readExactly(handle, 0, 12, file.path), file.path);
+  const { descriptor, isCOrder, dims } = parseHeader(await readExactly(handle, from, length, file.path));
   const expected = [file.rows, ...file.dims];
   if (descriptor !== DESCRIPTORS[file.dtype] || !isCOrder)
     throw datasetInvalid(file.path, `it holds "${descriptor}", the manifest says ${file.dtype} in C order`);

@@ -29,12 +29,11 @@ export async function* readParquetRows(file: FeatureFile): AsyncGenerator<Float3
     const { size } = await handle.stat();
     for (const group of metadata.row_groups) {
       const { offset, bytes } = locateValues(group, size, file);
-      const buffer = new ArrayBuffer(bytes);
-      await readExactly(handle, new Uint8Array(buffer), offset, file.path);
+      const values = await readExactly(handle, offset, bytes, file.path);
       const elements = Number(group.num_rows) * file.elements;
       yield file.dtype === 'bool'
-        ? unpackBits(new Uint8Array(buffer), elements)
-        : widen(STORED_AS[file.dtype] ?? file.dtype, buffer);
+        ? unpackBits(values, elements)
+        : widen(STORED_AS[file.dtype] ?? file.dtype, values.buffer);
     }
   } catch (error) {
     throw datasetUnreadable(file.path, error);
@@ -50,7 +49,6 @@ function checkMetadata({ created_by, num_rows, key_value_metadata }: FileMetaDat
     throw datasetInvalid(file.path, `it has ${num_rows} rows, the manifest says ${file.rows}`);
 }
 
-/** Finds the values of a group. */
 function locateValues(
   group: FileMetaData['row_groups'][number],
   size: number,

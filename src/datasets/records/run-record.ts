@@ -3,8 +3,17 @@ import type { TransformOptions } from '../../images/transform/transform-options.
 import type { TransformSource } from '../../images/transform/transform.js';
 
 /** Options that every record of a transform has. */
-type Recorded =
-  'resize' | 'crop' | 'interpolation' | 'mean' | 'std' | 'orientation' | 'decode' | 'limitPixels';
+export const RECORDED = [
+  'resize',
+  'crop',
+  'interpolation',
+  'mean',
+  'std',
+  'orientation',
+  'decode',
+  'limitPixels',
+] as const;
+type Recorded = (typeof RECORDED)[number];
 
 /** A preprocessing, with the fields of `TransformOptions`. Fields that may be missing have their default then. */
 export interface TransformRecord

@@ -119,7 +119,7 @@ class ReportSearch {
     const query = { text: words === '' ? [] : [words], images: photo ? [photo] : [] };
     const vector = await readSearchQuery(query, this.#modelsOf(key));
     const [found] = await searchDataset(dataset, [vector], { key, top: HITS, device: this.#options.device });
-    const picture = photo ? Buffer.from((await makeThumbnail(photo, PICTURE_SIDE)).bytes) : null;
+    const picture = photo ? Buffer.from(await makeThumbnail(photo, PICTURE_SIDE)) : null;
     return {
       photo: picture?.toString('base64') ?? null,
       hits: await Promise.all(found!.map((hit) => this.#show(hit))),

@@ -31,10 +31,8 @@ describe('readExactly', () => {
     const path = join(mkdtempSync(join(scratchFolder(), 'read-')), 'x');
     writeFileSync(path, 'abcdef');
     await using handle = await open(path);
-    const bytes = new Uint8Array(3);
-    await readExactly(handle, bytes, 2, path);
-    expect(Buffer.from(bytes).toString()).toBe('cde');
-    await expect(readExactly(handle, bytes, 4, path)).rejects.toMatchObject({
+    expect((await readExactly(handle, 2, 3, path)).toString()).toBe('cde');
+    await expect(readExactly(handle, 4, 3, path)).rejects.toMatchObject({
       code: 'DATASET_INVALID',
       message: expect.stringMatching(/ends at byte 6/),
     });

@@ -60,16 +60,11 @@ async function* listPlain(file: SharedFile, prefix: string, unread: UnreadFiles)
 
 /** Reads the bytes of an entry. Throws `IMAGE_NOT_FOUND`. */
 async function readEntry(file: SharedFile, entry: TarEntry, path: string): Promise<Uint8Array> {
-  let reason = 'the tar was truncated while it was read';
-  let cause: unknown;
-  try {
-    const bytes = await file.read(entry.position, entry.sizeBytes);
-    if (bytes.length === entry.sizeBytes) return bytes;
-  } catch (error) {
-    reason = reasonOf(error);
-    cause = error;
-  }
-  throw unavailableImage('IMAGE_NOT_FOUND', path, reason, { cause });
+  const bytes = await file.read(entry.position, entry.sizeBytes).catch((cause: unknown) => {
+    throw unavailableImage('IMAGE_NOT_FOUND', path, reasonOf(cause), { cause });
+  });
+  if (bytes.length === entry.sizeBytes) return bytes;
+  throw unavailableImage('IMAGE_NOT_FOUND', path, 'the tar was truncated while it was read');
 }
 
 async function* listGzipped(path: string, prefix: string, unread: UnreadFiles): AsyncGenerator<SourceItem> {

@@ -35,10 +35,7 @@ function place(path: string, base: string): string {
 }
 
 /** Limits of a request. */
-export interface FetchPlan {
-  readonly httpTimeoutMs: number;
-  readonly httpMaxBytes: number;
-  readonly signal?: AbortSignal | undefined;
+export interface FetchPlan extends Pick<EntryPlan, 'httpTimeoutMs' | 'httpMaxBytes' | 'signal'> {
   /** The pause before each further attempt. */
   readonly retryAfterMs?: readonly number[];
 }

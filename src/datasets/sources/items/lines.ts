@@ -62,6 +62,15 @@ export async function* splitLines(chunks: AsyncIterable<Uint8Array>, plan: LineP
   if (openBytes > 0) yield finish();
 }
 
+/** Parses a line of JSON lines. Throws `SOURCE_INVALID`. */
+export function parseLine({ text, number }: Line, source: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw invalidSource(source, 'it is not JSON', { line: number, cause: error });
+  }
+}
+
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 function decode(bytes: Uint8Array, source: string, line: number): string {

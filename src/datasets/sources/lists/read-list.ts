@@ -4,7 +4,7 @@ import { dirname, extname } from 'node:path';
 import type { SourceItem } from '../items/source-item.js';
 import { itemOfEntry, type EntryPlan } from '../items/entries.js';
 import { asInvalidSource, invalidSource } from '../items/source-errors.js';
-import { MAX_LINE_BYTES, splitLines } from '../items/lines.js';
+import { MAX_LINE_BYTES, parseLine, splitLines } from '../items/lines.js';
 import { readParquetColumn } from './parquet-column.js';
 import type { SourceOptions } from '../items/source-options.js';
 import { readTableColumns } from './table-column.js';
@@ -75,19 +75,14 @@ async function* readJsonField(
   source: string,
   field: string,
 ): AsyncGenerator<string> {
-  for await (const { text, number } of splitLines(bytes, { source, maxBytes: MAX_LINE_BYTES })) {
-    if (text.trim() === '') continue;
-    let record: unknown;
-    try {
-      record = JSON.parse(text);
-    } catch (error) {
-      throw invalidSource(source, 'it is not JSON', { line: number, cause: error });
-    }
+  for await (const line of splitLines(bytes, { source, maxBytes: MAX_LINE_BYTES })) {
+    if (line.text.trim() === '') continue;
+    const record = parseLine(line, source);
     const isRecord = typeof record === 'object' && record !== null && Object.hasOwn(record, field);
     const value = isRecord ? (record as Record<string, unknown>)[field] : undefined;
     if (typeof value !== 'string' || value === '')
       throw invalidSource(source, `it has no text in the field "${field}" (--column names another)`, {
-        line: number,
+        line: line.number,
       });
     yield value;
   }

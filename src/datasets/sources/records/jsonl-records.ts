@@ -3,7 +3,7 @@ import { missingImage } from '../../../images/file/image-errors.js';
 import type { SourceItem } from '../items/source-item.js';
 import { itemOfEntry, type EntryPlan } from '../items/entries.js';
 import { invalidSource } from '../items/source-errors.js';
-import { splitLines, type Line } from '../items/lines.js';
+import { parseLine, splitLines, type Line } from '../items/lines.js';
 import { SOURCE_DEFAULTS } from '../items/source-options.js';
 import type { Carried, SourceRecord } from './source-record.js';
 
@@ -23,15 +23,10 @@ export async function* readJsonlRecords(
     if (line.text.trim() !== '') yield readRecord(line, source, plan);
 }
 
-function readRecord({ text, number }: Line, source: string, plan: EntryPlan): SourceRecord<Carried> {
-  const fail = (reason: string, cause?: unknown): Error =>
-    invalidSource(source, reason, { line: number, cause });
-  let record: unknown;
-  try {
-    record = JSON.parse(text);
-  } catch (error) {
-    throw fail('it is not JSON', error);
-  }
+function readRecord(line: Line, source: string, plan: EntryPlan): SourceRecord<Carried> {
+  const { text, number } = line;
+  const fail = (reason: string): Error => invalidSource(source, reason, { line: number });
+  const record = parseLine(line, source);
   if (typeof record !== 'object' || record === null || Array.isArray(record))
     throw fail('it is not a JSON object');
   const values = record as Readonly<Record<string, unknown>>;

@@ -17,38 +17,6 @@ const PAIR = { key: 0, value: 1 } as const;
 const DATE_MILLISECOND = 1;
 const UNIT_MILLISECOND = 1;
 
-/** Types by their number. Those that TYPES lacks are refused. */
-const TYPE_NAMES = [
-  'none',
-  'null',
-  'int',
-  'floating point',
-  'binary',
-  'utf8',
-  'bool',
-  'decimal',
-  'date',
-  'time',
-  'timestamp',
-  'interval',
-  'list',
-  'struct',
-  'union',
-  'fixed-size binary',
-  'fixed-size list',
-  'map',
-  'duration',
-  'large binary',
-  'large utf8',
-  'large list',
-  'run-end encoded',
-  'binary view',
-  'utf8 view',
-  'list view',
-  'large list view',
-] as const;
-type TypeName = (typeof TYPE_NAMES)[number];
-
 /** The deepest nesting of a column. */
 const MAX_DEPTH = 32;
 /** The fewest bytes of a field, and of a pair of metadata. */
@@ -60,9 +28,6 @@ export interface StreamSchema {
   readonly fields: readonly Field[];
   readonly metadata: ReadonlyMap<string, string>;
 }
-
-/** Thrown for a column of an unsupported type. Damage throws a plain RangeError. */
-export class UnreadableColumn extends RangeError {}
 
 /**
  * Reads a schema.
@@ -93,12 +58,11 @@ class SchemaReader {
     this.#spend(FIELD_BYTES);
     if (depth > MAX_DEPTH) throw new RangeError('a column is nested too deeply');
     const name = this.#text(table, FIELD.name);
-    const typeName = TYPE_NAMES[table.uint8(FIELD.typeId)] ?? 'none';
     if (table.has(FIELD.dictionary))
-      throw new UnreadableColumn(`column "${name}" is dictionary-encoded; cast it to its values’ type`);
+      throw new RangeError(`column "${name}" is dictionary-encoded; cast it to its values’ type`);
     const children = table.tables(FIELD.children).map((child) => this.field(child, depth + 1));
     const isNullable = table.uint8(FIELD.isNullable) !== 0;
-    const type = this.#type(name, typeName, table.table(FIELD.type), children);
+    const type = this.#type(name, table, children);
     return new this.#arrow.Field(name, type, isNullable, this.pairs(table.tables(FIELD.metadata)));
   }
 
@@ -122,21 +86,18 @@ class SchemaReader {
     if (this.#bytesLeft < 0) throw new RangeError('its parts take more bytes than it has');
   }
 
-  #type(name: string, typeName: TypeName, type: FlatTable | undefined, children: readonly Field[]): DataType {
-    const build = TYPES[typeName];
+  #type(name: string, table: FlatTable, children: readonly Field[]): DataType {
+    const refusal = (what: string): RangeError => new RangeError(`column "${name}" ${what}`);
+    const [kind, build] = KINDS[table.uint8(FIELD.typeId)] ?? ['none'];
+    const advice = 'which is not supported; cast or drop it';
     // apache-arrow miscounts the nulls in a slice of such a column.
     const isNestedNull = children.some((child) => this.#arrow.DataType.isNull(child.type));
-    if (isNestedNull)
-      throw new UnreadableColumn(
-        `column "${name}" holds values of type null, which is not supported; cast or drop it`,
-      );
-    if (!build)
-      throw new UnreadableColumn(
-        `column "${name}" is of type ${typeName}, which is not supported; cast or drop it`,
-      );
-    if (!type) throw new RangeError(`column "${name}" has no type`);
+    if (isNestedNull) throw refusal(`holds values of type null, ${advice}`);
+    if (!build) throw refusal(`is of type ${kind}, ${advice}`);
+    const type = table.table(FIELD.type);
+    if (!type) throw refusal('has no type');
     const built = build(this.#arrow, type, children);
-    if (!built) throw new UnreadableColumn(`column "${name}" is of an unknown kind of ${typeName}`);
+    if (!built) throw refusal(`is of an unknown kind of ${kind}`);
     return built;
   }
 }
@@ -146,7 +107,9 @@ type BuildType = (arrow: Arrow, table: FlatTable, children: readonly Field[]) =>
 
 const INTS = ['Int8', 'Int16', 'Int32', 'Int64', 'Uint8', 'Uint16', 'Uint32', 'Uint64'] as const;
 
-const TYPES: Readonly<Partial<Record<TypeName, BuildType>>> = {
+/** Types by their names, in the order of their numbers. Those without a function are refused. */
+const TYPES: Readonly<Record<string, BuildType | undefined>> = {
+  none: undefined,
   null: (arrow) => new arrow.Null(),
   int: (arrow, table) => {
     const wanted = `${table.uint8(1) !== 0 ? 'Int' : 'Uint'}${table.int32(0)}`;
@@ -159,8 +122,6 @@ const TYPES: Readonly<Partial<Record<TypeName, BuildType>>> = {
   },
   binary: (arrow) => new arrow.Binary(),
   utf8: (arrow) => new arrow.Utf8(),
-  'large binary': (arrow) => new arrow.LargeBinary(),
-  'large utf8': (arrow) => new arrow.LargeUtf8(),
   bool: (arrow) => new arrow.Bool(),
   decimal: (arrow, table) => {
     const bits = table.int32(2, 128);
@@ -181,27 +142,38 @@ const TYPES: Readonly<Partial<Record<TypeName, BuildType>>> = {
     const timezone = table.has(1) ? table.text(1) : null;
     return unit >= 0 && unit <= 3 ? new arrow.Timestamp(unit, timezone) : undefined;
   },
-  duration: (arrow, table) => {
-    const unit = table.int16(0, UNIT_MILLISECOND);
-    return unit >= 0 && unit <= 3 ? new arrow.Duration(unit) : undefined;
-  },
   interval: (arrow, table) => {
     const unit = table.int16(0);
     return unit >= 0 && unit <= 2 ? new arrow.Interval(unit) : undefined;
   },
+  list: (arrow, _table, [child, ...others]) =>
+    child && others.length === 0 ? new arrow.List(child) : undefined,
+  struct: (arrow, _table, children) => new arrow.Struct([...children]),
+  union: undefined,
   'fixed-size binary': (arrow, table) => {
     const width = table.int32(0);
     return width >= 0 ? new arrow.FixedSizeBinary(width) : undefined;
   },
-  list: (arrow, _table, [child, ...others]) =>
-    child && others.length === 0 ? new arrow.List(child) : undefined,
   'fixed-size list': (arrow, table, [child, ...others]) => {
     const size = table.int32(0);
     return child && others.length === 0 && size >= 0 ? new arrow.FixedSizeList(size, child) : undefined;
   },
-  struct: (arrow, _table, children) => new arrow.Struct([...children]),
   map: (arrow, table, [entries, ...others]) => {
     const isPairs = entries !== undefined && entries.type.children?.length === 2 && others.length === 0;
     return isPairs ? new arrow.Map_(entries as never, table.uint8(0) !== 0) : undefined;
   },
+  duration: (arrow, table) => {
+    const unit = table.int16(0, UNIT_MILLISECOND);
+    return unit >= 0 && unit <= 3 ? new arrow.Duration(unit) : undefined;
+  },
+  'large binary': (arrow) => new arrow.LargeBinary(),
+  'large utf8': (arrow) => new arrow.LargeUtf8(),
+  'large list': undefined,
+  'run-end encoded': undefined,
+  'binary view': undefined,
+  'utf8 view': undefined,
+  'list view': undefined,
+  'large list view': undefined,
 };
+
+const KINDS = Object.entries(TYPES);
