@@ -2,11 +2,7 @@
 import { openSharp } from './decode/open-sharp.js';
 import type { RgbImage } from './pixels/rgb-image.js';
 
-/**
- * Encodes pixels, reduced to a longest side. Throws `DEPENDENCY_MISSING` without sharp.
- *
- * @param quality - From 1 to 100.
- */
+/** Encodes pixels, reduced to a longest side, with a quality from 1 to 100. Throws `DEPENDENCY_MISSING` without sharp. */
 export async function encodeWebp(
   { data, height, width }: RgbImage,
   maxSide: number,

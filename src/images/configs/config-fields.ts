@@ -51,14 +51,12 @@ export class ConfigFields {
     return value;
   }
 
-  /** A finite number above 0. */
   positive(name: string, otherwise?: number): number {
     const value = this.take(name) ?? otherwise;
     if (typeof value === 'number' && Number.isFinite(value) && value > 0) return value;
     throw this.refuse(name, `it must be a number above 0, got ${show(value)}`);
   }
 
-  /** A number of pixels. */
   integer(name: string): number {
     return this.pixels(name, this.take(name));
   }
@@ -69,7 +67,6 @@ export class ConfigFields {
     throw this.refuse(name, `it must be a number of pixels, got ${show(value)}`);
   }
 
-  /** A field that is an object of fields. */
   inner(name: string): ConfigFields {
     const value = this.take(name);
     if (typeof value !== 'object' || value === undefined || Array.isArray(value))

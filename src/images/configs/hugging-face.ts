@@ -11,7 +11,7 @@ import {
 } from './hugging-face-classes.js';
 import { readGeometry } from './hugging-face-sizes.js';
 import { readChannels } from './read-numbers.js';
-import type { Backend, ConfigOptions } from './resolved-config.js';
+import type { Backend, ConfigOptions, ResolvedConfig } from './resolved-config.js';
 
 /**
  * Fields that have no effect on the pixels of an RGB image, or none in these classes. Either backend gives channels first, whatever
@@ -57,7 +57,7 @@ export function readHuggingFace(
   fields: ConfigFields,
   asked: Backend | undefined,
   model: ModelConfig | undefined,
-): { readonly options: ConfigOptions; readonly ignored: string[]; readonly backend: Backend } {
+): Omit<ResolvedConfig, 'kind'> {
   const own = readClass(fields, model);
   const { special } = own;
   // DINOv3 has no processor for Pillow.
@@ -114,10 +114,7 @@ function readClass(fields: ConfigFields, model: ModelConfig | undefined): Proces
 /** The class that code in the repository defines. */
 function remoteClass(fields: ConfigFields): string | undefined {
   const map = fields.take('auto_map');
-  const found =
-    typeof map === 'object' && map !== undefined
-      ? (map as Record<string, unknown>)['AutoImageProcessor']
-      : undefined;
+  const found = typeof map === 'object' ? (map as Record<string, unknown>)['AutoImageProcessor'] : undefined;
   return typeof found === 'string' ? found : undefined;
 }
 

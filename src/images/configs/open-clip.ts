@@ -2,8 +2,8 @@
 import { show } from '../../base/checks.js';
 import type { ResizeTarget, Size } from '../pixels/geometry.js';
 import type { ConfigFields } from './config-fields.js';
-import { readChannels, readInterpolation } from './read-numbers.js';
-import type { ConfigOptions } from './resolved-config.js';
+import { readChannels, readInterpolation, type Channels } from './read-numbers.js';
+import type { ResolvedConfig } from './resolved-config.js';
 import { CLIP_MEAN, CLIP_STD } from './known-numbers.js';
 
 /** Whether it looks like `open_clip_config.json` or `preprocess_cfg.json`. */
@@ -12,10 +12,7 @@ export function isOpenClip(json: Readonly<Record<string, unknown>>): boolean {
 }
 
 /** Reads `open_clip_config.json`: the model's image size wins over the one of the preprocessing. */
-export function readOpenClip(file: ConfigFields): {
-  readonly options: ConfigOptions;
-  readonly ignored: string[];
-} {
+export function readOpenClip(file: ConfigFields): Pick<ResolvedConfig, 'options' | 'ignored'> {
   if (!file.has('preprocess_cfg')) return readPreprocess(file);
   const fields = file.inner('preprocess_cfg');
   const model = file.has('model_cfg') ? file.inner('model_cfg') : undefined;
@@ -26,7 +23,7 @@ export function readOpenClip(file: ConfigFields): {
 function readPreprocess(
   fields: ConfigFields,
   imageSize?: unknown,
-): { readonly options: ConfigOptions; readonly ignored: string[] } {
+): Pick<ResolvedConfig, 'options' | 'ignored'> {
   fields.skip('processor_class', 'auto_map', 'image_processor_type');
   const size = readSize(fields, fields.take('size'), imageSize);
   const colours = fields.take('mode') ?? 'RGB';
@@ -68,12 +65,11 @@ function readSize(fields: ConfigFields, stated: unknown, ofModel: unknown): Size
   return { height: fields.pixels('size', value[0]), width: fields.pixels('size', value[1]) };
 }
 
-function readFill(fields: ConfigFields): number | readonly [number, number, number] {
+function readFill(fields: ConfigFields): number | Channels {
   const value = fields.take('fill_color') ?? 0;
   const isByte = (one: unknown): boolean =>
     typeof one === 'number' && Number.isInteger(one) && one >= 0 && one <= 255;
   if (isByte(value)) return value as number;
-  if (Array.isArray(value) && value.length === 3 && value.every(isByte))
-    return value as unknown as readonly [number, number, number];
+  if (Array.isArray(value) && value.length === 3 && value.every(isByte)) return value as unknown as Channels;
   throw fields.refuse('fill_color', `it must be a number from 0 to 255, or three, got ${show(value)}`);
 }

@@ -3,7 +3,8 @@ import { show } from '../../base/checks.js';
 import type { Interpolation } from '../resample/kernel.js';
 import type { ConfigFields } from './config-fields.js';
 
-type Channels = readonly [number, number, number];
+/** Red, green and blue. */
+export type Channels = readonly [number, number, number];
 
 /** Three numbers, or one for all channels; undefined if the field is missing. A standard deviation must not be 0. */
 export function readChannels(fields: ConfigFields, name: string): Channels | undefined {

@@ -1,10 +1,10 @@
 /** timm's `config.json`, as timm.data.create_transform reads it for evaluation (timm 1.0.31). */
 import { show } from '../../base/checks.js';
 import { IMAGENET_MEAN } from '../../base/imagenet.js';
-import { roundHalfEven } from '../pixels/geometry.js';
+import { roundHalfEven, type Size } from '../pixels/geometry.js';
 import type { ConfigFields } from './config-fields.js';
 import { readChannels, readInterpolation } from './read-numbers.js';
-import type { ConfigOptions } from './resolved-config.js';
+import type { ConfigOptions, ResolvedConfig } from './resolved-config.js';
 
 /** Fields that change no pixels of the evaluation transform. */
 const HARMLESS = [
@@ -19,10 +19,7 @@ export function isTimm(json: Readonly<Record<string, unknown>>): boolean {
 }
 
 /** Reads `pretrained_cfg`, or the same fields of a flat file. */
-export function readTimm(file: ConfigFields): {
-  readonly options: ConfigOptions;
-  readonly ignored: string[];
-} {
+export function readTimm(file: ConfigFields): Pick<ResolvedConfig, 'options' | 'ignored'> {
   const fields = file.has('pretrained_cfg') ? file.inner('pretrained_cfg') : file;
   fields.skip(...HARMLESS);
   const { height, width } = readInputSize(fields);
@@ -52,7 +49,7 @@ export function readTimm(file: ConfigFields): {
   }
 }
 
-function readInputSize(fields: ConfigFields): { readonly height: number; readonly width: number } {
+function readInputSize(fields: ConfigFields): Size {
   const value = fields.take('input_size') ?? [3, 224, 224];
   if (!Array.isArray(value) || value.length !== 3)
     throw fields.refuse('input_size', `it must be [3, height, width], got ${show(value)}`);

@@ -105,7 +105,6 @@ function decodeOwn(bytes: Uint8Array, label: string, limitPixels: number): Decod
   }
 }
 
-/** How to reduce an image. */
 interface ReductionPlan {
   readonly size: Size;
   readonly reduction: Reduction;

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { reasonOf } from '../../base/errors.js';
 import { packageRequire } from '../../base/package.js';
+import { ownWebAssembly, type WebAssemblyApi } from '../simd/simd-module.js';
 
 /** The version whose pixels are compared with pillow-heif's. Another one is refused: see {@link keepLoopFilters}. */
 export const LIBHEIF_VERSION = '1.23.2';
@@ -62,21 +63,8 @@ interface Internals extends Pick<Libheif, 'HEAPU8'> {
   _de265_set_parameter_bool(context: number, parameter: number, value: number): void;
 }
 
-/** A table of functions in WebAssembly. */
-interface FunctionTable {
-  get(slot: number): unknown;
-  set(slot: number, value: unknown): void;
-}
-
-type Exports = Readonly<Record<string, unknown>>;
-type Instance = { readonly exports: Exports };
-
-/** The members of `WebAssembly` that are used here; neither the types of Node 20 nor those of ECMAScript declare it. */
-interface WebAssemblyApi {
-  readonly Module: new (bytes: Uint8Array) => object;
-  readonly Instance: new (module: object, imports: object) => Instance;
-  readonly Table: new (descriptor: object) => FunctionTable;
-}
+type Instance = InstanceType<WebAssemblyApi['Instance']>;
+type Exports = Instance['exports'];
 
 type Factory = (options: {
   print(text: string): void;
@@ -100,11 +88,7 @@ export function isLibheifInstalled(): boolean {
   return isInstalled;
 }
 
-/**
- * Loads libheif-js, once. It takes about 100 ms.
- *
- * @throws Error that says what to install.
- */
+/** Loads libheif-js, once. It takes about 100 ms. Throws an error that says what to install. */
 export function openLibheif(): Libheif {
   opened ??= load();
   return opened;
@@ -122,6 +106,7 @@ function load(): Libheif {
     throw new Error(`it is HEIC, and libheif-js ${version} is installed; to read it, ${LIBHEIF_ADVICE}`);
   try {
     const api = ownWebAssembly();
+    if (!api) throw new Error('this process has no WebAssembly');
     const factory = packageRequire('libheif-js/libheif-wasm/libheif.js') as Factory;
     const binary = readFileSync(packageRequire.resolve('libheif-js/libheif-wasm/libheif.wasm'));
     let exports: Exports = {};
@@ -141,12 +126,6 @@ function load(): Libheif {
   } catch (error) {
     throw new Error(`it is HEIC, and libheif-js does not load: ${reasonOf(error)}`, { cause: error });
   }
-}
-
-function ownWebAssembly(): WebAssemblyApi {
-  const api = (globalThis as { WebAssembly?: WebAssemblyApi }).WebAssembly;
-  if (!api) throw new Error('this process has no WebAssembly');
-  return api;
 }
 
 const HEVC = 1;

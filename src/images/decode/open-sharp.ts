@@ -18,12 +18,6 @@ interface NativeSharp {
   cache(): Readonly<Record<'memory' | 'files' | 'items', { readonly max: number }>>;
 }
 
-/** Settings of libvips; they apply to the whole process. */
-interface Settings {
-  readonly concurrency: number;
-  readonly cache: { readonly memory: number; readonly files: number; readonly items: number };
-}
-
 /** The limits of libvips's cache until sharp is loaded for the first time: MB, files and items. */
 const INITIAL_CACHE_LIMIT = 100;
 
@@ -103,7 +97,7 @@ function loadNative(): NativeSharp | undefined {
 }
 
 /** The process's settings; undefined if they are still libvips's own: then no program has chosen them. */
-function settingsOf(native: NativeSharp): Settings | undefined {
+function settingsOf(native: NativeSharp) {
   const { memory, files, items } = native.cache();
   const limits = [memory.max, files.max, items.max];
   if (limits.every((limit) => limit === INITIAL_CACHE_LIMIT)) return undefined;

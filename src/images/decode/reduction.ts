@@ -10,8 +10,6 @@ const REDUCTIONS = [8, 4, 2] as const;
  * The largest reduction that leaves at least twice the target size along both sides. Pillow recommends this for `Image.draft`:
  * the resize still averages over at least two pixels.
  *
- * @param size - Size of the whole image.
- * @param resize - As in `TransformOptions`.
  * @param mayTurn - Whether the decoder may turn the image by 90°.
  */
 export function chooseReduction(size: Size, resize: ResizeTarget, mayTurn: boolean): Reduction {
@@ -35,7 +33,6 @@ export function chooseReduction(size: Size, resize: ResizeTarget, mayTurn: boole
 /**
  * The size of the whole image, turned if the reduced image was turned.
  *
- * @param size - The size in the file's header.
  * @param reduced - The size of the decoded image. The JPEG decoder drops a remainder at the right and the bottom, WebP's rounds.
  * @throws Error if the sizes do not belong to the same image.
  */

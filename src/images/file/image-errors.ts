@@ -32,11 +32,7 @@ export function unavailableImage<Code extends PlainCode>(
   return new TapirError(code, message, { details, cause });
 }
 
-/**
- * A file that cannot be opened or read; the system's error decides the code.
- *
- * @throws {@link TapirError} `TOO_MANY_OPEN_FILES`.
- */
+/** A file that cannot be opened or read; the system's error decides the code. Throws `TOO_MANY_OPEN_FILES`. */
 export function fileError(
   label: string,
   cause: unknown,

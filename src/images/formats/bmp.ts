@@ -4,7 +4,6 @@ import { type BmpHeader, CutOff } from './bmp-header.js';
 /**
  * Decodes the pixels of a BMP; alpha is dropped.
  *
- * @param bytes - The whole file.
  * @param header - Its header. The caller has checked the size against a limit: this allocates `width × height × 3` bytes,
  * for uncompressed images only if the file is long enough for their rows.
  * @returns `width × height × 3` bytes, rows from top to bottom.
@@ -101,8 +100,6 @@ const DELTA = 2;
  * line is cut off there.
  *
  * @param bytes - The whole file: literal pixels are padded to even offsets in it.
- * @param start - Offset of the runs.
- * @param isRle4 - Whether a byte holds two indices instead of one.
  * @returns `width × height` indices in the order of the file.
  * @throws {@link CutOff} if the file ends too early; Error if the mark for the end of the bitmap comes too early.
  */

@@ -6,7 +6,7 @@
 import { viewOf } from '../pixels/data-view.js';
 import type { Size } from '../pixels/geometry.js';
 import { copyRows, type RgbImage } from '../pixels/rgb-image.js';
-import { PartCount } from '../pixels/part-count.js';
+import { PartCount, resultOf } from '../pixels/part-count.js';
 
 /** The first frame. */
 export interface GifFrame extends Size {
@@ -128,8 +128,5 @@ export function placeFrame(frame: RgbImage, { left, top, canvas, outside }: GifF
 export function isGifCutOff(bytes: Uint8Array): boolean {
   const frame = readGifFrame(bytes);
   if (frame) return frame.end === undefined;
-  const blocks = gifBlocks(bytes);
-  let next = blocks.next();
-  while (next.done !== true) next = blocks.next();
-  return next.value;
+  return resultOf(gifBlocks(bytes));
 }

@@ -43,7 +43,6 @@ const MAX_SYMBOLS = 256;
 /** libjpeg refuses tables with larger symbols, even unused ones. */
 const MAX_DC_SYMBOL = 15;
 
-/** The parts of a header that have been read. */
 interface Parts {
   frame?: Size & { readonly components: readonly JpegComponent[] };
   readonly quants: Map<number, Uint8Array>;

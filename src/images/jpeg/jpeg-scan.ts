@@ -36,7 +36,6 @@ export class JpegScan implements RgbRows {
   #next: number;
   /** Address of the end of the bytes in memory. */
   #inputEnd: number;
-  /** The next row of MCUs. */
   #mcuRow = 0;
   /** The first row of RGB in the strip. */
   #first = 0;

@@ -1,5 +1,5 @@
 /** The segments of any JPEG (ITU-T T.81, annex B), progressive and damaged ones included. */
-import { PartCount } from '../pixels/part-count.js';
+import { PartCount, resultOf } from '../pixels/part-count.js';
 import type { Size } from '../pixels/geometry.js';
 
 /** What the frame header says. */
@@ -72,8 +72,5 @@ export function readJpegFrame(bytes: Uint8Array): JpegFrame | undefined {
  * `TooManyParts`.
  */
 export function isJpegCutOff(bytes: Uint8Array): boolean {
-  const segments = jpegSegments(bytes);
-  let next = segments.next();
-  while (next.done !== true) next = segments.next();
-  return next.value && !(bytes.at(-2) === 0xff && bytes.at(-1) === END_OF_IMAGE);
+  return resultOf(jpegSegments(bytes)) && !(bytes.at(-2) === 0xff && bytes.at(-1) === END_OF_IMAGE);
 }

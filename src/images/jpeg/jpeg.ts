@@ -30,7 +30,6 @@ export interface JpegReader<T> {
 /**
  * Decodes a JPEG.
  *
- * @param bytes - The whole file; it is not changed.
  * @param startSimd - Starts the module to use; null leaves every image to another decoder.
  * @returns Undefined if another decoder must read the file: it is damaged, of another kind, or larger than allowed.
  */

@@ -23,7 +23,8 @@ const RUN_MS = 50;
 /** Weight of the latest image in the moving average of the time per image. */
 const LATEST_SHARE = 0.1;
 
-interface Job extends DecodeRequest {
+interface Job {
+  readonly request: DecodeRequest;
   resolve(size: DecodedSize): void;
   reject(error: Error): void;
 }
@@ -69,10 +70,6 @@ export class DecodeLanes {
   #isPumping = false;
   #isClosed = false;
 
-  /**
-   * @param most - The most threads to start.
-   * @param options - `checksum`: hash the content of each file, for its stamp.
-   */
   constructor(transform: Transform, most: number, options: { readonly checksum: boolean } = NO_CHECKSUM) {
     this.#transform = transform;
     this.most = most;
@@ -103,7 +100,8 @@ export class DecodeLanes {
   load(source: ImageFile, into: Uint8Array, isMeasured = false, augmentSeed?: number): Promise<DecodedSize> {
     if (this.#isClosed) return Promise.reject(closed());
     return new Promise((resolve, reject) => {
-      this.#queue.push({ id: this.#nextId++, source, into, isMeasured, augmentSeed, resolve, reject });
+      const request = { id: this.#nextId++, source, into, isMeasured, augmentSeed };
+      this.#queue.push({ request, resolve, reject });
       if (this.#isPumping) return;
       this.#isPumping = true;
       // Calls made in the same turn of the event loop go together.
@@ -142,12 +140,12 @@ export class DecodeLanes {
       const transfer: ArrayBuffer[] = [];
       const run: DecodeRequest[] = [];
       for (const job of this.#queue.splice(0, this.#runLength())) {
-        lane.jobs.set(job.id, job);
-        const { id, into, isMeasured, augmentSeed } = job;
+        const { request } = job;
+        lane.jobs.set(request.id, job);
         // A copy: transferring a view would take its whole buffer away from the caller.
-        const source = typeof job.source === 'string' ? job.source : Uint8Array.from(job.source);
+        const source = typeof request.source === 'string' ? request.source : Uint8Array.from(request.source);
         if (typeof source !== 'string') transfer.push(source.buffer);
-        run.push({ id, source, into, isMeasured, augmentSeed });
+        run.push({ ...request, source });
       }
       lane.runs++;
       lane.worker.ref();

@@ -19,3 +19,10 @@ export class PartCount {
     if (++this.#parts > MAX_PARTS) throw new TooManyParts();
   }
 }
+
+/** Walks over all parts. Returns what the generator of the parts returns. */
+export function resultOf<Result>(parts: Generator<unknown, Result>): Result {
+  let next = parts.next();
+  while (next.done !== true) next = parts.next();
+  return next.value;
+}

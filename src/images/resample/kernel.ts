@@ -75,7 +75,6 @@ function sinc(x: number): number {
   return x === 0 ? 1 : Math.sin(x * Math.PI) / (x * Math.PI);
 }
 
-/** The parameters of a kernel. */
 interface KernelShape extends Sampling {
   /** Pixels along the axis, before and after. */
   readonly inSize: number;

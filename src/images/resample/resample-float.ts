@@ -4,6 +4,7 @@
  */
 import type { Region, Size } from '../pixels/geometry.js';
 import type { RgbImage } from '../pixels/rgb-image.js';
+import { visiblePart } from './resample-plan.js';
 import type { Colour } from './resample.js';
 
 const f32 = Math.fround;
@@ -28,10 +29,7 @@ export function resampleFloat(
   values: Float32Array,
   fill: Colour,
 ): Float32Array {
-  const left = Math.max(0, region.left);
-  const right = Math.min(size.width, region.left + region.width);
-  const top = Math.max(0, region.top);
-  const bottom = Math.min(size.height, region.top + region.height);
+  const { left, top, right, bottom } = visiblePart(size, region);
   const columns = createFloatKernel(image.width, size.width, left, right);
   const rows = createFloatKernel(image.height, size.height, top, bottom);
   const source = new Float32Array(image.data.length);

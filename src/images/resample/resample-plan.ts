@@ -22,6 +22,16 @@ export interface ResamplePlan extends Size {
   readonly offset: number;
 }
 
+/** The part of a region that lies inside an image of a size: its edges, of which the last two are those after it. */
+export function visiblePart(size: Size, region: Region): Record<'left' | 'top' | 'right' | 'bottom', number> {
+  return {
+    left: Math.max(0, region.left),
+    top: Math.max(0, region.top),
+    right: Math.min(size.width, region.left + region.width),
+    bottom: Math.min(size.height, region.top + region.height),
+  };
+}
+
 /** Plans the resizing of an image, only for the pixels in a region of the result. */
 export function planResample(
   image: Size & { readonly span?: Size },
@@ -30,34 +40,14 @@ export function planResample(
   { interpolation, resampler }: Sampling,
 ): ResamplePlan {
   const { span = image } = image;
-  const left = Math.max(0, region.left);
-  const right = Math.min(size.width, region.left + region.width);
-  const top = Math.max(0, region.top);
-  const bottom = Math.min(size.height, region.top + region.height);
-  const rows =
-    size.height === image.height
-      ? null
-      : kernelOf({
-          inSize: image.height,
-          span: span.height,
-          outSize: size.height,
-          from: top,
-          to: bottom,
-          interpolation,
-          resampler,
-        });
-  const columns =
-    size.width === image.width
-      ? null
-      : kernelOf({
-          inSize: image.width,
-          span: span.width,
-          outSize: size.width,
-          from: left,
-          to: right,
-          interpolation,
-          resampler,
-        });
+  const { left, top, right, bottom } = visiblePart(size, region);
+  const pass = (side: keyof Size, from: number, to: number): Kernel | null => {
+    if (size[side] === image[side]) return null;
+    const sizes = { inSize: image[side], span: span[side], outSize: size[side] };
+    return kernelOf({ ...sizes, from, to, interpolation, resampler });
+  };
+  const rows = pass('height', top, bottom);
+  const columns = pass('width', left, right);
   return {
     height: bottom - top,
     width: right - left,

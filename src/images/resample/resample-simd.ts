@@ -57,14 +57,12 @@ interface Given extends Passes {
   readonly image: RgbRows;
 }
 
-/** An image that is being resampled. */
 class Passage {
   readonly #given: Given;
   /** The image's row that is first in the window. */
   #windowFrom: number;
   /** The image's next row to read. */
   #next: number;
-  /** Number of output rows that are done. */
   #done = 0;
 
   constructor(given: Given) {

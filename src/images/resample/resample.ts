@@ -15,11 +15,9 @@ import { sharedSimdModule, type SimdModule } from '../simd/simd-module.js';
  * Resizes an image and cuts a region from the result; computes only the pixels of that region.
  *
  * @param image - 8-bit RGB; it is not changed.
- * @param size - Size of the whole resized image.
  * @param region - The region to cut out; pixels beyond the image have the colour `fill`.
  * @param into - Receives the pixels: exactly `height × width × 3` bytes of the region, by default a new array. It may be in
  * shared memory, but must not overlap the image.
- * @returns An image of the region's size.
  */
 export type Resample = (
   image: RgbImage,

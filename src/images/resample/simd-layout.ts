@@ -89,7 +89,6 @@ function rowsOfStrip(rowBytes: number, count: number): number {
   return Math.max(1, groups) * ROWS_AT_ONCE;
 }
 
-/** Rounds up to whole vectors. */
 function toVectors(bytes: number): number {
   return Math.ceil(bytes / VECTOR_BYTES) * VECTOR_BYTES;
 }

@@ -49,11 +49,18 @@ interface SimdExports {
   ): void;
 }
 
-/** The members of `WebAssembly` that are used here; neither the types of Node 20 nor those of ECMAScript declare it. */
+/** The members of `WebAssembly` that are used; neither the types of Node 20 nor those of ECMAScript declare it. */
 export interface WebAssemblyApi {
   readonly validate: (bytes: Uint8Array) => boolean;
   readonly Module: new (bytes: Uint8Array) => object;
-  readonly Instance: new (module: object) => { readonly exports: unknown };
+  readonly Instance: new (
+    module: object,
+    imports?: object,
+  ) => { readonly exports: Readonly<Record<string, unknown>> };
+  readonly Table: new (descriptor: object) => {
+    get(slot: number): unknown;
+    set(slot: number, value: unknown): void;
+  };
 }
 
 const PAGE_BYTES = 65_536;
@@ -76,7 +83,6 @@ export class SimdModule {
     this.#bytes = new Uint8Array(exports.memory.buffer);
   }
 
-  /** Size of the instance's memory. */
   get memoryBytes(): number {
     return this.#bytes.length;
   }
@@ -104,19 +110,22 @@ export class SimdModule {
  * @param api - Replaces the process's `WebAssembly`.
  * @returns Null if the process has no WebAssembly with SIMD, or no address space for its memory (`ulimit -v`).
  */
-export function startSimdModule(api: WebAssemblyApi | undefined = ownWebAssembly()): SimdModule | null {
+export function startSimdModule(
+  api: Omit<WebAssemblyApi, 'Table'> | undefined = ownWebAssembly(),
+): SimdModule | null {
   if (!api) return null;
   const bytes = Buffer.from(SIMD_BINARY, 'base64');
   if (!api.validate(bytes)) return null;
   try {
-    return new SimdModule(new api.Instance(new api.Module(bytes)).exports as SimdExports);
+    return new SimdModule(new api.Instance(new api.Module(bytes)).exports as unknown as SimdExports);
   } catch (error) {
     if (error instanceof RangeError) return null;
     throw error;
   }
 }
 
-function ownWebAssembly(): WebAssemblyApi | undefined {
+/** The process's own; undefined if it has none. */
+export function ownWebAssembly(): WebAssemblyApi | undefined {
   return (globalThis as { WebAssembly?: WebAssemblyApi }).WebAssembly;
 }
 

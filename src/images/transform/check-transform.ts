@@ -1,5 +1,5 @@
 /** The checks of a transform's options. */
-import { checkInteger, checkOneOf, invalidOption } from '../../base/checks.js';
+import { checkInteger, checkNumber, checkOneOf, invalidOption } from '../../base/checks.js';
 import { DECODE_MODES } from '../decode/decode-options.js';
 import type { ResizeTarget, Size } from '../pixels/geometry.js';
 import { INTERPOLATIONS, type Interpolation } from '../resample/kernel.js';
@@ -8,11 +8,7 @@ import type { ChannelNumbers, TransformOptions } from './transform-options.js';
 
 const MAX_SIDE = 65_536;
 
-/**
- * Checks options and returns a frozen deep copy: the caller may change its arrays and objects afterwards.
- *
- * @throws {@link TapirError} `OPTION_INVALID`.
- */
+/** Checks options and returns a frozen deep copy: the caller may change its arrays and objects afterwards. Throws `OPTION_INVALID`. */
 export function checkTransform(options: TransformOptions): TransformOptions {
   const channelOrder = checkOneOf('channelOrder', options.channelOrder, ['rgb', 'bgr', 'grey']);
   const numbers = (name: 'mean' | 'std' | 'secondStd'): ChannelNumbers | null =>
@@ -21,8 +17,8 @@ export function checkTransform(options: TransformOptions): TransformOptions {
     mean: numbers('mean'),
     std: numbers('std'),
     secondStd: numbers('secondStd'),
-    scale: checkNumber('scale', options.scale, (value) => value > 0),
-    offset: checkNumber('offset', options.offset, () => true),
+    scale: checkScale(options.scale),
+    offset: checkNumber('offset', options.offset, -Infinity),
     arithmetic: checkOneOf('arithmetic', options.arithmetic, ['torchvision', 'transformers', 'fused']),
     orientation: checkOneOf('orientation', options.orientation, ['ignore', 'exif']),
     decode: checkOneOf('decode', options.decode, DECODE_MODES),
@@ -34,11 +30,7 @@ export function checkTransform(options: TransformOptions): TransformOptions {
     channelOrder,
     layout: checkOneOf('layout', options.layout, ['nchw', 'nhwc']),
     interpolation: checkOneOf('interpolation', options.interpolation, INTERPOLATIONS),
-    resampler: checkOneOf(
-      'resampler',
-      options.resampler,
-      Object.keys(RESAMPLED) as TransformOptions['resampler'][],
-    ),
+    resampler: checkOneOf('resampler', options.resampler, RESAMPLERS),
   };
   checkTogether(checked);
   return Object.freeze(checked);
@@ -50,6 +42,8 @@ const RESAMPLED: Readonly<Record<TransformOptions['resampler'], readonly Interpo
   torch: ['nearest', 'bilinear', 'bicubic', 'lanczos'],
   'torch-float': ['bilinear'],
 };
+
+const RESAMPLERS = Object.keys(RESAMPLED) as TransformOptions['resampler'][];
 
 function checkTogether({ mean, std, interpolation, resampler, decode }: TransformOptions): void {
   if ((mean === null) !== (std === null))
@@ -63,9 +57,9 @@ function checkTogether({ mean, std, interpolation, resampler, decode }: Transfor
     throw invalidOption('decode', '"exact" with resampler "torch-float"', decode);
 }
 
-function checkNumber(option: string, value: unknown, allows: (value: number) => boolean): number {
-  if (typeof value === 'number' && Number.isFinite(value) && allows(value)) return value;
-  throw invalidOption(option, option === 'scale' ? 'a finite number above 0' : 'a finite number', value);
+function checkScale(value: unknown): number {
+  if (typeof value === 'number' && value > 0 && value < Infinity) return value;
+  throw invalidOption('scale', 'a finite number above 0', value);
 }
 
 function checkResize(value: unknown): ResizeTarget {

@@ -16,15 +16,8 @@ export interface Deviation {
 }
 
 /**
- * Decodes an image with `decode: 'exact'` and with `decode: 'fast'`, transforms both, and compares the results.
- *
- * @remarks
- * Decodes twice, unless the image is not reduced.
- *
- * @param source - As in {@link loadImage}.
- * @param transform - As in {@link loadImage}; its own `decode` does not matter.
- * @returns Mean and largest absolute difference of the `height × width × 3` bytes, and the reduction.
- * @throws {@link TapirError} As {@link loadImage}.
+ * Decodes an image with `decode: 'exact'` and with `decode: 'fast'`, whatever the transform says, transforms both, and compares the
+ * results. Throws as {@link loadImage} does.
  */
 export async function measureDeviation(
   source: ImageSource,

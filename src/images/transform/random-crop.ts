@@ -65,12 +65,7 @@ export function cropRandomly(image: RgbImage, seed: number): Augmented {
   return { image: { height, width, data }, isFlipped: random() < FLIPPED };
 }
 
-/**
- * Mirrors each row in place.
- *
- * @param width - Pixels of a row.
- * @param step - Elements of a pixel: 3, or 1 for planes.
- */
+/** Mirrors each row of `width` pixels in place. A pixel has `step` elements: 3, or 1 for planes. */
 export function flipRows(data: Uint8Array | Float32Array, width: number, step: number): void {
   const pitch = width * step;
   for (let row = 0; row < data.length; row += pitch)

@@ -52,30 +52,20 @@ export function resampleJpeg(
       const { region, fill } = target;
       const data = takeRegion(region, passes.plan, into, fill);
       const { height, width } = rows;
-      const timed = new TimedRows(rows);
+      let decodeMs = 0;
+      const timed: RgbRows = {
+        height,
+        width,
+        copyRows(...given) {
+          const before = performance.now();
+          rows.copyRows(...given);
+          decodeMs += performance.now() - before;
+        },
+      };
       const started = performance.now();
       runPasses(simd, timed, passes, data);
-      const resampleMs = performance.now() - started - timed.spentMs;
+      const resampleMs = performance.now() - started - decodeMs;
       return { height: region.height, width: region.width, data, source: { height, width }, resampleMs };
     },
   });
-}
-
-class TimedRows implements RgbRows {
-  spentMs = 0;
-  readonly height: number;
-  readonly width: number;
-  readonly #rows: RgbRows;
-
-  constructor(rows: RgbRows) {
-    this.#rows = rows;
-    this.height = rows.height;
-    this.width = rows.width;
-  }
-
-  copyRows(...given: Parameters<RgbRows['copyRows']>): void {
-    const started = performance.now();
-    this.#rows.copyRows(...given);
-    this.spentMs += performance.now() - started;
-  }
 }

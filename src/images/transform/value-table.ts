@@ -9,12 +9,7 @@ export type ValueOptions = Pick<
   'scale' | 'offset' | 'mean' | 'std' | 'secondStd' | 'arithmetic'
 >;
 
-/**
- * Computes the value of each channel and byte.
- *
- * @param channels - 3, or 1 for grey.
- * @returns `channels × 256` floats.
- */
+/** Computes the value of each channel (3, or 1 for grey) and byte: `channels × 256` floats. */
 export function createValueTable(options: ValueOptions, channels: number): Float32Array {
   const table = new Float32Array(channels * 256);
   for (let channel = 0; channel < channels; channel++) {
@@ -24,7 +19,6 @@ export function createValueTable(options: ValueOptions, channels: number): Float
   return table;
 }
 
-/** The function of one channel, from a byte to its value. */
 function valueFunction(options: ValueOptions, channel: number): (byte: number) => number {
   const { scale, offset, mean, std, arithmetic } = options;
   if (arithmetic !== 'fused' || offset !== 0 || !mean || !std) {

@@ -20,7 +20,7 @@ const simd = startSimdModule({
   validate: api.validate,
   Module: api.Module,
   Instance: class {
-    readonly exports: unknown;
+    readonly exports: Readonly<Record<string, unknown>>;
 
     constructor(module: object) {
       const exports = new api.Instance(module).exports as Record<string, (...given: unknown[]) => unknown>;

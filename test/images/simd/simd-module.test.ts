@@ -34,7 +34,7 @@ describe('the memory of an instance', () => {
       validate: api.validate,
       Module: api.Module,
       Instance: class {
-        readonly exports: unknown;
+        readonly exports: Record<string, unknown>;
 
         constructor(module: object) {
           const { memory, ...calls } = new api.Instance(module).exports as {
@@ -84,7 +84,7 @@ describe('without WebAssembly SIMD', () => {
 });
 
 class NoMemory {
-  readonly exports: unknown;
+  readonly exports: Record<string, unknown> = {};
 
   constructor() {
     throw new RangeError(
