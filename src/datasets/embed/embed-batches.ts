@@ -103,7 +103,6 @@ export async function* embedBatches(
   }
 }
 
-/** The error that ends loading. */
 class LoadFailure {
   readonly error: unknown;
 
@@ -117,11 +116,7 @@ export function decodeThreadsOf(extractor: Extractor, { decodeThreads }: EmbedSe
   return decodeThreads || coresToDecode(extractor);
 }
 
-/**
- * Opens the threads that decode for an extractor.
- *
- * @param warm - Threads with the same transform and checksum, if they have been started already.
- */
+/** Opens the threads that decode for an extractor, or takes `warm` ones, of the same transform and checksum. */
 export function openDecodeLanes(
   extractor: Extractor,
   setup: EmbedSetup,
@@ -175,11 +170,7 @@ function stopOf(signal: AbortSignal | undefined): {
   };
 }
 
-/**
- * Runs a loaded batch.
- *
- * @param room - Buffers for its features.
- */
+/** Runs a loaded batch. `room` are buffers for its features. */
 export async function runBatch(
   extractor: Extractor,
   { items, pixels }: LoadedBatch,

@@ -28,11 +28,7 @@ type ImageTaker = Pick<Extractor, 'inputs' | 'imageNormalization'>;
 const IMAGE_TYPES: readonly ImageType[] = ['float32', 'float16', 'uint8'];
 const RGB = 3;
 
-/**
- * Fits a transform to the only input of a model.
- *
- * @throws {@link TapirError} `OPTION_INVALID` that says what would fit.
- */
+/** Fits a transform to the only input of a model. Throws `OPTION_INVALID` that says what would fit. */
 export function fitTransform(model: ImageTaker, transform: Transform): ImageInput {
   const size = transform.outputSize;
   if (size === null)

@@ -58,11 +58,7 @@ export interface OpenedBatches {
   readonly failures: readonly PhotoFailure[];
 }
 
-/**
- * Opens a source of tensors or of photos.
- *
- * @throws {@link TapirError} `OPTION_INVALID`, also if the transform does not fit the model; `SOURCE_INVALID`.
- */
+/** Opens a source of tensors or of photos. Throws `OPTION_INVALID`, also if the transform does not fit the model; `SOURCE_INVALID`. */
 export async function openBatches(
   model: OnnxModel,
   source: LearnSource,

@@ -53,7 +53,6 @@ export class ProgressMeter {
     return Math.round(performance.now() - this.#started) / 1000;
   }
 
-  /** Adds a finished batch. */
   add({ items }: EmbeddedBatch): void {
     this.done += items.length;
     for (const { error } of items) if (error) this.failed++;

@@ -13,7 +13,6 @@ import { openFileSource, type FileSource } from '../../onnx/wire/source.js';
  * whose stamp is the recorded one are not read. For other datasets, the files are hashed while the run is under way.
  *
  * @param before - The weights of the latest run that recorded them.
- * @param signal - Stops the hashing when it fires.
  * @returns A function that returns the weights. Await it before the first shard counts.
  * @throws {@link TapirError} `DATASET_MISMATCH` for other weights; `MODEL_UNREADABLE`, `MODEL_CHANGED`.
  */

@@ -108,7 +108,6 @@ export class ShardWriter {
     this.#reduced = NOTHING_REDUCED;
   }
 
-  /** Removes the files of the current shard. */
   async discard(): Promise<void> {
     for (const writer of this.#writers.values()) await writer.discard();
     this.#writers.clear();

@@ -43,8 +43,6 @@ export interface FeatureWriter {
  * Starts a feature file.
  *
  * @param path - Where the file appears when it is finished; its ending is the name of the format.
- * @param key - The output's key: the name of the column.
- * @param rowDims - The dims of one row.
  * @throws {@link TapirError} `OPTION_INVALID` for an unknown format, or for strings; `OUTPUT_UNWRITABLE`.
  */
 export async function createFeatureWriter(

@@ -70,7 +70,6 @@ export class MetadataTable {
     for (const { name, values } of this.#columns) values.push(cells[name]);
   }
 
-  /** Encodes the table as a Parquet file. */
   async encode(): Promise<Uint8Array> {
     const { parquetWriteBuffer } = await this.#library;
     const columnData = this.#columns.map(({ name, values }) => {

@@ -52,11 +52,7 @@ function checkRow(path: string, row: number | null, { firstRow, rows }: ShardRec
     throw datasetInvalid(path, `row ${row} is not one of the ${rows} rows from ${firstRow}`);
 }
 
-/**
- * Checks that each input of a source is known.
- *
- * @throws {@link TapirError} `DATASET_INCOMPLETE` with the first inputs that are missing.
- */
+/** Checks that each input of a source is known. Throws `DATASET_INCOMPLETE` with the first inputs that are missing. */
 export async function checkSource(
   out: string,
   source: AsyncIterable<Nameable>,

@@ -30,11 +30,7 @@ export interface Part {
 
 const MISSING_NAMED = 10;
 
-/**
- * Reads the parts of a dataset, in order.
- *
- * @throws {@link TapirError} `DATASET_INVALID`, `DATASET_INCOMPLETE`, `DATASET_MISMATCH`, `OUTPUT_LOCKED`.
- */
+/** Reads the parts of a dataset, in order. Throws `DATASET_INVALID`, `DATASET_INCOMPLETE`, `DATASET_MISMATCH`, `OUTPUT_LOCKED`. */
 export async function readParts(out: string): Promise<Part[]> {
   const names = await namesOf(out);
   const parts: Part[] = [];

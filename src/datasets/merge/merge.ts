@@ -21,7 +21,6 @@ export interface MergeSummary {
   readonly parts: number;
 }
 
-/** How a merge is stopped and watched. */
 interface MergeRun {
   readonly signal: AbortSignal | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
@@ -30,7 +29,6 @@ interface MergeRun {
 /**
  * Merges the parts in a folder.
  *
- * @param out - The folder that holds `parts/`.
  * @param source - What was embedded; each of its inputs must be in a part. Undefined skips that check.
  * @throws {@link TapirError} `DATASET_INVALID`, `DATASET_INCOMPLETE`, `DATASET_MISMATCH`, `OUTPUT_LOCKED`, `OUTPUT_UNWRITABLE`;
  * what `source` throws.

@@ -38,17 +38,14 @@ export class KnownInputs {
   /** The hash of the latest path: callers look up, mark and set the same path in turn. */
   #latest: { readonly path: string; readonly hash: Uint32Array } | undefined;
 
-  /** @param expected - The number of inputs to make room for. */
   constructor(expected = 0) {
     this.#slots = new Uint32Array(WORDS * slotsFor(expected));
   }
 
-  /** The number of distinct inputs. */
   get size(): number {
     return this.#count;
   }
 
-  /** Looks up an input. */
   find(path: string): KnownInput | undefined {
     const slots = this.#slots;
     const at = this.#slotOf(this.#hashOf(path));
@@ -64,7 +61,6 @@ export class KnownInputs {
     };
   }
 
-  /** Sets the outcome, the stamp and the shard of an input. */
   set(path: string, outcome: Outcome, stamp: FileStamp | null, shard: number): void {
     const hash = this.#hashOf(path);
     let at = this.#slotOf(hash);

@@ -8,13 +8,13 @@ import { loadArrow } from '../../tensor/arrow/library.js';
 import { type EmbeddedBatch, openDecodeLanes, runImages, writtenDims } from '../embed/embed-batches.js';
 import { EMBED_FIELDS, type EmbedOptions, type EmbedSetup, setUpEmbedding } from '../embed/embed-options.js';
 import { embedRecords } from './embed-records.js';
-import { EMBED_FOLDER_FIELDS } from '../embed/embed-folder-options.js';
-import { checkFailures, readFailureLimit, type MaxFailures } from '../embed/failure-limit.js';
+import { EMBED_FOLDER_FIELDS, type EmbedFolderOptions } from '../embed/embed-folder-options.js';
+import { checkFailures, readFailureLimit } from '../embed/failure-limit.js';
 import { ProgressMeter, type EmbedProgress } from '../embed/progress.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
 import type { UnreadCounts } from '../sources/items/unread-files.js';
 import { openSource } from '../sources/open-source.js';
-import { MAX_WAIT } from './row-pipe.js';
+import { MAX_WAIT, type EmbedStreamOptions } from './row-pipe.js';
 import { ArrowRows } from './arrow-rows.js';
 import { JsonlRows } from './jsonl-rows.js';
 import { openRecords } from '../sources/records/open-records.js';
@@ -32,17 +32,15 @@ import { elementCount, type DType, type Tensor } from '../../tensor/tensor.js';
 import { storedTensor, storedType } from '../files/stored-tensor.js';
 
 /** Options of {@link embedRows}. */
-export interface EmbedRowsOptions extends EmbedOptions {
+export interface EmbedRowsOptions
+  extends
+    EmbedOptions,
+    Pick<EmbedFolderOptions, 'dtype' | 'maxFailures'>,
+    Pick<EmbedStreamOptions, 'maxWaitMs'> {
   /** Format of the rows. */
   readonly format: RowFormat;
-  /** Element type that float32 features are written in. */
-  readonly dtype: 'float32' | 'float16';
   /** Format of a stream of images. */
   readonly inputFormat: InputFormat;
-  /** Run a partial batch when the source pauses for this long: an integer from 0 to 3 600 000 milliseconds. */
-  readonly maxWaitMs: number;
-  /** End the run with `TOO_MANY_FAILURES` when more inputs than this have failed. */
-  readonly maxFailures: MaxFailures | undefined;
   /** Called after each batch. */
   readonly onBatch: ((batch: EmbeddedBatch, progress: EmbedProgress) => void) | undefined;
   /** Called at the end with the number of files that look like images and are not read, by extension. */
@@ -163,11 +161,7 @@ function isStatic(dims: readonly unknown[] | null): boolean {
   return dims !== null && dims.every((size) => typeof size === 'number');
 }
 
-/**
- * Converts the features of a batch to the form that is written.
- *
- * @throws {@link TapirError} `OUTPUT_NOT_BATCHED` if the rows do not match the columns.
- */
+/** Converts the features of a batch to the form that is written. Throws `OUTPUT_NOT_BATCHED` if the rows do not match the columns. */
 function storedFeatures(
   features: Readonly<Record<string, Tensor>>,
   columns: readonly FeatureColumn[],

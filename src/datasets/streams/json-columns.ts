@@ -26,7 +26,6 @@ export class JsonColumns {
   readonly #source: string;
   readonly #columns = new Map<string, Column>();
 
-  /** @param first - From the first rows. */
   constructor(arrow: Arrow, first: readonly Carried[], source: string) {
     this.#arrow = arrow;
     this.#source = source;

@@ -71,7 +71,6 @@ export class RowPipe<Key extends string> {
   readonly signal: AbortSignal | undefined;
   readonly highWaterMark: number;
 
-  /** @throws {@link TapirError} `OPTION_INVALID`. */
   constructor(extractor: Extractor<Key>, given: Options<EmbedStreamOptions>, what: string) {
     const options = readWithExtractor(extractor, EMBED_STREAM_FIELDS, given, what);
     const signal = this.#stopping.signal;
@@ -82,16 +81,11 @@ export class RowPipe<Key extends string> {
     this.#rows = embedInputs<Key>(extractor, this.#inputs, { ...setup, signal }, options.maxWaitMs);
   }
 
-  /**
-   * Takes an input. Settles when it is being processed.
-   *
-   * @throws {@link TapirError} `OPTION_INVALID` for a value that is not an image.
-   */
+  /** Takes an input. Settles when it is being processed. Throws `OPTION_INVALID` for a value that is not an image. */
   async write(input: unknown): Promise<void> {
     await this.#inputs.offer(recordOf(input, this.#plan));
   }
 
-  /** Ends the inputs. */
   end(): void {
     this.#inputs.end();
   }

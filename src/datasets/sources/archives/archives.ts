@@ -49,8 +49,6 @@ export async function* listShards(
  * Lists the images in a zip, in the order of its directory, by extension. The folder `__MACOSX/` is left out. An image is read
  * and inflated later, when it is embedded, to no more than its stated size.
  *
- * @param prefix - Goes before the names of the entries.
- * @param unread - Counts the files that look like images and are not read.
  * @throws {@link TapirError} `SOURCE_INVALID` if the directory cannot be read. An entry that is encrypted, compressed by another
  * method than deflate, or longer than 1 GiB is an item with an error.
  */

@@ -23,8 +23,6 @@ const EMPTY = new Uint8Array();
  * Listing a plain tar reads only the headers; an image is read later, when it is embedded. A gzipped tar (recognised by its
  * first bytes) is read once from front to back, and its items hold their bytes.
  *
- * @param prefix - Goes before the names of the entries.
- * @param unread - Counts the files that look like images and are not read.
  * @throws {@link TapirError} `SOURCE_INVALID` where the tar is damaged or ends too early; earlier items come first.
  */
 export async function* listTar(

@@ -18,7 +18,6 @@ import { UnreadFiles } from '../items/unread-files.js';
  * Follows links, except into the folder itself: their targets are listed under their own paths, and a loop must end.
  *
  * @remarks Holds the names of one folder in memory, and those of the folders above it.
- * @param unread - Counts the files that look like images and are not read.
  * @throws {@link TapirError} `SOURCE_INVALID` if the folder cannot be listed. A file or subfolder that cannot be read is an
  * item with an error.
  */

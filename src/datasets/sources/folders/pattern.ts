@@ -29,11 +29,7 @@ export function isPattern(text: string): boolean {
   return GLOB_SIGNS.test(text) || /\{.*(,|\.\.).*\}/.test(text);
 }
 
-/**
- * Takes a pattern apart.
- *
- * @throws {@link TapirError} `SOURCE_INVALID` for braces that mean more than 100,000 names, or none.
- */
+/** Takes a pattern apart. Throws `SOURCE_INVALID` for braces that mean more than 100,000 names, or none. */
 export function readPattern(text: string): Pattern {
   const expanded = expandBraces(text);
   const parts = expanded.map((one) => one.split('/'));

@@ -51,7 +51,6 @@ export class ByteReader {
     }
   }
 
-  /** Closes the stream. */
   async close(): Promise<void> {
     if (this.#isEnded) return;
     this.#isEnded = true;

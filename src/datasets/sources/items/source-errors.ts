@@ -2,7 +2,6 @@
 import { reasonOf, TapirError } from '../../../base/errors.js';
 import { checkOpenFiles } from '../../../base/open-files.js';
 
-/** Where a source is broken, and why. */
 interface Place {
   /** From 1. */
   readonly line?: number | undefined;

@@ -8,7 +8,6 @@ export type UnreadCounts = Readonly<Record<string, number>>;
 export class UnreadFiles {
   readonly #counts = new Map<string, number>();
 
-  /** Counts a file. */
   add(name: string): void {
     const extension = extensionOf(name);
     this.#counts.set(extension, (this.#counts.get(extension) ?? 0) + 1);

@@ -9,11 +9,7 @@ const MAX_RANGE_BYTES = 256 * 1024 ** 2;
 /** The most rows of a row group. */
 const MAX_GROUP_ROWS = 2 ** 26;
 
-/**
- * Reads the values of a column of text, row group by row group.
- *
- * @throws {@link TapirError} `SOURCE_INVALID`, naming the row.
- */
+/** Reads the values of a column of text, row group by row group. Throws `SOURCE_INVALID`, naming the row. */
 export async function* readParquetColumn(source: string, column: string): AsyncGenerator<string> {
   const file = new SharedFile(source);
   const handle = await file.acquire();

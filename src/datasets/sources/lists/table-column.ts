@@ -5,7 +5,6 @@ import { reasonOf } from '../../../base/errors.js';
 import { MAX_LINE_BYTES } from '../items/lines.js';
 import { invalidSource, missingColumn } from '../items/source-errors.js';
 
-/** What is wrong with a row of the table. */
 class RowFault extends Error {}
 
 /**

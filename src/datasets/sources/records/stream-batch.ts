@@ -108,7 +108,6 @@ class BatchReader {
     return makeData({ type: type as never, length, ...nulls, data: data.subarray(0, bytes) } as never);
   }
 
-  /** The size of an element of a flat type. */
   #elementBytes(type: DataType): number {
     const { BYTES_PER_ELEMENT } = type.ArrayType as unknown as { readonly BYTES_PER_ELEMENT: number };
     const none = { type: type as never, length: 0, data: new Uint8Array(0) };
