@@ -54,7 +54,7 @@ export {
   type FoundTransform,
   type TransformRequest,
 } from './images/configs/find-transform.js';
-export type { Backend } from './images/configs/resolved-config.js';
+export type { Backend } from './images/configs/config-fields.js';
 export { transformFromConfig, type ConfigReading } from './images/configs/transform-from-config.js';
 export type { TransformOptions, TransformPreset } from './images/transform/transform-options.js';
 export type { DecodeOptions } from './images/decode/decode-options.js';

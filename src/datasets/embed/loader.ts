@@ -6,7 +6,6 @@ import { stampOfFailed, type DecodeLanes } from '../../images/lanes/decode-lanes
 import { isImageError, vanishedImage, type ImageError } from '../../images/file/image-errors.js';
 import type { FileStamp } from '../../base/file-stamp.js';
 import type { TriedInput } from '../records/tried-input.js';
-import { ByteBudget } from './byte-budget.js';
 import { PAUSE, withPauses } from './pauses.js';
 import type { SourceItem } from '../sources/items/source-item.js';
 
@@ -209,4 +208,36 @@ function joinStamps(read: FileStamp | undefined, listed: FileStamp | undefined):
   if (!read || !listed) return read ?? listed ?? null;
   const { sizeBytes, modifiedMs, sha256 } = read;
   return { sizeBytes, modifiedMs: modifiedMs ?? listed.modifiedMs, sha256: sha256 ?? listed.sha256 };
+}
+
+/** A limit on the bytes that are in memory at once. Grants them in the order of the requests. */
+export class ByteBudget {
+  readonly #most: number;
+  readonly #waiting: { readonly bytes: number; resolve(): void }[] = [];
+  #held = 0;
+
+  /** @param most - The bytes that may be held at once. A larger request is granted when nothing else is held. */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** Waits until the bytes are granted. Return them with {@link release}. */
+  async acquire(bytes: number): Promise<void> {
+    if (this.#waiting.length === 0 && this.#fits(bytes)) this.#held += bytes;
+    else await new Promise<void>((resolve) => this.#waiting.push({ bytes, resolve }));
+  }
+
+  /** Returns bytes, and grants waiting requests. */
+  release(bytes: number): void {
+    this.#held -= bytes;
+    for (let next = this.#waiting[0]; next && this.#fits(next.bytes); next = this.#waiting[0]) {
+      this.#waiting.shift();
+      this.#held += next.bytes;
+      next.resolve();
+    }
+  }
+
+  #fits(bytes: number): boolean {
+    return this.#held === 0 || this.#held + bytes <= this.#most;
+  }
 }

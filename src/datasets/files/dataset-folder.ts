@@ -79,7 +79,7 @@ async function listFeatureFolders(path: string): Promise<string[]> {
 }
 
 /** The entries of a folder; empty if there is no such folder. */
-function readFolder(path: string): Promise<Dirent[]> {
+export function readFolder(path: string): Promise<Dirent[]> {
   return readdir(path, { withFileTypes: true }).catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw error;

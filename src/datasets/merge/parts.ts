@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { unwritable } from '../../base/atomic-file.js';
 import { TapirError } from '../../base/errors.js';
 import { LOCK_FILE } from '../../base/folder-lock.js';
+import { readFolder } from '../files/dataset-folder.js';
 import { JOURNAL_FILE, PARTS } from '../files/file-names.js';
 import type { Shard } from '../records/input-names.js';
 import { makeFolder } from '../../base/make-folder.js';
@@ -16,13 +17,8 @@ export function partPath({ index, count }: Shard): string {
 
 /** Lists the names of the parts in a folder, sorted. Throws the file system's errors. */
 export async function listParts(folder: string): Promise<string[]> {
-  try {
-    const names = await readdir(join(folder, PARTS));
-    return names.filter((name) => !name.startsWith('.')).toSorted();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw error;
-  }
+  const names = (await readFolder(join(folder, PARTS))).map(({ name }) => name);
+  return names.filter((name) => !name.startsWith('.')).toSorted();
 }
 
 /** Reads the name of a part. Returns undefined for other names. */

@@ -1,6 +1,23 @@
-/** The fields of a configuration: each one is read, known to be harmless, or refused. */
-import { show } from '../../base/checks.js';
+/** The fields of a configuration: each one is read, known to be harmless, or refused. And what reading them gives. */
+import { show, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
+import type { Interpolation } from '../resample/kernel.js';
+import type { TransformOptions } from '../transform/transform-options.js';
+import type { TransformSource } from '../transform/transform.js';
+
+/** The options that a configuration sets; the others have the defaults of `createTransform`. */
+export type ConfigOptions = Options<TransformOptions>;
+
+/** A configuration as options, and where they came from. */
+export interface ResolvedConfig extends Omit<TransformSource, 'file'> {
+  readonly options: ConfigOptions;
+}
+
+/** The arithmetic of transformers: with Pillow, or with torchvision's tensors. */
+export type Backend = NonNullable<TransformSource['backend']>;
+
+/** Red, green and blue. */
+export type Channels = readonly [number, number, number];
 
 /** Words in the names of fields that may change pixels. */
 const CHANGES_PIXELS =
@@ -59,6 +76,27 @@ export class ConfigFields {
 
   integer(name: string): number {
     return this.pixels(name, this.take(name));
+  }
+
+  /** Three numbers, or one for all channels; undefined if the field is missing. A standard deviation must not be 0. */
+  channels(name: string): Channels | undefined {
+    const value = this.take(name);
+    if (value === undefined) return undefined;
+    const numbers = typeof value === 'number' ? [value, value, value] : value;
+    const isStd = name.endsWith('std');
+    const isFit = (one: unknown): boolean =>
+      typeof one === 'number' && Number.isFinite(one) && (!isStd || Math.fround(one) !== 0);
+    if (Array.isArray(numbers) && numbers.length === 3 && numbers.every(isFit))
+      return numbers as unknown as Channels;
+    throw this.refuse(name, `it must be three numbers${isStd ? ' other than 0' : ''}, got ${show(value)}`);
+  }
+
+  /** An interpolation that the library knows. */
+  interpolation(known: readonly Interpolation[], otherwise: Interpolation): Interpolation {
+    const value = this.take('interpolation') ?? otherwise;
+    const found = known.find((one) => one === value);
+    if (found !== undefined) return found;
+    throw this.refuse('interpolation', `it must be one of ${known.join(', ')}, got ${show(value)}`);
   }
 
   /** Checks a number of pixels that is part of a field. */

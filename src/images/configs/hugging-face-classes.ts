@@ -1,7 +1,7 @@
 /** The image processors of transformers (5.23) whose arithmetic is known, with their defaults. */
 import { IMAGENET_MEAN, IMAGENET_STD } from '../../base/imagenet.js';
+import type { Channels } from './config-fields.js';
 import { CLIP_MEAN, CLIP_STD, HALF } from './known-numbers.js';
-import type { Channels } from './read-numbers.js';
 
 /** A processor's defaults, by the names of its configuration. */
 export interface ProcessorClass {

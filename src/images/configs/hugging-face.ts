@@ -2,7 +2,7 @@
 import { show } from '../../base/checks.js';
 import { isFixedSize } from '../pixels/geometry.js';
 import type { Interpolation } from '../resample/kernel.js';
-import type { ConfigFields } from './config-fields.js';
+import type { Backend, ConfigFields, ConfigOptions, ResolvedConfig } from './config-fields.js';
 import {
   CLASS_OF_MODEL,
   PROCESSOR_CLASSES,
@@ -10,8 +10,6 @@ import {
   type ProcessorClass,
 } from './hugging-face-classes.js';
 import { readGeometry } from './hugging-face-sizes.js';
-import { readChannels } from './read-numbers.js';
-import type { Backend, ConfigOptions, ResolvedConfig } from './resolved-config.js';
 
 /**
  * Fields that have no effect on the pixels of an RGB image, or none in these classes. Either backend gives channels first, whatever
@@ -168,8 +166,8 @@ function readValues(
       `bytes times the whole number ${factor} wrap around at 256 in transformers`,
     );
   if (asksNormal) for (const name of ['image_mean', 'image_std']) fields.checkSet(name, 'do_normalize');
-  const mean = readChannels(fields, 'image_mean') ?? own.mean;
-  const std = readChannels(fields, 'image_std') ?? own.std;
+  const mean = fields.channels('image_mean') ?? own.mean;
+  const std = fields.channels('image_std') ?? own.std;
   const isTop = special === 'include_top';
   return {
     scale: rescales ? factor : 1,

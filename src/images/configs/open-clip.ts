@@ -1,9 +1,7 @@
 /** The `preprocess_cfg` of OpenCLIP (3.3), which Immich and Jina CLIP write, too. */
 import { show } from '../../base/checks.js';
 import type { ResizeTarget, Size } from '../pixels/geometry.js';
-import type { ConfigFields } from './config-fields.js';
-import { readChannels, readInterpolation, type Channels } from './read-numbers.js';
-import type { ResolvedConfig } from './resolved-config.js';
+import type { Channels, ConfigFields, ResolvedConfig } from './config-fields.js';
 import { CLIP_MEAN, CLIP_STD } from './known-numbers.js';
 
 /** Whether it looks like `open_clip_config.json` or `preprocess_cfg.json`. */
@@ -28,7 +26,7 @@ function readPreprocess(
   const size = readSize(fields, fields.take('size'), imageSize);
   const colours = fields.take('mode') ?? 'RGB';
   if (colours !== 'RGB') throw fields.refuse('mode', `only RGB is defined, got ${show(colours)}`);
-  const wanted = readInterpolation(fields, ['bicubic', 'bilinear'], 'bicubic');
+  const wanted = fields.interpolation(['bicubic', 'bilinear'], 'bicubic');
   const mode = fields.take('resize_mode') ?? 'shortest';
   const fill = readFill(fields);
   const isSquare = size.height === size.width;
@@ -39,8 +37,8 @@ function readPreprocess(
       crop: size,
       // OpenCLIP does not pass the interpolation on in this case.
       interpolation: mode === 'shortest' && !isSquare ? 'bicubic' : wanted,
-      mean: readChannels(fields, 'mean') ?? CLIP_MEAN,
-      std: readChannels(fields, 'std') ?? CLIP_STD,
+      mean: fields.channels('mean') ?? CLIP_MEAN,
+      std: fields.channels('std') ?? CLIP_STD,
       fill: mode === 'longest' ? fill : 0,
     },
     ignored: fields.rest(),

@@ -2,9 +2,8 @@
 import { show } from '../../base/checks.js';
 import { IMAGENET_MEAN } from '../../base/imagenet.js';
 import { roundHalfEven, type Size } from '../pixels/geometry.js';
-import type { ConfigFields } from './config-fields.js';
-import { readChannels, readInterpolation } from './read-numbers.js';
-import type { ConfigOptions, ResolvedConfig } from './resolved-config.js';
+import { INTERPOLATIONS } from '../resample/kernel.js';
+import type { ConfigFields, ConfigOptions, ResolvedConfig } from './config-fields.js';
 
 /** Fields that change no pixels of the evaluation transform. */
 const HARMLESS = [
@@ -24,13 +23,9 @@ export function readTimm(file: ConfigFields): Pick<ResolvedConfig, 'options' | '
   fields.skip(...HARMLESS);
   const { height, width } = readInputSize(fields);
   const share = fields.positive('crop_pct', 0.875);
-  const interpolation = readInterpolation(
-    fields,
-    ['nearest', 'box', 'bilinear', 'hamming', 'bicubic', 'lanczos'],
-    'bicubic',
-  );
-  const mean = readChannels(fields, 'mean') ?? IMAGENET_MEAN;
-  const std = readChannels(fields, 'std');
+  const interpolation = fields.interpolation(INTERPOLATIONS, 'bicubic');
+  const mean = fields.channels('mean') ?? IMAGENET_MEAN;
+  const std = fields.channels('std');
   const scaled = { height: Math.floor(height / share), width: Math.floor(width / share) };
   const mode = fields.take('crop_mode') ?? 'center';
   const fill =

@@ -1,9 +1,7 @@
 /** The transforms of torchvision's classification weights (0.29.2), by name. Source: torchvision.models, `*_Weights` (BSD licence). */
 import { nearestNames } from '../../base/nearest-names.js';
 import type { Interpolation } from '../resample/kernel.js';
-import { ConfigFields } from './config-fields.js';
-import { readChannels, readInterpolation } from './read-numbers.js';
-import type { ConfigOptions } from './resolved-config.js';
+import { ConfigFields, type ConfigOptions } from './config-fields.js';
 import { HALF } from './known-numbers.js';
 
 /** Resize, crop, interpolation, the weights' version, and the models with such weights. */
@@ -85,8 +83,8 @@ export function readTorchvision(fields: ConfigFields): ConfigOptions {
   return {
     resize: fields.integer('resize_size'),
     crop: fields.integer('crop_size'),
-    interpolation: readInterpolation(fields, ['nearest', 'bilinear', 'bicubic'], 'bilinear'),
-    mean: readChannels(fields, 'mean') ?? undefined,
-    std: readChannels(fields, 'std') ?? undefined,
+    interpolation: fields.interpolation(['nearest', 'bilinear', 'bicubic'], 'bilinear'),
+    mean: fields.channels('mean'),
+    std: fields.channels('std'),
   };
 }

@@ -2,10 +2,9 @@
 import { checkOneOf, withDefaults, type Options } from '../../base/checks.js';
 import { TRANSFORM_PRESETS, type TransformPreset } from '../transform/transform-options.js';
 import { createTransform, Transform } from '../transform/transform.js';
-import { ConfigFields } from './config-fields.js';
+import { ConfigFields, type Backend, type ConfigOptions, type ResolvedConfig } from './config-fields.js';
 import { isHuggingFace, readHuggingFace, type ModelConfig } from './hugging-face.js';
 import { isOpenClip, readOpenClip } from './open-clip.js';
-import type { Backend, ConfigOptions, ResolvedConfig } from './resolved-config.js';
 import { isTimm, readTimm } from './timm.js';
 import { isTorchvision, readTorchvision, readTorchvisionWeights, TORCHVISION_PREFIX } from './torchvision.js';
 

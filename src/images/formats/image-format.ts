@@ -1,6 +1,6 @@
 /** Image formats, by their first bytes. */
 import { isBmp } from './bmp-header.js';
-import { viewOf } from '../pixels/data-view.js';
+import { textOf, viewOf } from '../pixels/data-view.js';
 
 /** Supported formats; HEIC needs an optional package. Others (SVG, PDF, camera raw) are refused, even those that libvips can render. */
 export type ImageFormat = 'jpeg' | 'png' | 'webp' | 'gif' | 'tiff' | 'avif' | 'heic' | 'bmp';
@@ -34,7 +34,7 @@ export const UNREAD_EXTENSIONS: ReadonlySet<string> = new Set(
 
 /** The format of an image's bytes; undefined if it is not supported. */
 export function imageFormat(bytes: Uint8Array): ImageFormat | undefined {
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(32, bytes.byteLength)).toString('latin1');
+  const text = textOf(bytes, 32);
   if (text.startsWith('\u00ff\u00d8\u00ff')) return 'jpeg';
   if (text.startsWith('\u0089PNG\r\n\u001a\n')) return 'png';
   if (text.startsWith('GIF87a') || text.startsWith('GIF89a')) return 'gif';
@@ -52,8 +52,8 @@ const MAX_BRAND_BYTES = 256;
 /** The coding of a HEIF file, by its major brand; by the others if that one only says that it is HEIF. */
 function heifFormat(bytes: Uint8Array): ImageFormat | undefined {
   if (bytes.byteLength < 12) return undefined;
-  const end = Math.min(viewOf(bytes).getUint32(0), bytes.byteLength, MAX_BRAND_BYTES);
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, Math.max(12, end)).toString('latin1');
+  const end = Math.min(viewOf(bytes).getUint32(0), MAX_BRAND_BYTES);
+  const text = textOf(bytes, Math.max(12, end));
   const major = text.slice(8, 12);
   if (major.startsWith('avi')) return 'avif';
   if (HEVC_BRANDS.has(major)) return 'heic';

@@ -1,6 +1,6 @@
 /** The headers of those JPEGs that this package decodes itself (ITU-T T.81, annex B). */
+import { textOf, viewOf } from '../pixels/data-view.js';
 import { MAX_PARTS } from '../pixels/part-count.js';
-import { isUpright } from './exif.js';
 import type { Size } from '../pixels/geometry.js';
 
 /** A Huffman table as stored in a file. */
@@ -163,14 +163,42 @@ function readQuants(parts: Parts, body: Uint8Array): boolean {
 }
 
 function readJfif(parts: Parts, body: Uint8Array): boolean {
-  if (!startsWith(body, 'JFIF\0')) return true;
+  if (textOf(body, 5) !== 'JFIF\0') return true;
   parts.isJfif = true;
   return body.length >= 14 && body[5] === 1;
 }
 
+/** The tag of the orientation in EXIF, and its value for an upright image. */
+const [ORIENTATION, UPRIGHT] = [0x0112, 1];
+
+/**
+ * Whether a JPEG's APP1 segment leaves the image upright: it is not EXIF, or its first directory has no orientation or orientation 1.
+ *
+ * @returns False for invalid structures, too, since another reader may still find an orientation in them.
+ */
+export function isUpright(body: Uint8Array): boolean {
+  const text = textOf(body, 6);
+  if (!text.startsWith('Exif')) return true;
+  if (text !== 'Exif\0\0' || body.length < 14) return false;
+  const view = viewOf(body.subarray(6));
+  const order = view.getUint16(0);
+  const isLittle = order === 0x4949;
+  if ((!isLittle && order !== 0x4d4d) || view.getUint16(2, isLittle) !== 42) return false;
+  const directory = view.getUint32(4, isLittle);
+  if (directory + 2 > view.byteLength) return false;
+  const count = view.getUint16(directory, isLittle);
+  if (directory + 2 + count * 12 > view.byteLength) return false;
+  for (let at = directory + 2; at < directory + 2 + count * 12; at += 12) {
+    if (view.getUint16(at, isLittle) !== ORIENTATION) continue;
+    const isShort = view.getUint16(at + 2, isLittle) === 3 && view.getUint32(at + 4, isLittle) === 1;
+    if (!isShort || view.getUint16(at + 8, isLittle) !== UPRIGHT) return false;
+  }
+  return true;
+}
+
 /** Photoshop writes here how the colours are stored. */
 function readAdobe(parts: Parts, body: Uint8Array): boolean {
-  if (!startsWith(body, 'Adobe')) return true;
+  if (textOf(body, 5) !== 'Adobe') return true;
   parts.isAdobe = true;
   return body.length >= 12 && body[11] === 1;
 }
@@ -209,10 +237,4 @@ function isWholeScan(components: readonly JpegComponent[], body: Uint8Array): bo
 function isYcbcr({ isJfif, isAdobe }: Parts, components: readonly JpegComponent[]): boolean {
   const isNumbered = components.every(({ id }, index) => id === index + 1);
   return components.length === 1 || isJfif || isAdobe || isNumbered;
-}
-
-function startsWith(body: Uint8Array, text: string): boolean {
-  return Buffer.from(body.buffer, body.byteOffset, Math.min(text.length, body.length)).equals(
-    Buffer.from(text),
-  );
 }

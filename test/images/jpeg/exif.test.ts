@@ -1,7 +1,7 @@
 /** Which EXIF data leaves an image upright. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isUpright } from '../../../src/images/jpeg/exif.js';
+import { isUpright } from '../../../src/images/jpeg/jpeg-header.js';
 
 /** The body of an APP1 segment with a directory of one entry. */
 function exif(
