@@ -8,6 +8,7 @@ import { embedBatches, type EmbeddedBatch } from './embed-batches.js';
 import type { EmbedSetup } from './embed-options.js';
 import type { JournalRun, JournalShard, JournalWriter } from '../files/journal.js';
 import { packageVersion } from '../../base/package.js';
+import type { DatasetState } from '../files/manifest.js';
 import { PendingInputs, type PendingOptions } from './pending-inputs.js';
 import { ShardWriter, type ShardPlan } from '../files/shard-writer.js';
 import type { SourceItem } from '../sources/items/source-item.js';
@@ -36,10 +37,7 @@ export interface RunPlan extends ShardPlan {
 }
 
 /** A dataset after a run. */
-export interface RunResult {
-  readonly shards: readonly JournalShard[];
-  readonly runs: readonly JournalRun[];
-  readonly inputs: DatasetInputs;
+export interface RunResult extends Pick<DatasetState, 'shards' | 'runs' | 'inputs'> {
   /** As in `EmbedSummary`. */
   readonly counts: Readonly<Record<'skipped' | 'duplicates' | 'changed' | 'missing' | 'removed', number>>;
 }

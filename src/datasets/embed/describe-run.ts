@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { prunedInternals } from '../../model/prune/pruned-model.js';
 import type { DatasetIdentity } from '../records/dataset-identity.js';
 import type { RunRecord } from '../files/manifest.js';
-import { RECORDED, type ModelIdentity, type TransformRecord } from '../records/run-record.js';
+import type { ModelIdentity, TransformRecord } from '../records/run-record.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { TRANSFORM_PRESETS, type TransformOptions } from '../../images/transform/transform-options.js';
 import type { Transform } from '../../images/transform/transform.js';
@@ -78,12 +78,23 @@ export function recordTransform({ preset, source, assumed, options }: Transform)
   };
 }
 
+/** Options that every record has; others are left out where they have their default. */
+const ALWAYS: ReadonlySet<string> = new Set([
+  'resize',
+  'crop',
+  'interpolation',
+  'mean',
+  'std',
+  'orientation',
+  'decode',
+  'limitPixels',
+]);
+
 /** The options that every record has, and those that have not their default. */
 function recordOptions(options: TransformOptions): Omit<TransformRecord, 'preset' | 'source' | 'assumed'> {
-  const always: readonly string[] = RECORDED;
   const defaults: Readonly<Record<string, unknown>> = { ...TRANSFORM_PRESETS.ImageNet1K_V1 };
   const told = Object.entries(options).filter(
-    ([name, value]) => always.includes(name) || value !== defaults[name],
+    ([name, value]) => ALWAYS.has(name) || value !== defaults[name],
   );
   // The fields that are left out are optional in a record.
   return Object.fromEntries(told) as Omit<TransformRecord, 'preset' | 'source' | 'assumed'>;

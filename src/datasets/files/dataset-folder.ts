@@ -100,8 +100,12 @@ async function checkOwn(path: string): Promise<void> {
   } catch (error) {
     throw unwritable(path, error);
   }
-  const reason = 'it is not empty and holds no dataset of this version; choose another folder';
-  throw new TapirError('OUTPUT_EXISTS', `cannot write to "${path}": ${reason}`, { details: { path } });
+  throw occupied(path, 'it is not empty and holds no dataset of this version; choose another folder');
+}
+
+/** Makes the error for a folder that holds something else. */
+export function occupied(path: string, reason: string): TapirError<'OUTPUT_EXISTS'> {
+  return new TapirError('OUTPUT_EXISTS', `cannot write to "${path}": ${reason}`, { details: { path } });
 }
 
 /** Whether the folders of a dataset hold no files: no run has finished its journal's first line. */

@@ -2,11 +2,11 @@
  * Reads the Arrow files that arrow-writer.ts writes, one record batch at a time. It does not use apache-arrow, which trusts the
  * counts in a file: a damaged file keeps it busy for ever.
  */
-import { open, type FileHandle } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
 import { FlatTable } from '../../tensor/arrow/flatbuffers.js';
 import { unpackBits } from '../../tensor/bits.js';
 import { elementBytes } from '../../tensor/tensor.js';
-import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
+import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import { checkFacts, readExactly, type FeatureFile } from './feature-format.js';
 import { widen } from '../../tensor/widen.js';
 
@@ -28,22 +28,15 @@ const MAX_MESSAGE_BYTES = 65_536;
 const MAX_BATCH_BYTES = 64 * 2 ** 20;
 
 /** Reads the rows of a file, one record batch at a time. */
-export async function* readArrowRows(file: FeatureFile): AsyncGenerator<Float32Array> {
-  try {
-    await using handle = await open(file.path);
-    const { size } = await handle.stat();
-    const footer = await readFooter(handle, size, file.path);
-    const pairs = footer.table(FOOTER.schema)?.tables(SCHEMA.metadata) ?? [];
-    checkFacts(file, new Map(pairs.map((pair) => [pair.text(PAIR.key), pair.text(PAIR.value)])));
-    for (const block of footer.structs(FOOTER.recordBatches, BLOCK_BYTES)) {
-      const { offset, bytes, rows } = await locateValues(handle, block, size, file);
-      const values = await readExactly(handle, offset, bytes, file.path);
-      yield file.dtype === 'bool'
-        ? unpackBits(values, rows * file.elements)
-        : widen(file.dtype, values.buffer);
-    }
-  } catch (error) {
-    throw datasetUnreadable(file.path, error);
+export async function* readArrowRows(handle: FileHandle, file: FeatureFile): AsyncGenerator<Float32Array> {
+  const { size } = await handle.stat();
+  const footer = await readFooter(handle, size, file.path);
+  const pairs = footer.table(FOOTER.schema)?.tables(SCHEMA.metadata) ?? [];
+  checkFacts(file, new Map(pairs.map((pair) => [pair.text(PAIR.key), pair.text(PAIR.value)])));
+  for (const block of footer.structs(FOOTER.recordBatches, BLOCK_BYTES)) {
+    const { offset, bytes, rows } = await locateValues(handle, block, size, file);
+    const values = await readExactly(handle, offset, bytes, file.path);
+    yield file.dtype === 'bool' ? unpackBits(values, rows * file.elements) : widen(file.dtype, values.buffer);
   }
 }
 

@@ -1,4 +1,5 @@
 /** Feature files in all formats. To add a format, write its reader and writer and list them here. */
+import { open, type FileHandle } from 'node:fs/promises';
 import { extname } from 'node:path';
 import { AtomicFile } from '../../base/atomic-file.js';
 import { checkOneOf, invalidOption } from '../../base/checks.js';
@@ -6,7 +7,7 @@ import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { elementCount, type DType } from '../../tensor/tensor.js';
 import { readArrowRows } from './arrow-reader.js';
 import { createArrowEncoder } from './arrow-writer.js';
-import { datasetInvalid } from '../../base/files/dataset-invalid.js';
+import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
 import type { FeatureEncoder, FeatureFile, FeatureRows } from './feature-format.js';
 import { createNpyEncoder, readNpyRows } from './npy.js';
 import { readParquetRows } from './parquet-reader.js';
@@ -17,8 +18,8 @@ export type FeatureFormat = 'npy' | 'arrow' | 'parquet';
 
 interface FormatImplementation {
   readonly createEncoder: (file: AtomicFile, column: FeatureColumn) => Promise<FeatureEncoder>;
-  /** Reads the rows of a file in order, any number of whole rows at a time. Throws `DATASET_INVALID`. */
-  readonly readRows: (file: FeatureFile) => AsyncIterable<Float32Array>;
+  /** Reads the rows of a file in order, any number of whole rows at a time. */
+  readonly readRows: (handle: FileHandle, file: FeatureFile) => AsyncIterable<Float32Array>;
 }
 
 const FORMATS: Readonly<Record<FeatureFormat, FormatImplementation>> = {
@@ -78,9 +79,14 @@ export async function createFeatureWriter(
 }
 
 /** Reads the rows of a feature file, in the format that its ending names. Throws `DATASET_INVALID`. */
-export function readFeatureRows(file: FeatureFile): AsyncIterable<Float32Array> {
+export async function* readFeatureRows(file: FeatureFile): AsyncGenerator<Float32Array> {
   const format = extname(file.path).slice(1);
   if (!Object.hasOwn(FORMATS, format))
     throw datasetInvalid(file.path, `its ending is not one of .${FEATURE_FORMATS.join(', .')}`);
-  return FORMATS[format as FeatureFormat].readRows(file);
+  try {
+    await using handle = await open(file.path);
+    yield* FORMATS[format as FeatureFormat].readRows(handle, file);
+  } catch (error) {
+    throw datasetUnreadable(file.path, error);
+  }
 }

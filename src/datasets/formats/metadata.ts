@@ -1,7 +1,7 @@
 /** The metadata of a shard: a Parquet file with a row per input. */
 import type * as writer from 'hyparquet-writer';
 import type { FileStamp } from '../../base/file-stamp.js';
-import { PARQUET_READING } from '../../base/files/parquet-reading.js';
+import { readParquetRecords } from '../../base/files/parquet-reading.js';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
 
 /** An input of a dataset and its outcome. */
@@ -25,8 +25,6 @@ export interface MetadataRow extends Omit<DatasetRow, 'status'> {
   readonly status: DatasetRow['status'] | 'removed';
 }
 
-/** The number of rows that are read at once. */
-const ROWS_AT_ONCE = 16_384;
 /** The columns, and their types in Parquet. */
 const COLUMNS = {
   path: 'STRING',
@@ -100,23 +98,8 @@ function toParquet(type: string, value: Value): Value | bigint | Date {
  * @throws {@link TapirError} `DATASET_INVALID`.
  */
 export async function* readMetadata(path: string, totalRows: number = Infinity): AsyncGenerator<MetadataRow> {
-  const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } = await import('hyparquet');
   try {
-    const file = await asyncBufferFromFile(path);
-    const metadata = await parquetMetadataAsync(file);
-    const count = Number(metadata.num_rows);
-    for (let rowStart = 0; rowStart < count; rowStart += ROWS_AT_ONCE) {
-      const rowEnd = Math.min(count, rowStart + ROWS_AT_ONCE);
-      const records = await parquetReadObjects({
-        file,
-        metadata,
-        columns: NAMES,
-        ...PARQUET_READING,
-        rowStart,
-        rowEnd,
-      });
-      for (const record of records) yield toRow(record, path, totalRows);
-    }
+    for await (const record of readParquetRecords(path, NAMES)) yield toRow(record, path, totalRows);
   } catch (error) {
     throw datasetUnreadable(path, error);
   }

@@ -1,11 +1,11 @@
 /** NumPy's `.npy` files (format 1.0): the array in C order. Row numbers and paths are only in the metadata. */
-import { open, type FileHandle } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
 import type { AtomicFile } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { bytesOf } from '../../tensor/bits.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { elementBytes, type DType } from '../../tensor/tensor.js';
-import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
+import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import { readExactly, type FeatureEncoder, type FeatureFile } from './feature-format.js';
 import { widen } from '../../tensor/widen.js';
 
@@ -61,22 +61,17 @@ export async function createNpyEncoder(
 }
 
 /** Reads the rows of a file. */
-export async function* readNpyRows(file: FeatureFile): AsyncGenerator<Float32Array> {
-  try {
-    await using handle = await open(file.path);
-    let offset = await checkHeader(handle, file);
-    const rowBytes = file.elements * elementBytes(file.dtype);
-    const { size } = await handle.stat();
-    if (size < offset + file.rows * rowBytes)
-      throw datasetInvalid(file.path, `it has ${size} bytes, ${file.rows} rows need ${file.rows * rowBytes}`);
-    for (let row = 0; row < file.rows; row += file.rowsPerBlock) {
-      const rows = Math.min(file.rowsPerBlock, file.rows - row);
-      const bytes = await readExactly(handle, offset, rows * rowBytes, file.path);
-      offset += bytes.length;
-      yield widen(file.dtype, bytes.buffer);
-    }
-  } catch (error) {
-    throw datasetUnreadable(file.path, error);
+export async function* readNpyRows(handle: FileHandle, file: FeatureFile): AsyncGenerator<Float32Array> {
+  let offset = await checkHeader(handle, file);
+  const rowBytes = file.elements * elementBytes(file.dtype);
+  const { size } = await handle.stat();
+  if (size < offset + file.rows * rowBytes)
+    throw datasetInvalid(file.path, `it has ${size} bytes, ${file.rows} rows need ${file.rows * rowBytes}`);
+  for (let row = 0; row < file.rows; row += file.rowsPerBlock) {
+    const rows = Math.min(file.rowsPerBlock, file.rows - row);
+    const bytes = await readExactly(handle, offset, rows * rowBytes, file.path);
+    offset += bytes.length;
+    yield widen(file.dtype, bytes.buffer);
   }
 }
 

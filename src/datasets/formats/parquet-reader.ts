@@ -1,9 +1,9 @@
 /** Reads the Parquet files that parquet-writer.ts writes: the values of a row group are the last bytes of its page. */
-import { open } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
 import type { FileMetaData } from 'hyparquet';
 import { unpackBits } from '../../tensor/bits.js';
 import { elementBytes, type DType } from '../../tensor/tensor.js';
-import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
+import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import { checkFacts, readExactly, type FeatureFile } from './feature-format.js';
 import { CREATED_BY } from './parquet-writer.js';
 import { widen } from '../../tensor/widen.js';
@@ -20,23 +20,18 @@ const STORED_AS: Readonly<Partial<Record<DType, DType>>> = {
 };
 
 /** Reads the rows of a file, one row group at a time. */
-export async function* readParquetRows(file: FeatureFile): AsyncGenerator<Float32Array> {
+export async function* readParquetRows(handle: FileHandle, file: FeatureFile): AsyncGenerator<Float32Array> {
   const { asyncBufferFromFile, parquetMetadataAsync } = await import('hyparquet');
-  try {
-    const metadata = await parquetMetadataAsync(await asyncBufferFromFile(file.path));
-    checkMetadata(metadata, file);
-    await using handle = await open(file.path);
-    const { size } = await handle.stat();
-    for (const group of metadata.row_groups) {
-      const { offset, bytes } = locateValues(group, size, file);
-      const values = await readExactly(handle, offset, bytes, file.path);
-      const elements = Number(group.num_rows) * file.elements;
-      yield file.dtype === 'bool'
-        ? unpackBits(values, elements)
-        : widen(STORED_AS[file.dtype] ?? file.dtype, values.buffer);
-    }
-  } catch (error) {
-    throw datasetUnreadable(file.path, error);
+  const metadata = await parquetMetadataAsync(await asyncBufferFromFile(file.path));
+  checkMetadata(metadata, file);
+  const { size } = await handle.stat();
+  for (const group of metadata.row_groups) {
+    const { offset, bytes } = locateValues(group, size, file);
+    const values = await readExactly(handle, offset, bytes, file.path);
+    const elements = Number(group.num_rows) * file.elements;
+    yield file.dtype === 'bool'
+      ? unpackBits(values, elements)
+      : widen(STORED_AS[file.dtype] ?? file.dtype, values.buffer);
   }
 }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { unwritable } from '../../base/atomic-file.js';
 import { TapirError } from '../../base/errors.js';
 import { LOCK_FILE } from '../../base/folder-lock.js';
-import { readFolder } from '../files/dataset-folder.js';
+import { occupied, readFolder } from '../files/dataset-folder.js';
 import { JOURNAL_FILE, PARTS } from '../files/file-names.js';
 import type { Shard } from '../records/input-names.js';
 import { makeFolder } from '../../base/make-folder.js';
@@ -57,13 +57,13 @@ export async function makePart(folder: string, shard: Shard): Promise<string> {
 async function checkFree(folder: string): Promise<void> {
   const names = await readdir(folder);
   if (names.includes(JOURNAL_FILE))
-    throw refused(
+    throw occupied(
       folder,
       'it holds a dataset without parts; continue without shards, or choose another folder',
     );
   const other = names.find((name) => !name.startsWith(LOCK_FILE));
   if (other === undefined || names.includes(PARTS)) return;
-  throw refused(folder, `it holds "${other}" and no parts; choose another folder`);
+  throw occupied(folder, `it holds "${other}" and no parts; choose another folder`);
 }
 
 async function checkCount(folder: string, { count }: Shard): Promise<void> {
@@ -72,9 +72,5 @@ async function checkCount(folder: string, { count }: Shard): Promise<void> {
   const what = readPartName(other)
     ? 'all parts of a dataset have the same count; continue with that count, or choose another folder'
     : 'that is not a part; choose another folder';
-  throw refused(folder, `it holds ${PARTS}/${other}, and this run writes a part of ${count}: ${what}`);
-}
-
-function refused(path: string, reason: string): TapirError<'OUTPUT_EXISTS'> {
-  return new TapirError('OUTPUT_EXISTS', `cannot write to "${path}": ${reason}`, { details: { path } });
+  throw occupied(folder, `it holds ${PARTS}/${other}, and this run writes a part of ${count}: ${what}`);
 }

@@ -3,17 +3,8 @@ import type { TransformOptions } from '../../images/transform/transform-options.
 import type { TransformSource } from '../../images/transform/transform.js';
 
 /** Options that every record of a transform has. */
-export const RECORDED = [
-  'resize',
-  'crop',
-  'interpolation',
-  'mean',
-  'std',
-  'orientation',
-  'decode',
-  'limitPixels',
-] as const;
-type Recorded = (typeof RECORDED)[number];
+type Recorded =
+  'resize' | 'crop' | 'interpolation' | 'mean' | 'std' | 'orientation' | 'decode' | 'limitPixels';
 
 /** A preprocessing, with the fields of `TransformOptions`. Fields that may be missing have their default then. */
 export interface TransformRecord

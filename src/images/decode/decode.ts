@@ -6,7 +6,7 @@ import { emptyImage, tooLargeImage, truncatedImage, unreadableImage } from '../f
 import { labelOf, readImageFile, withImagePath, type ImageFile } from '../file/image-file.js';
 import { cutOutFrame, placeFrame, readGifFrame } from '../formats/gif.js';
 import { HEADERS, readWebpHeader, type SharpFormat } from '../formats/headers.js';
-import { FORMATS_SHOWN, imageFormat } from '../formats/image-format.js';
+import { FORMATS_SHOWN, imageFormat, type ImageFormat } from '../formats/image-format.js';
 import { TooManyParts } from '../pixels/part-count.js';
 import { cutOutFirstImage, readTiffColour } from '../formats/tiff.js';
 import { readJpegFrame } from '../jpeg/jpeg-segments.js';
@@ -61,9 +61,9 @@ export async function decodeBytes(
   if (bytes.byteLength === 0) throw emptyImage(label);
   const format = imageFormat(bytes);
   if (!format) throw unreadableImage(label, `its format is not ${FORMATS_SHOWN}`);
-  if (format === 'bmp') return decodeOwn(bytes, label, limitPixels);
   let isCutOff = false;
   try {
+    if (format === 'bmp') return whole(decodeOwn(bytes, label, limitPixels));
     const { readSize, isCutOff: checkEnd } = HEADERS[format];
     const size = readSize(bytes);
     if (size && size.height * size.width > limitPixels) throw tooLargeImage(label, limitPixels);
@@ -82,8 +82,10 @@ export async function decodeBytes(
     if (error instanceof TooManyPixels || reasonOf(error).startsWith('Input image exceeds pixel limit'))
       throw tooLargeImage(label, limitPixels, error);
     if (error instanceof TooManyParts) throw unreadableImage(label, error.message, error);
+    if (error instanceof CutOff) throw truncatedImage(label, bytes.byteLength, error.message, error);
     if (isCutOff) throw truncatedImage(label, bytes.byteLength, 'the end of its image is missing', error);
-    throw unreadableImage(label, format === 'heic' ? reasonOf(error) : decoderReason(error, format), error);
+    const isOwn = format === 'bmp' || format === 'heic' || error instanceof NotSupported;
+    throw unreadableImage(label, isOwn ? reasonOf(error) : decoderReason(format), error);
   }
 }
 
@@ -92,17 +94,11 @@ function whole(image: RgbImage): DecodedImage {
 }
 
 /** BMP, which sharp cannot decode. */
-function decodeOwn(bytes: Uint8Array, label: string, limitPixels: number): DecodedImage {
-  try {
-    const header = readBmpHeader(bytes);
-    const size = { height: header.height, width: header.width };
-    if (size.height * size.width > limitPixels) throw tooLargeImage(label, limitPixels);
-    return { ...size, data: decodeBmp(bytes, header), source: size, reduction: 1 };
-  } catch (error) {
-    if (error instanceof TapirError) throw error;
-    if (error instanceof CutOff) throw truncatedImage(label, bytes.byteLength, error.message, error);
-    throw unreadableImage(label, reasonOf(error), error);
-  }
+function decodeOwn(bytes: Uint8Array, label: string, limitPixels: number): RgbImage {
+  const header = readBmpHeader(bytes);
+  const { height, width } = header;
+  if (height * width > limitPixels) throw tooLargeImage(label, limitPixels);
+  return { height, width, data: decodeBmp(bytes, header) };
 }
 
 interface ReductionPlan {
@@ -192,8 +188,6 @@ class NotSupported extends Error {}
  * Why an image cannot be decoded, in the same words each time. libvips's messages mix those of all images that fail at the same
  * moment in any thread; they are kept as the error's cause.
  */
-function decoderReason(error: unknown, format: SharpFormat): string {
-  return error instanceof NotSupported
-    ? error.message
-    : `its ${format.toUpperCase()} data is damaged, or of a kind that is not supported`;
+function decoderReason(format: ImageFormat): string {
+  return `its ${format.toUpperCase()} data is damaged, or of a kind that is not supported`;
 }

@@ -1,7 +1,7 @@
 /** Labels in tables: CSV, TSV and Parquet files, and the metadata of a dataset. */
 import { extname } from 'node:path';
 import { isTapirError, TapirError } from '../../../base/errors.js';
-import { PARQUET_READING } from '../../../base/files/parquet-reading.js';
+import { readParquetRecords } from '../../../base/files/parquet-reading.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import { datasetInvalid, datasetUnreadable } from '../../../base/files/dataset-invalid.js';
 import { locateFile } from '../../../datasets/records/locate-file.js';
@@ -14,8 +14,6 @@ import { readTableColumns } from '../../../datasets/sources/lists/table-column.j
 
 const PATH = 'path';
 const LABEL = 'label';
-/** Rows of a Parquet file that are read at once. */
-const ROWS_AT_ONCE = 16_384;
 
 /**
  * Reads a table with the columns `path` and `label`.
@@ -57,7 +55,7 @@ function pairsOf(file: string): AsyncIterable<readonly string[]> {
 async function* parquetPairs(file: string): AsyncGenerator<readonly [string, string]> {
   const missing = (column: string, names: readonly string[]): Error => missingColumn(file, column, names);
   let number = 0;
-  for await (const record of readParquetRows(file, [PATH, LABEL], missing)) {
+  for await (const record of readParquetRecords(file, [PATH, LABEL], missing)) {
     number++;
     const path = record[PATH];
     const label = textOf(record[LABEL]);
@@ -88,41 +86,13 @@ export async function* readColumnLabels(
     const missing = (name: string, names: readonly string[]): Error =>
       datasetInvalid(path, `it has no column "${name}"; it has ${names.join(', ')}`);
     try {
-      for await (const record of readParquetRows(path, ['row', column], missing)) {
+      for await (const record of readParquetRecords(path, ['row', column], missing)) {
         const row = record['row'] ?? null;
         yield { row: row === null ? null : Number(row), label: textOf(record[column]) };
       }
     } catch (error) {
       throw datasetUnreadable(path, error);
     }
-  }
-}
-
-type ParquetRow = Readonly<Record<string, unknown>>;
-
-async function* readParquetRows(
-  path: string,
-  columns: readonly string[],
-  missing: (column: string, names: readonly string[]) => Error,
-): AsyncGenerator<ParquetRow> {
-  const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects, parquetSchema } =
-    await import('hyparquet');
-  const file = await asyncBufferFromFile(path);
-  const metadata = await parquetMetadataAsync(file);
-  const names = parquetSchema(metadata).children.map(({ element }) => element.name);
-  const absent = columns.find((column) => !names.includes(column));
-  if (absent !== undefined) throw missing(absent, names);
-  const count = Number(metadata.num_rows);
-  for (let rowStart = 0; rowStart < count; rowStart += ROWS_AT_ONCE) {
-    const rowEnd = Math.min(count, rowStart + ROWS_AT_ONCE);
-    yield* await parquetReadObjects({
-      file,
-      metadata,
-      columns: [...columns],
-      ...PARQUET_READING,
-      rowStart,
-      rowEnd,
-    });
   }
 }
 
