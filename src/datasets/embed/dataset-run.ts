@@ -11,7 +11,7 @@ import { packageVersion } from '../../base/package.js';
 import type { DatasetState } from '../files/manifest.js';
 import { PendingInputs, type PendingOptions } from './pending-inputs.js';
 import { ShardWriter, type ShardPlan } from '../files/shard-writer.js';
-import type { SourceItem } from '../sources/items/source-item.js';
+import type { SourceItems } from '../sources/items/source-item.js';
 import { noneFound, type Removal } from './missing-inputs.js';
 import type { PrecisionCheck } from './precision-check.js';
 import type { EngineChoice } from '../records/engine-choice.js';
@@ -74,7 +74,7 @@ export class DatasetRun {
   }
 
   /** Embeds the inputs of the source that are new, that failed before, or that changed. */
-  async embed(source: AsyncIterable<SourceItem> | Iterable<SourceItem>): Promise<RunResult> {
+  async embed(source: SourceItems): Promise<RunResult> {
     const inputs = this.#inputs;
     const held = inputs.counts;
     const pending = new PendingInputs(source, inputs.known, this.#plan.pending);

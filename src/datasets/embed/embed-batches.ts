@@ -8,7 +8,7 @@ import { buffersOf, type Tensor } from '../../tensor/tensor.js';
 import type { EmbedSetup } from './embed-options.js';
 import { BatchLoader, type LoadedBatch, type LoadedItem } from './loader.js';
 import type { TriedBatch } from '../records/tried-input.js';
-import type { SourceItem } from '../sources/items/source-item.js';
+import type { SourceItems } from '../sources/items/source-item.js';
 
 /** The items of a batch in order, and a row for each item that could be read. */
 export interface EmbeddedBatch extends TriedBatch {
@@ -53,7 +53,7 @@ const IMAGES_AHEAD_PER_THREAD = 16;
 /** Runs the images of a source batch by batch. A batch is a range of positions. An image that cannot be read leaves a gap. */
 export async function* embedBatches(
   extractor: Extractor,
-  source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
+  source: SourceItems,
   setup: EmbedSetup,
   lanes: DecodeLanes,
   { maxWaitMs, check }: BatchOptions = {},
@@ -130,7 +130,7 @@ export function openDecodeLanes(
 
 /** Opens a loader that keeps enough batches ahead for the devices to stay busy. */
 export function openLoader(
-  source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
+  source: SourceItems,
   lanes: DecodeLanes,
   extractor: Extractor,
   { batch, input }: EmbedSetup,

@@ -13,7 +13,7 @@ import {
 } from './embed-options.js';
 import type { ImageError } from '../../images/file/image-errors.js';
 import { openSource, type EmbedSource } from '../sources/open-source.js';
-import type { SourceItem } from '../sources/items/source-item.js';
+import type { SourceItems } from '../sources/items/source-item.js';
 
 /** The features of an image, or its error. */
 export type Embedded<Key extends string = string> =
@@ -67,7 +67,7 @@ export async function* embedImages<Key extends string>(
 /** {@link embedImages} of items, as it was set up. */
 export async function* embedItems<Key extends string>(
   extractor: Extractor<Key>,
-  items: AsyncIterable<SourceItem> | Iterable<SourceItem>,
+  items: SourceItems,
   setup: EmbedSetup,
 ): AsyncGenerator<Embedded<Key>> {
   await using lanes = openDecodeLanes(extractor, setup);

@@ -1,6 +1,6 @@
 /** Images in batches → feeds of a model, for what learns from photos. */
 import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import type { SourceItem } from '../sources/items/source-item.js';
+import type { SourceItems } from '../sources/items/source-item.js';
 import { fillFeed } from '../../tensor/image-feed.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
 import type { ImageInput } from './image-input.js';
@@ -21,7 +21,7 @@ export interface LoadedFeed {
 
 /** Loads images ahead of the consumer, `batch` items at a time. */
 export async function* loadFeeds(
-  source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
+  source: SourceItems,
   lanes: DecodeLanes,
   { feed, axes, imageBytes }: ImageInput,
   batch: number,

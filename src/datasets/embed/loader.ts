@@ -7,7 +7,7 @@ import { isImageError, vanishedImage, type ImageError } from '../../images/file/
 import type { FileStamp } from '../../base/file-stamp.js';
 import type { TriedInput } from '../records/tried-input.js';
 import { PAUSE, withPauses } from './pauses.js';
-import type { SourceItem } from '../sources/items/source-item.js';
+import type { SourceItem, SourceItems } from '../sources/items/source-item.js';
 
 /** The number of images that are compared with the exact pixels, if `decode: 'fast'` reduces them. */
 const MEASURED_IMAGES = 64;
@@ -61,11 +61,7 @@ export class BatchLoader {
   #wakeConsumer: (() => void) | undefined;
 
   /** Starts at once. */
-  constructor(
-    source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
-    lanes: DecodeLanes,
-    plan: LoaderPlan,
-  ) {
+  constructor(source: SourceItems, lanes: DecodeLanes, plan: LoaderPlan) {
     this.#lanes = lanes;
     this.#plan = plan;
     void this.#fill(source);
@@ -101,7 +97,7 @@ export class BatchLoader {
     this.#wakeConsumer?.();
   }
 
-  async #fill(source: AsyncIterable<SourceItem> | Iterable<SourceItem>): Promise<void> {
+  async #fill(source: SourceItems): Promise<void> {
     let pixels: Uint8Array | undefined;
     let items: Promise<LoadedItem>[] = [];
     let index = 0;

@@ -7,7 +7,7 @@ import type { FileStamp } from '../../base/file-stamp.js';
 import { stampOf } from '../../images/file/image-file.js';
 import { nameItems, type Named } from '../records/input-names.js';
 import type { KnownInput, KnownInputs } from '../records/known-inputs.js';
-import type { SourceItem } from '../sources/items/source-item.js';
+import type { SourceItem, SourceItems } from '../sources/items/source-item.js';
 
 /** The number of files that are looked at at the same time. */
 const STAMPS_AT_ONCE = 64;
@@ -25,7 +25,7 @@ const EMPTY = new Uint8Array();
 
 /** Splits a source into new inputs and inputs to try again. */
 export class PendingInputs {
-  readonly #source: AsyncIterable<SourceItem> | Iterable<SourceItem>;
+  readonly #source: SourceItems;
   readonly #known: KnownInputs;
   readonly #options: PendingOptions;
   readonly #again: Named<SourceItem>[] = [];
@@ -42,11 +42,7 @@ export class PendingInputs {
   /** The number of inputs that were embedded before, from another file under the same name. */
   changed = 0;
 
-  constructor(
-    source: AsyncIterable<SourceItem> | Iterable<SourceItem>,
-    known: KnownInputs,
-    options: PendingOptions,
-  ) {
+  constructor(source: SourceItems, known: KnownInputs, options: PendingOptions) {
     this.#source = source;
     this.#known = known;
     this.#options = options;

@@ -20,3 +20,6 @@ export interface SourceItem {
   /** Why the image cannot be read. Such an image is never opened. */
   readonly error?: TapirError<ImageErrorCode>;
 }
+
+/** The images of a source, in order. */
+export type SourceItems = AsyncIterable<SourceItem> | Iterable<SourceItem>;
