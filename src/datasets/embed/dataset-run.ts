@@ -42,7 +42,6 @@ export interface RunResult extends Pick<DatasetState, 'shards' | 'runs' | 'input
   readonly counts: Readonly<Record<'skipped' | 'duplicates' | 'changed' | 'missing' | 'removed', number>>;
 }
 
-/** A run into a dataset's folder. */
 export class DatasetRun {
   readonly #folder: DatasetFolder;
   readonly #plan: RunPlan;

@@ -68,7 +68,6 @@ function loweringOf({ model }: Extractor): Pick<DatasetIdentity, 'lowering'> {
   return { lowering: hash.digest('hex').slice(0, 16) };
 }
 
-/** The record of a transform. */
 export function recordTransform({ preset, source, assumed, options }: Transform): TransformRecord {
   return {
     preset,

@@ -35,7 +35,6 @@ interface Sample {
   readonly runMs: readonly number[];
 }
 
-/** Measures a run. */
 export class ProgressMeter {
   readonly #extractor: Extractor;
   readonly #started = performance.now();

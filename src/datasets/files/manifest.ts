@@ -126,7 +126,6 @@ export interface DatasetState {
   readonly inputs: DatasetInputs;
 }
 
-/** Encodes a manifest as it is written. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
   return Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
 }

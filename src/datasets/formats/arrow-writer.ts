@@ -24,7 +24,6 @@ const BATCH_BYTES = 4 * 2 ** 20;
 /** Smaller pieces are joined: the encoder makes about ten of them per batch, and each write costs a turn of another thread. */
 const SMALL_PIECE_BYTES = 65_536;
 
-/** Starts a file. */
 export async function createArrowEncoder(file: AtomicFile, column: FeatureColumn): Promise<FeatureEncoder> {
   const arrow = await loadArrow();
   const schema = featureSchema(arrow, column);

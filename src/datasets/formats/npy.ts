@@ -47,7 +47,6 @@ export function encodeNpyHeader(dtype: DType, dims: readonly number[]): Uint8Arr
   return header;
 }
 
-/** Starts a file. */
 export async function createNpyEncoder(
   file: AtomicFile,
   { dtype, dims }: FeatureColumn,
@@ -60,7 +59,6 @@ export async function createNpyEncoder(
   };
 }
 
-/** Reads the rows of a file. */
 export async function* readNpyRows(handle: FileHandle, file: FeatureFile): AsyncGenerator<Float32Array> {
   let offset = await checkHeader(handle, file);
   const rowBytes = file.elements * elementBytes(file.dtype);

@@ -57,7 +57,6 @@ export interface ParquetColumn {
   encode(group: RowGroup): Page;
 }
 
-/** Returns the columns of a feature file. */
 export function columnsOf(column: FeatureColumn): readonly ParquetColumn[] {
   return [ROW, PATH, featureColumn(column)];
 }

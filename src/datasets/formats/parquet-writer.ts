@@ -20,7 +20,6 @@ const MAGIC = Buffer.from('PAR1', 'latin1');
 /** Marks our files: only their pages have the layout that the reader expects. */
 export const CREATED_BY = 'onnx-tapir version ';
 
-/** Starts a file. */
 export async function createParquetEncoder(file: AtomicFile, column: FeatureColumn): Promise<FeatureEncoder> {
   await file.append(MAGIC);
   const metadata = { ...factsOf(column), ...arrowSchemaEntry(await loadArrow(), column) };

@@ -54,7 +54,6 @@ export function showDifferences(differences: readonly Difference[], there: strin
   return differences.map((one) => `${one.what} is ${one.there} ${there} and ${one.asked} ${here}`).join('; ');
 }
 
-/** Lists what differs. */
 export function compareIdentities(there: DatasetIdentity, asked: DatasetIdentity): Difference[] {
   const before = flatten(there);
   const now = flatten(asked);

@@ -24,7 +24,6 @@ export interface ReducedSums {
 
 export const NOTHING_REDUCED: ReducedSums = { images: 0, measured: 0, sum: 0, max: 0 };
 
-/** Adds an image. */
 export function addReduced(
   sums: ReducedSums,
   { reduction, deviation }: Pick<TriedInput, 'reduction' | 'deviation'>,
@@ -39,7 +38,6 @@ export function addReduced(
   };
 }
 
-/** Summarizes the sums of shards. */
 export function summarizeReduced(parts: readonly ReducedSums[]): ReductionSummary {
   const total = (of: (part: ReducedSums) => number): number => parts.reduce((all, part) => all + of(part), 0);
   const measured = total((part) => part.measured);

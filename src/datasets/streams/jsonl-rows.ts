@@ -11,7 +11,6 @@ import { doubleToJson, floatToJson } from '../../base/shortest-float.js';
 /** A chunk ends after the line that reaches this number of characters. */
 const PIECE_LENGTH = 2 ** 20;
 
-/** Encodes JSON lines. */
 export class JsonlRows implements RowEncoder {
   readonly #source: string;
   readonly #columns: readonly FeatureColumn[];

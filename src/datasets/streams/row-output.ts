@@ -5,7 +5,6 @@ import { invalidSource } from '../sources/items/source-errors.js';
 import type { EmbeddedRecords } from './embed-records.js';
 import type { Carried } from '../sources/records/source-record.js';
 
-/** Formats of a stream of rows. */
 export const ROW_FORMATS = ['jsonl', 'arrow'] as const;
 export type RowFormat = (typeof ROW_FORMATS)[number];
 

@@ -6,7 +6,6 @@ import { dropLibheif, openLibheif, type Handle, type Libheif, type LibheifError 
 /** A refused image. Any other error means that libheif has crashed. */
 class Undecodable extends Error {}
 
-/** The image has more pixels than the limit. */
 export class TooManyPixels extends Undecodable {}
 
 /** WebAssembly memory never shrinks, so this is the most that a thread keeps. A photo of 12 megapixels needs less. */

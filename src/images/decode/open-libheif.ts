@@ -7,7 +7,6 @@ import { ownWebAssembly, type WebAssemblyApi } from '../simd/simd-module.js';
 /** The version whose pixels are compared with pillow-heif's. Another one is refused: see {@link keepLoopFilters}. */
 export const LIBHEIF_VERSION = '1.23.2';
 
-/** What to do to read HEIC. */
 export const LIBHEIF_ADVICE: string = `install the package libheif-js beside onnx-tapir (npm install libheif-js@${LIBHEIF_VERSION})`;
 
 /** An object of the C++ side; only passed on. */

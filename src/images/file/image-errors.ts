@@ -5,7 +5,6 @@ import { checkOpenFiles } from '../../base/open-files.js';
 /** The error of a single image. A run continues after it. */
 export type ImageError = TapirError<ImageErrorCode>;
 
-/** Whether an error is that of a single image. */
 export function isImageError(error: unknown): error is ImageError {
   return error instanceof TapirError && error.code.startsWith('IMAGE_');
 }
@@ -49,7 +48,6 @@ export function fileError(
   return unavailableImage('IMAGE_UNREADABLE', label, reasonOf(cause), { cause });
 }
 
-/** A server that answers with an error status. */
 export function missingRemoteImage(label: string, status: number): TapirError<'IMAGE_NOT_FOUND'> {
   const advice = 'pass only a Response whose "ok" is true';
   return unavailableImage('IMAGE_NOT_FOUND', label, `the server answers ${status}`, { advice });
@@ -64,7 +62,6 @@ export function vanishedImage(label: string, cause: unknown): TapirError<'IMAGE_
 
 const COPY_AGAIN = 'copy or download it again';
 
-/** A file without bytes. */
 export function emptyImage(label: string): TapirError<'IMAGE_EMPTY'> {
   const reason = 'it is empty: the file has no bytes';
   return unavailableImage('IMAGE_EMPTY', label, reason, { advice: COPY_AGAIN });
@@ -75,7 +72,6 @@ export function missingImage(label: string): TapirError<'IMAGE_EMPTY'> {
   return unavailableImage('IMAGE_EMPTY', label, 'its record holds null instead of an image');
 }
 
-/** A file that ends before its image does. */
 export function truncatedImage(
   source: string,
   sizeBytes: number,
@@ -97,7 +93,6 @@ export function unreadableImage(
   return new TapirError('IMAGE_UNREADABLE', message, { details: { source, reason }, cause });
 }
 
-/** An image with more pixels than the limit. */
 export function tooLargeImage(
   source: string,
   limitPixels: number,
@@ -108,7 +103,6 @@ export function tooLargeImage(
   return new TapirError('IMAGE_TOO_LARGE', message, { details: { source, reason, limitPixels }, cause });
 }
 
-/** A file with more bytes than the limit. */
 export function tooLongFile(
   source: string,
   limitBytes: number,

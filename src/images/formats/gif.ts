@@ -124,7 +124,6 @@ export function placeFrame(frame: RgbImage, { left, top, canvas, outside }: GifF
   return { ...canvas, data };
 }
 
-/** Whether the file ends before its first frame does. */
 export function isGifCutOff(bytes: Uint8Array): boolean {
   const frame = readGifFrame(bytes);
   if (frame) return frame.end === undefined;

@@ -43,7 +43,6 @@ export interface JpegLayout {
   readonly bytes: number;
 }
 
-/** Lays out the memory for an image. */
 export function layOutJpeg({ height, width, components }: JpegHeader, fileBytes: number): JpegLayout {
   let end = FREE;
   const take = (bytes: number): number => {

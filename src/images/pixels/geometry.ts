@@ -34,7 +34,6 @@ export function isFixedSize(target: ResizeTarget): target is Size {
   return typeof target === 'object' && target !== null && 'height' in target && !('fit' in target);
 }
 
-/** The size of a resized image. */
 export function resizedSize(image: Size, target: ResizeTarget): Size {
   if (target === null) return { height: image.height, width: image.width };
   if (typeof target === 'number') return withShortSide(image, target, target);

@@ -1,6 +1,4 @@
-/** A stream of bytes, read in sizes that the reader chooses. */
-
-/** Reads a stream from its beginning to its end, once. */
+/** A stream of bytes, read once from front to back, in sizes that the reader chooses. */
 export class ByteReader {
   readonly #chunks: AsyncIterator<Uint8Array>;
   /** Bytes that have arrived and are not read yet. */
