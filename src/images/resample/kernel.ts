@@ -89,7 +89,7 @@ interface KernelShape extends Sampling {
 
 function createKernel(shape: KernelShape): Kernel {
   if (shape.interpolation === 'nearest') return pickNearest(shape);
-  const windows = new Windows(shape, FILTERS[shape.interpolation]);
+  const windows = windowsOf(shape, FILTERS[shape.interpolation]);
   const bits = shape.resampler === 'torch' ? torchBits(windows, shape.outSize) : PRECISION_BITS;
   const { from, to } = shape;
   const { stride, exact } = windows;
@@ -108,39 +108,35 @@ function createKernel(shape: KernelShape): Kernel {
   return { first, counts, weights, stride };
 }
 
-/** The inputs that each output position reads. */
-class Windows {
-  readonly #shape: KernelShape;
-  readonly #filter: Filter;
-  readonly #scale: number;
-  readonly #filterScale: number;
+interface Windows {
   /** At most this many weights belong to a position. */
   readonly stride: number;
   /** The weights of the position that was weighed last; their sum is 1. */
   readonly exact: Float64Array;
+  weigh(position: number): { readonly start: number; readonly count: number };
+}
 
-  constructor(shape: KernelShape, filter: Filter) {
-    this.#shape = shape;
-    this.#filter = filter;
-    this.#scale = shape.span / shape.outSize;
-    this.#filterScale = Math.max(this.#scale, 1);
-    this.stride = Math.ceil(filter.support * this.#filterScale) * 2 + 1;
-    this.exact = new Float64Array(this.stride);
-  }
-
-  weigh(position: number): { readonly start: number; readonly count: number } {
-    const { exact } = this;
-    const support = this.#filter.support * this.#filterScale;
-    const inverse = 1 / this.#filterScale;
-    const center = (position + 0.5) * this.#scale;
-    const start = Math.max(0, Math.trunc(center - support + 0.5));
-    const count = Math.min(this.#shape.inSize, Math.trunc(center + support + 0.5)) - start;
-    let sum = 0;
-    for (let i = 0; i < count; i++)
-      sum += exact[i] = this.#filter.weight((i + start - center + 0.5) * inverse);
-    if (sum !== 0) for (let i = 0; i < count; i++) exact[i] = exact[i]! / sum;
-    return { start, count };
-  }
+/** The inputs that each output position reads. */
+function windowsOf({ span, inSize, outSize }: KernelShape, filter: Filter): Windows {
+  const scale = span / outSize;
+  const filterScale = Math.max(scale, 1);
+  const support = filter.support * filterScale;
+  const inverse = 1 / filterScale;
+  const stride = Math.ceil(support) * 2 + 1;
+  const exact = new Float64Array(stride);
+  return {
+    stride,
+    exact,
+    weigh(position) {
+      const center = (position + 0.5) * scale;
+      const start = Math.max(0, Math.trunc(center - support + 0.5));
+      const count = Math.min(inSize, Math.trunc(center + support + 0.5)) - start;
+      let sum = 0;
+      for (let i = 0; i < count; i++) sum += exact[i] = filter.weight((i + start - center + 0.5) * inverse);
+      if (sum !== 0) for (let i = 0; i < count; i++) exact[i] = exact[i]! / sum;
+      return { start, count };
+    },
+  };
 }
 
 /** Fractional bits of torch's weights: the most with which the largest weight of the axis fits 16 bits. */

@@ -45,7 +45,7 @@ async function* listPlain(file: SharedFile, prefix: string, unread: UnreadFiles)
   const handle = await file.acquire();
   try {
     const { size } = await handle.stat();
-    for await (const entry of readTarEntries(new FileBytes(file, size), file.path)) {
+    for await (const entry of readTarEntries(bytesOf(file, size), file.path)) {
       const named = nameEntry(entry.name, prefix, unread);
       if (!named) continue;
       if (entry.position + entry.sizeBytes > size) throw truncatedTar(file.path, size);
@@ -100,25 +100,19 @@ function stampOf({ sizeBytes, modifiedMs }: TarEntry): FileStamp {
 }
 
 /** The bytes of a file. Skipping reads nothing. */
-class FileBytes implements TarBytes {
-  readonly #file: SharedFile;
-  readonly #size: number;
-  position = 0;
-
-  constructor(file: SharedFile, size: number) {
-    this.#file = file;
-    this.#size = size;
-  }
-
-  async read(length: number): Promise<Uint8Array | undefined> {
-    const bytes = await this.#file.read(this.position, Math.min(length, this.#size - this.position));
-    this.position += bytes.length;
-    return bytes.length === length ? bytes : undefined;
-  }
-
-  async skip(length: number): Promise<boolean> {
-    const isThere = this.position + length <= this.#size;
-    this.position = isThere ? this.position + length : this.#size;
-    return isThere;
-  }
+function bytesOf(file: SharedFile, size: number): TarBytes {
+  const bytes = {
+    position: 0,
+    async read(length: number) {
+      const read = await file.read(bytes.position, Math.min(length, size - bytes.position));
+      bytes.position += read.length;
+      return read.length === length ? read : undefined;
+    },
+    async skip(length: number) {
+      const isThere = bytes.position + length <= size;
+      bytes.position = isThere ? bytes.position + length : size;
+      return isThere;
+    },
+  };
+  return bytes;
 }
