@@ -20,11 +20,8 @@ export interface FailureLimit {
 export function checkMaxFailures(option: string, value: unknown): MaxFailures {
   const given = value as MaxFailures;
   if (readFailureLimit(given) !== undefined) return given;
-  throw invalidOption(
-    option,
-    'a number of inputs from 0, or a share of the inputs from "0%" to "100%"',
-    value,
-  );
+  const expected = 'a number of inputs from 0, or a share of the inputs from "0%" to "100%"';
+  throw invalidOption(option, expected, value);
 }
 
 /** Parses the option; undefined for anything else. */

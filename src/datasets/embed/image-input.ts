@@ -126,15 +126,12 @@ function checkNormalization({ imageNormalization: inGraph }: ImageTaker, transfo
     );
   if (!inGraph) return; // The model was exported with its own normalisation.
   const [ours, theirs] = [valuesOf(transform), inGraph.values];
-  if (
-    theirs ? ours.every((value, i) => value === theirs[i]) : isNormalizedBy(ours, inGraph.mean, inGraph.std)
-  )
-    return;
+  const isSame = theirs
+    ? ours.every((value, i) => value === theirs[i])
+    : isNormalizedBy(ours, inGraph.mean, inGraph.std);
+  if (isSame) return;
   const text = (values: readonly number[] | null): string => (values ? `[${values.join(', ')}]` : 'none');
   const { mean, std } = transform.options;
-  throw invalidOption(
-    'transform',
-    `one whose values the graph gives: (x / 255 − ${text(inGraph.mean)}) / ${text(inGraph.std)} (create the extractor with input: { type: 'image-uint8', mean, std })`,
-    `${text(mean)}, ${text(std)}`,
-  );
+  const expected = `one whose values the graph gives: (x / 255 − ${text(inGraph.mean)}) / ${text(inGraph.std)} (create the extractor with input: { type: 'image-uint8', mean, std })`;
+  throw invalidOption('transform', expected, `${text(mean)}, ${text(std)}`);
 }

@@ -37,11 +37,8 @@ function assumeTransform(facts: PixelFacts | undefined): Transform {
   const reasons = canFeed ? contradictions(facts) : [];
   const guess = createTransform(GUESS);
   if (!canFeed || reasons.length === 0) return new Transform(guess.options, guess.preset, null, true);
-  throw invalidOption(
-    'transform',
-    `stated for this model: no configuration lies beside it, and ${GUESS} is not its preprocessing, because ${reasons.join('; ')}. The closest that its file tells is --transform '${JSON.stringify(closest(facts))}'; compare it with what the model was trained on`,
-    undefined,
-  );
+  const expected = `stated for this model: no configuration lies beside it, and ${GUESS} is not its preprocessing, because ${reasons.join('; ')}. The closest that its file tells is --transform '${JSON.stringify(closest(facts))}'; compare it with what the model was trained on`;
+  throw invalidOption('transform', expected, undefined);
 }
 
 /** What speaks against ImageNet's pixels, channels first, in the normalisation of torchvision. */

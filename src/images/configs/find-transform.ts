@@ -51,9 +51,8 @@ export async function findTransform(
 function lookUpTransform(model: string, given: Options<ConfigReading> = {}): FoundTransform | null {
   const path = resolve(model);
   const folder = dirname(path);
-  const own = sidecarOf(path);
   const candidates = [
-    own,
+    sidecarOf(path),
     ...[folder, dirname(folder)].flatMap((place) => TRANSFORM_FILES.map((name) => join(place, name))),
   ];
   for (const from of candidates) {
@@ -139,11 +138,8 @@ export function chooseTransform(request: TransformRequest, model: string | undef
   const json = readConfig(resolve(request));
   if (json !== undefined) return readTransformFile(resolve(request), json, {});
   const names = presets.map((name) => `"${name}"`).join(', ');
-  throw invalidOption(
-    'transform',
-    `"auto", ${names}, "torchvision:WEIGHTS", a file that exists, or options (as text: JSON)`,
-    request,
-  );
+  const expected = `"auto", ${names}, "torchvision:WEIGHTS", a file that exists, or options (as text: JSON)`;
+  throw invalidOption('transform', expected, request);
 }
 
 function parseOptions(text: string): unknown {

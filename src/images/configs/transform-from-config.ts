@@ -76,10 +76,9 @@ function resolveConfig(config: unknown, given: Options<ConfigReading>): Resolved
   if (typeof inner === 'object' && inner !== null) return resolveConfig(inner, given);
   const fields = new ConfigFields(json, 'transformers');
   if (isHuggingFace(json)) return { ...readHuggingFace(fields, backend, model), kind: 'transformers' };
-  throw fields.refuse(
-    'image_processor_type',
-    'no field tells what library the configuration belongs to; options of onnx-tapir have the field resize or crop',
-  );
+  const reason =
+    'no field tells what library the configuration belongs to; options of onnx-tapir have the field resize or crop';
+  throw fields.refuse('image_processor_type', reason);
 }
 
 /** Parses the text of a configuration. A name is a name with and without the quotes of JSON. What cannot be parsed is returned unchanged. */
