@@ -45,117 +45,80 @@ export async function chooseProducts(
   matrices: ReadonlyMap<string, Int8Matrix>,
   { samples, minCosine, signal }: ProductSamples,
 ): Promise<ProductChoice> {
-  const sessions = new SessionHolder(model);
-  try {
-    const bench = new Bench(sessions, rewrite, products, matrices, signal);
-    await bench.read(samples);
-    const none = new Set<number>();
-    const all = await bench.measure(none);
-    if (leastOf(all) >= minCosine) return { chosen: products, kept: new Map(), measured: bench.summary(all) };
-    const hardest = bench.hardest(all, HARDEST);
-    const losses: { readonly i: number; readonly loss: number; readonly perWeight: number }[] = [];
-    for (const [i, { matrix }] of products.entries()) {
-      const others = new Set([...products.keys()].filter((k) => k !== i));
-      // oxlint-disable-next-line no-await-in-loop -- one session at a time
-      const loss = 1 - leastOf(await bench.measure(others, hardest));
-      losses.push({ i, loss, perWeight: loss / (matrix.rows * matrix.columns) });
-    }
-    const order = losses.toSorted((a, b) => b.perWeight - a.perWeight);
-    // The fewest that suffice: losses add up, so more in float32 is nearer.
-    let [low, high] = [1, products.length];
-    let [best, kept] = [all, none];
-    while (low <= high) {
-      const count = (low + high) >> 1;
-      const exact = new Set(order.slice(0, count).map(({ i }) => i));
-      // oxlint-disable-next-line no-await-in-loop -- each measurement decides about the next
-      const cosines = await bench.measure(exact);
-      if (leastOf(cosines) >= minCosine) [best, kept, high] = [cosines, exact, count - 1];
-      else low = count + 1;
-    }
-    if (kept.size === products.length || kept.size === 0) throw tooLow(bench.summary(all), minCosine);
-    return {
-      chosen: products.filter((_, i) => !kept.has(i)),
-      kept: new Map(order.filter(({ i }) => kept.has(i)).map(({ i, loss }) => [products[i]!.node, 1 - loss])),
-      measured: bench.summary(best),
-    };
-  } finally {
-    await sessions.close();
+  await using sessions = new SessionHolder(model);
+  const bench = await openBench(sessions, rewrite, products, matrices, samples, signal);
+  const none = new Set<number>();
+  const all = await bench.measure(none);
+  if (leastOf(all) >= minCosine) return { chosen: products, kept: new Map(), measured: bench.summary(all) };
+  const hardest = [...all.keys()]
+    .toSorted((a, b) => Math.min(...all[a]!) - Math.min(...all[b]!))
+    .slice(0, HARDEST);
+  const losses: { readonly i: number; readonly loss: number; readonly perWeight: number }[] = [];
+  for (const [i, { matrix }] of products.entries()) {
+    const others = new Set([...products.keys()].filter((k) => k !== i));
+    // oxlint-disable-next-line no-await-in-loop -- one session at a time
+    const loss = 1 - leastOf(await bench.measure(others, hardest));
+    losses.push({ i, loss, perWeight: loss / (matrix.rows * matrix.columns) });
   }
+  const order = losses.toSorted((a, b) => b.perWeight - a.perWeight);
+  // The fewest that suffice: losses add up, so more in float32 is nearer.
+  let [low, high] = [1, products.length];
+  let [best, kept] = [all, none];
+  while (low <= high) {
+    const count = (low + high) >> 1;
+    const exact = new Set(order.slice(0, count).map(({ i }) => i));
+    // oxlint-disable-next-line no-await-in-loop -- each measurement decides about the next
+    const cosines = await bench.measure(exact);
+    if (leastOf(cosines) >= minCosine) [best, kept, high] = [cosines, exact, count - 1];
+    else low = count + 1;
+  }
+  if (kept.size === products.length || kept.size === 0) throw tooLow(bench.summary(all), minCosine);
+  return {
+    chosen: products.filter((_, i) => !kept.has(i)),
+    kept: new Map(order.filter(({ i }) => kept.has(i)).map(({ i, loss }) => [products[i]!.node, 1 - loss])),
+    measured: bench.summary(best),
+  };
 }
 
 /** The cosines of one sample: a number for each output, the least of its rows. */
 type Cosines = readonly number[];
 
 /** Runs samples with any choice of products: each choice is the model that would be written. */
-class Bench {
-  readonly #sessions: SessionHolder;
-  readonly #rewrite: Rewrite;
-  readonly #products: readonly Product[];
-  readonly #matrices: ReadonlyMap<string, Int8Matrix>;
-  readonly #signal: AbortSignal | undefined;
-  readonly #fetches: readonly string[];
-  #samples: readonly Sample[] = [];
-  #exact: readonly (readonly NamedTensor[])[] = [];
+interface Bench {
+  /** The cosines of samples, of all by default, with the given products in float32 and all others in 8 bits. */
+  readonly measure: (exact: ReadonlySet<number>, of?: readonly number[]) => Promise<readonly Cosines[]>;
+  readonly summary: (cosines: readonly Cosines[]) => MeasuredCosine[];
+}
 
-  constructor(
-    sessions: SessionHolder,
-    rewrite: Rewrite,
-    products: readonly Product[],
-    matrices: ReadonlyMap<string, Int8Matrix>,
-    signal: AbortSignal | undefined,
-  ) {
-    this.#sessions = sessions;
-    this.#rewrite = rewrite;
-    this.#products = products;
-    this.#matrices = matrices;
-    this.#signal = signal;
-    this.#fetches = fetchesOf(rewrite);
-  }
-
-  /** Reads the samples, and runs each in float32. */
-  async read(given: Iterable<unknown> | AsyncIterable<unknown>): Promise<void> {
-    this.#samples = await readSamples(this.#rewrite, given, 1, 'feeds of at least one run');
-    this.#exact = await this.#run(this.#rewrite, this.#samples);
-  }
-
-  /** The cosines of samples with the given products in float32, and all others in 8 bits. */
-  async measure(
-    exact: ReadonlySet<number>,
-    of: readonly number[] = [...this.#samples.keys()],
-  ): Promise<Cosines[]> {
-    const chosen = this.#products.filter((_, i) => !exact.has(i));
-    const rounded = withInt8(this.#rewrite, chosen, this.#matrices);
-    const runs = await this.#run(
-      rounded,
-      of.map((at) => this.#samples[at]!),
-    );
-    return runs.map((outputs, i) =>
-      outputs.map((tensor, k) => leastRowCosine(tensor, this.#exact[of[i]!]![k]!)),
-    );
-  }
-
-  /** The samples with the least cosines. */
-  hardest(cosines: readonly Cosines[], count: number): number[] {
-    return [...cosines.keys()]
-      .toSorted((a, b) => Math.min(...cosines[a]!) - Math.min(...cosines[b]!))
-      .slice(0, count);
-  }
-
-  summary(cosines: readonly Cosines[]): MeasuredCosine[] {
-    return this.#rewrite.outputs.map(({ key, tensor }) => {
-      const own = cosines.map((sample) => sample[this.#fetches.indexOf(tensor)]!);
-      return {
-        output: key,
-        samples: own.length,
-        least: smallest(own),
-        mean: own.reduce((sum, one) => sum + one, 0) / own.length,
-      };
-    });
-  }
-
-  #run(rewrite: Rewrite, samples: readonly Sample[]): Promise<(readonly NamedTensor[])[]> {
-    return runSamples(this.#sessions, rewrite, samples, this.#fetches, this.#signal);
-  }
+/** Reads the samples, and runs each in float32. */
+async function openBench(
+  sessions: SessionHolder,
+  rewrite: Rewrite,
+  products: readonly Product[],
+  matrices: ReadonlyMap<string, Int8Matrix>,
+  given: ProductSamples['samples'],
+  signal: AbortSignal | undefined,
+): Promise<Bench> {
+  const fetches = fetchesOf(rewrite);
+  const samples = await readSamples(rewrite, given, 1, 'feeds of at least one run');
+  const run = (form: Rewrite, some: readonly Sample[]): Promise<(readonly NamedTensor[])[]> =>
+    runSamples(sessions, form, some, fetches, signal);
+  const truth = await run(rewrite, samples);
+  return {
+    measure: async (exact, of = [...samples.keys()]) => {
+      const chosen = products.filter((_, i) => !exact.has(i));
+      const rounded = withInt8(rewrite, chosen, matrices);
+      const some = of.map((at) => samples[at]!);
+      const runs = await run(rounded, some);
+      return runs.map((outputs, i) => outputs.map((tensor, k) => leastRowCosine(tensor, truth[of[i]!]![k]!)));
+    },
+    summary: (cosines) =>
+      rewrite.outputs.map(({ key, tensor }) => {
+        const own = cosines.map((sample) => sample[fetches.indexOf(tensor)]!);
+        const mean = own.reduce((sum, one) => sum + one, 0) / own.length;
+        return { output: key, samples: own.length, least: smallest(own), mean };
+      }),
+  };
 }
 
 function leastOf(cosines: readonly Cosines[]): number {

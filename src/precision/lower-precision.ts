@@ -16,7 +16,13 @@ import {
 import { modelInternals } from '../model/open/model-state.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import { SessionHolder } from '../model/oracle/session-holder.js';
-import { createPruned, precisionOf, prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
+import {
+  createPruned,
+  precisionOf,
+  prunedInternals,
+  type PrunedModel,
+  type PrunedState,
+} from '../model/prune/pruned-model.js';
 import { checkNames } from '../model/open/return-nodes.js';
 import { lowerToInt8 } from './lower-int8.js';
 import { lowerRewrite, type Lowered } from './lower-rewrite.js';
@@ -120,23 +126,33 @@ export async function lowerPrecision(
 ): Promise<LoweredModel<OnnxModel | PrunedModel>> {
   const options = readOptions(LOWERING_FIELDS, given, 'lowerPrecision');
   checkTogether(options);
-  return prunedInternals.has(model) ? lowerPruned(model, options) : lowerWhole(readModel(model), options);
+  const source = prunedInternals.has(model) ? model : readModel(model);
+  const form = { precision: options.precision };
+  const { lowered, made } = await lowerAlike(source, form, (from, rewrite, naming) =>
+    lower(from, rewrite, naming, options),
+  );
+  return { model: lowered, report: made.report };
 }
 
-async function lowerPruned(
-  pruned: PrunedModel,
-  options: LoweringOptions,
-): Promise<LoweredModel<PrunedModel>> {
-  const exact = prunedInternals.of(pruned).lowered?.exact ?? pruned;
+/** Lowers a model to one of the same kind: a pruned one, from its form in float32, or a whole one. */
+export async function lowerAlike<Made extends Lowered>(
+  given: OnnxModel | PrunedModel,
+  form: Omit<NonNullable<PrunedState['lowered']>, 'exact'>,
+  make: (model: OnnxModel, rewrite: Rewrite, naming: Naming) => Promise<Made>,
+): Promise<{
+  readonly exact: OnnxModel | PrunedModel;
+  readonly lowered: OnnxModel | PrunedModel;
+  readonly made: Made;
+}> {
+  if (!prunedInternals.has(given)) {
+    const made = await make(given, wholeRewrite(given), 'tensors');
+    return { exact: given, lowered: await deriveModel(given, made.chunks), made };
+  }
+  const exact = prunedInternals.of(given).lowered?.exact ?? given;
   const state = prunedInternals.of(exact);
-  const { rewrite, chunks, report } = await lower(state.model, state.rewrite, state.request.naming, options);
-  const lowered = { precision: options.precision, exact };
-  return { model: createPruned({ ...state, rewrite, chunks, lowered }), report };
-}
-
-async function lowerWhole(model: OnnxModel, options: LoweringOptions): Promise<LoweredModel<OnnxModel>> {
-  const { chunks, report } = await lower(model, wholeRewrite(model), 'tensors', options);
-  return { model: await deriveModel(model, chunks), report };
+  const made = await make(state.model, state.rewrite, state.request.naming);
+  const { rewrite, chunks } = made;
+  return { exact, lowered: createPruned({ ...state, rewrite, chunks, lowered: { ...form, exact } }), made };
 }
 
 /** The rewrite of a whole model that changes nothing. */

@@ -14,12 +14,12 @@ import { sizeOf, type Chunk } from '../onnx/wire/chunk.js';
 import { ELEMENT_TYPE, elementTypeNumber } from '../onnx/wire/schema.js';
 import { payloadBytes } from '../onnx/tensor-payload.js';
 import { WireReader } from '../onnx/wire/wire.js';
-import type { RangedFloat16 } from '../tensor/float16.js';
+import { encodeFloat16InRange, type RangedFloat16 } from '../tensor/float16.js';
 import { describeOutput } from '../model/prune/feature-info.js';
 import { inferTypes } from '../model/oracle/infer-types.js';
 import type { SessionHolder } from '../model/oracle/session-holder.js';
 import { modelInternals, type ModelState } from '../model/open/model-state.js';
-import { readHalves, whyNotHalf } from './half-weights.js';
+import { readInitializerBytes } from '../model/open/read-initializer.js';
 import { listKept, type LoweringReport } from './report.js';
 
 /** Operators that are treated otherwise than the tables say. */
@@ -130,6 +130,12 @@ async function chooseAndRead(
   }
 }
 
+/** Reads a float32 constant and rounds it. The float32 elements are let go at once: one tensor of them is in memory at a time. */
+async function readHalves(state: ModelState, value: Value): Promise<RangedFloat16> {
+  const { buffer } = await readInitializerBytes(state, constantTensor(value)!);
+  return encodeFloat16InRange(new Float32Array(buffer));
+}
+
 /** The slot of a BatchNormalization that it divides by the root of. */
 const VARIANCE_SLOT = 4;
 
@@ -145,6 +151,24 @@ function whyBlocked(
     if (reason !== undefined) return reason;
   }
   return undefined;
+}
+
+/**
+ * Why a constant cannot be float16 where a node reads it; undefined if it can.
+ *
+ * @param isDivisor - The node divides by it (the variance of a norm), so that no element may lose its digits.
+ */
+function whyNotHalf(
+  { name }: Value,
+  { overflows, zeros, subnormals, nonZeros, largest }: RangedFloat16,
+  isDivisor: boolean,
+): string | undefined {
+  const lost = zeros + subnormals;
+  if (overflows > 0)
+    return `${overflows} of the values of "${name}" overflow above 65,504 (up to ${largest.toPrecision(3)})`;
+  if (lost > 0 && lost === nonZeros)
+    return `all values of "${name}" are too small for float16 (up to ${largest.toPrecision(3)})`;
+  return isDivisor && lost > 0 ? `${lost} variances in "${name}" are too small for float16` : undefined;
 }
 
 /** The element types of a rewrite's values. ONNX Runtime is asked only for those that operators in float16 touch. */

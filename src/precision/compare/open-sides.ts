@@ -20,24 +20,13 @@ export interface ComparedSide {
 }
 
 /** A side, read. */
-export interface Side {
-  readonly model: ModelSource | OnnxModel | Extractor;
-  readonly returnNodes: ReturnNodes | undefined;
-  readonly transform: TransformRequest;
-}
+export type Side = Required<ComparedSide> & { readonly transform: TransformRequest };
 
-/** What both models have unless they state it. */
-export interface SidesRequest {
-  readonly returnNodes: ReturnNodes | undefined;
-  readonly transform: TransformRequest;
-  readonly device: Device;
-}
-
-/** Reads a side. Throws `OPTION_INVALID` for an unknown field. */
+/** Reads a side; what it does not state is that of both. Throws `OPTION_INVALID` for an unknown field. */
 export function readSide(
   what: string,
   source: ComparedSource,
-  { returnNodes, transform }: SidesRequest,
+  { returnNodes, transform }: Omit<Side, 'model'>,
 ): Side {
   if (!isPlainObject(source)) return { model: source as Side['model'], returnNodes, transform };
   const defaults: Side = { model: undefined as never, returnNodes, transform };
@@ -75,16 +64,12 @@ export async function openSides(givenA: Side, givenB: Side, device: Device): Pro
     const [sourceA, sourceB] = [await openSource(givenA.model), await openSource(givenB.model)];
     const a = await open(sourceA, givenA.returnNodes);
     const b = await open(sourceB, givenB.returnNodes ?? pairOutputs(a, sourceB));
-    const keysOfB = new Set(b.outputs.map(({ name }) => name));
-    const keys = a.outputs.map(({ name }) => name).filter((key) => keysOfB.has(key));
+    const [keysOfA, keysOfB] = [outputNames(a), outputNames(b)];
+    const keys = keysOfA.filter((key) => keysOfB.includes(key));
     if (keys.length === 0) {
-      const text = (names: Iterable<string>): string => [...names].map((name) => `"${name}"`).join(', ');
-      const expected = `for both models, so that outputs have the same keys (B has ${text(keysOfB)})`;
-      throw invalidOption(
-        'returnNodes',
-        expected,
-        a.outputs.map(({ name }) => name),
-      );
+      const text = keysOfB.map((name) => `"${name}"`).join(', ');
+      const expected = `for both models, so that outputs have the same keys (B has ${text})`;
+      throw invalidOption('returnNodes', expected, keysOfA);
     }
     return { a, b, keys, [Symbol.asyncDispose]: close };
   } catch (error) {

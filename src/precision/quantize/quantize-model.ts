@@ -7,17 +7,21 @@ import { chooseModelTransform } from '../../datasets/embed/model-transform.js';
 import { fitTransform } from '../../datasets/embed/image-input.js';
 import { loadFeeds } from '../../datasets/embed/load-feeds.js';
 import type { Extractor } from '../../extract/extractor.js';
+import { describeNode } from '../../graph/rewrite/prune.js';
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
 import {
+  lowerAlike,
   LOWERING_FIELDS,
   lowerPrecision,
+  readKept,
   type LoweredModel,
   type LoweringOptions,
 } from '../lower-precision.js';
 import type { LoweringReport } from '../report.js';
 import { checkFinite } from './search/photo-rows.js';
-import { lowerStatic } from './lower-static.js';
+import { measureSpeeds } from './measure-speeds.js';
+import { quantizeStatic, type StaticSetup } from './quantize-static.js';
 import type { StaticReport } from './static-report.js';
 import { describeInputs } from '../../model/open/value-info.js';
 import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
@@ -166,6 +170,20 @@ export async function quantizeModel(
   const lowering = { precision: 'int8', keep, minCosine, signal: stop, samples } as const;
   // A pruned model gives a pruned one, and a whole model a whole one.
   return { ...(await lowerPrecision(source as PrunedModel, lowering)), failures };
+}
+
+/** A model with fixed scales; `keep` are names. Throws as {@link quantizeStatic}. */
+async function lowerStatic(
+  model: OnnxModel | PrunedModel,
+  { keep, ...setup }: Omit<StaticSetup, 'keep'> & Pick<QuantizeOptions, 'keep'>,
+): Promise<LoweredModel<OnnxModel | PrunedModel> & { readonly report: StaticReport }> {
+  const form = { precision: 'int8', isPlain: true } as const;
+  const { exact, lowered, made } = await lowerAlike(model, form, (source, rewrite, naming) => {
+    const kept = readKept(keep, rewrite.cut.graph, describeNode);
+    return quantizeStatic(source, rewrite, naming, { ...setup, keep: kept });
+  });
+  const speeds = await measureSpeeds(exact, lowered, made.sample);
+  return { model: lowered, report: { ...made.report, speeds } };
 }
 
 /** The most photos of a run with fixed scales. */

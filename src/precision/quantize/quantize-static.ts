@@ -58,37 +58,33 @@ export async function quantizeStatic(
   const samples = await readSamples(rewrite, given, 2, two);
   const bars = { minCosine, minNeighbours };
   const deadline = Date.now() + seconds * 1000;
-  const sessions = new SessionHolder(model);
-  try {
-    begin('measuring ranges');
-    const calibration = await calibrateSubject(subject, samples, sessions, signal);
-    const made = await makeUnits(subject, calibration);
-    const forms = listForms(made.units, calibration);
-    const again = await smoothSubject(subject, calibration, samples, sessions, signal);
-    const smoothed = again ? listSmoothed((await makeUnits(subject, again)).units, made.units, again) : [];
-    const bench = new ChoiceBench(subject, forms[0]!, sessions, signal);
-    const { exact } = calibration;
-    const { savings } = made;
-    const search = await searchUnits(
-      { bench, samples, exact, savings, forms, smoothed, begin },
-      { ...bars, deadline },
-    );
-    const chosen = search.best?.chosen ?? new Set();
-    const qdq = bench.make(chosen);
-    const { chunks, ...bytes } = await layOutLowered(state, rewrite, qdq.rewrite, naming);
-    const report = describeStatic({
-      rewrite,
-      reasons: withLossy(made, chosen),
-      search,
-      bars,
-      layers: qdq.layers,
-      rows: samples.map((sample) => sample[0]!.dims[0] ?? 1),
-      bytes,
-    });
-    return { rewrite: qdq.rewrite, chunks, report, sample: samples[0]! };
-  } finally {
-    await sessions.close();
-  }
+  await using sessions = new SessionHolder(model);
+  begin('measuring ranges');
+  const calibration = await calibrateSubject(subject, samples, sessions, signal);
+  const made = await makeUnits(subject, calibration);
+  const forms = listForms(made.units, calibration);
+  const again = await smoothSubject(subject, calibration, samples, sessions, signal);
+  const smoothed = again ? listSmoothed((await makeUnits(subject, again)).units, made.units, again) : [];
+  const bench = new ChoiceBench(subject, forms[0]!, sessions, signal);
+  const { exact } = calibration;
+  const { savings } = made;
+  const search = await searchUnits(
+    { bench, samples, exact, savings, forms, smoothed, begin },
+    { ...bars, deadline },
+  );
+  const chosen = search.best?.chosen ?? new Set();
+  const qdq = bench.make(chosen);
+  const { chunks, ...bytes } = await layOutLowered(state, rewrite, qdq.rewrite, naming);
+  const report = describeStatic({
+    rewrite,
+    reasons: withLossy(made, chosen),
+    search,
+    bars,
+    layers: qdq.layers,
+    rows: samples.map((sample) => sample[0]!.dims[0] ?? 1),
+    bytes,
+  });
+  return { rewrite: qdq.rewrite, chunks, report, sample: samples[0]! };
 }
 
 function calibrateSubject(

@@ -3,8 +3,7 @@ import { fetchesOf, type Rewrite, type RewriteOutput } from '../../../graph/rewr
 import type { SessionHolder } from '../../../model/oracle/session-holder.js';
 import { wholePart } from '../../../tensor/tensor-part.js';
 import { scaleChannels } from '../../../graph/quantize/smoothing.js';
-import { ActivationRange } from './activation-range.js';
-import { ChannelRange } from './channel-range.js';
+import { ActivationRange, ChannelRange } from './activation-range.js';
 import type { Sample } from '../../run-samples.js';
 import { rowsOf, type Vectors } from './photo-rows.js';
 
@@ -78,20 +77,10 @@ export async function calibrate(
 /** Adds tensors to the outputs of a rewrite. */
 export function withOutputs(rewrite: Rewrite, names: readonly string[]): Rewrite {
   const { values } = rewrite.cut.graph;
-  const added = names.flatMap((name): RewriteOutput[] => {
+  const added = names.map((name): RewriteOutput => {
     const value = values.get(name) ?? rewrite.cut.outputs[0]!.value;
-    return [
-      {
-        request: name,
-        key: name,
-        value,
-        why: 'range',
-        tensor: name,
-        type: undefined,
-        layout: undefined,
-        computed: [],
-      },
-    ];
+    const named = { request: name, key: name, tensor: name };
+    return { ...named, value, why: 'range', type: undefined, layout: undefined, computed: [] };
   });
   return { ...rewrite, outputs: [...rewrite.outputs, ...added] };
 }

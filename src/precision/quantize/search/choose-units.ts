@@ -3,6 +3,7 @@
  * that its units make alone, with their signs. So a unit that cancels the error of another one counts, which losses of single units
  * cannot tell.
  */
+import { dot } from './photo-rows.js';
 
 /** The errors of single units on some rows. */
 export interface UnitErrors {
@@ -131,10 +132,4 @@ export function chooseUnits(model: LossModel, savings: readonly number[], limit:
     chosen.add(unit);
   }
   return chosen;
-}
-
-function dot(x: Float32Array, y: Float32Array): number {
-  let sum = 0;
-  for (let i = 0; i < x.length; i++) sum += x[i]! * y[i]!;
-  return sum;
 }

@@ -6,7 +6,7 @@ import type { Tensor } from '../../../tensor/tensor.js';
 import { compareVectors } from '../../../tensor/compare-vectors.js';
 import { listLargest } from '../../../tensor/vectors/largest.js';
 import { unitVector } from '../../../tensor/vectors/unit-vector.js';
-import { widen } from '../../../tensor/widen.js';
+import { floatsOf } from '../../../tensor/widen.js';
 import type { Sample } from '../../run-samples.js';
 
 /** The vectors of some samples: `[output][row]`. */
@@ -39,8 +39,8 @@ export function joinRows(samples: readonly Vectors[]): Vectors {
   return samples[0]?.map((_, output) => samples.flatMap((one) => one[output]!)) ?? [];
 }
 
-function vectorOf({ dtype, data }: Tensor): Float32Array {
-  return Array.isArray(data) ? new Float32Array(0) : widen(dtype, data.slice().buffer as ArrayBuffer);
+function vectorOf(tensor: Tensor): Float32Array {
+  return floatsOf(tensor) ?? new Float32Array();
 }
 
 /** The least cosine, and the mean, of each output. A row that is not finite counts as 0. */
@@ -90,7 +90,7 @@ export function keptNeighbours(
   return kept / (count * NEIGHBOURS);
 }
 
-function dot(x: Float32Array, y: Float32Array): number {
+export function dot(x: Float32Array, y: Float32Array): number {
   let sum = 0;
   for (let i = 0; i < x.length; i++) sum += x[i]! * y[i]!;
   return sum;
