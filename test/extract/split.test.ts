@@ -1,7 +1,7 @@
 /** Splitting rows over devices: torch's golden tables, weights, and refused options. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { chunkSizes, deviceRows, evenParts, readSplit } from '../../src/extract/replicas/split.js';
+import { chunkSizes, deviceRows, readSplit } from '../../src/extract/replicas/split.js';
 import { casesOf } from '../support/parallel-cases.js';
 
 describe('chunkSizes', () => {
@@ -50,7 +50,7 @@ describe('deviceRows', () => {
     expect(deviceRows(split, rows, devices)).toEqual(expected);
   });
 
-  it('even parts keep the rest for the last', () => expect(evenParts(10, 4)).toEqual([4, 4, 2]));
+  it('chunks keep the rest for the last', () => expect(chunkSizes(10, 3)).toEqual([4, 4, 2]));
 });
 
 describe('readSplit', () => {

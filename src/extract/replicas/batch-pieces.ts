@@ -1,16 +1,10 @@
 /** Batches as users give them → pieces that sessions run. */
 import { TapirError } from '../../base/errors.js';
 import { checkIterable } from '../../base/checks.js';
-import {
-  checkSameRows,
-  cutRange,
-  partsOf,
-  readBatch,
-  type Batch,
-  type RowRange,
-} from '../../tensor/batch.js';
+import { checkSameRows, partsOf, readBatch, type Batch } from '../../tensor/batch.js';
 import { readFeeds } from '../../tensor/read-feeds.js';
-import { deviceRows } from './split.js';
+import { shareRows } from './parallel-plan.js';
+import type { BatchSplit } from './split.js';
 import type { FeedPart } from '../../tensor/tensor-part.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import type { Task } from './dispatch.js';
@@ -53,36 +47,14 @@ export async function* readBatches(
   });
 }
 
-/** How the rows of a batch are split over devices. */
-export type BatchSplit = 'chunk' | 'balanced' | readonly number[];
-
-/**
- * Splits a batch over devices. With a fixed batch, a device runs its rows in pieces of that size.
- *
- * @param most - Else the most rows of a piece.
- */
-export function splitBatch(
-  batch: Batch,
-  devices: number,
-  split: BatchSplit,
-  most: number = Infinity,
-): Piece[] {
-  const { rows, fixed } = batch;
-  const unit = fixed ?? 1;
-  const size = fixed ?? most;
-  let start = 0;
-  return deviceRows(split, (rows ?? 1) / unit, devices).flatMap((units, replica) => {
-    const range = { start, count: units * unit };
-    start += range.count;
-    if (units === 0) return [];
-    return cutRange(range, Math.min(size, range.count)).map((piece) => pieceOf(batch, replica, piece));
+/** Splits a batch over devices; see {@link shareRows}. */
+export function splitBatch(batch: Batch, devices: number, split: BatchSplit, most?: number): Piece[] {
+  const replicas = Array.from({ length: devices }, (_, i) => i);
+  return shareRows(batch, split, replicas, most).map(({ replica, range }) => {
+    const { start, count } = batch.rows === null ? { start: 0, count: 0 } : range;
+    const parts = partsOf(batch, { start, count }, count);
+    return { replica, range, feeds: new Map(parts.map((part) => [part.name, part])) };
   });
-}
-
-function pieceOf(batch: Batch, replica: number, range: RowRange): Piece {
-  const parts =
-    batch.rows === null ? partsOf(batch, { start: 0, count: 0 }, 0) : partsOf(batch, range, range.count);
-  return { replica, range, feeds: new Map(parts.map((part) => [part.name, part])) };
 }
 
 /** Refuses to normalise the rows of a device in several pieces, because the graph has a fixed batch. Throws `BATCH_FIXED`. */

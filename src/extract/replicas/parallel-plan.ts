@@ -1,5 +1,5 @@
 /** Plans which device runs which rows of a batch. Pure: it sees only the state of each device. */
-import { deviceRows, evenParts, type Split } from './split.js';
+import { deviceRows, type BatchSplit, type Split } from './split.js';
 import { cutRange, wholeRanges, type Batch, type RowRange } from '../../tensor/batch.js';
 import type { Task } from './dispatch.js';
 
@@ -35,36 +35,42 @@ export function planBatch(
   const usable = active.length > 0 ? active : [0];
   const { rows, fixed } = batch;
   if (!rows) return { tasks: [{ replica: usable[0]!, range: { start: 0, count: 0 } }] };
-  const inPieces = (range: RowRange): RowRange[] => (fixed === null ? [range] : cutRange(range, fixed));
-  const unit = fixed ?? 1;
   if (split === 'none') {
     const replica = leastLoaded(devices, usable);
     return { tasks: wholeRanges(batch).map((range) => ({ replica, range })) };
   }
   if (split === 'dynamic') {
     const sessions = usable.reduce((sum, i) => sum + devices[i]!.sessions, 0);
-    const size = microBatch || Math.ceil(rows / unit / (PARTS_PER_SESSION * sessions));
-    return { ranges: toRanges(evenParts(rows / unit, size), unit).flatMap(inPieces) };
+    const size = microBatch || Math.ceil(rows / (PARTS_PER_SESSION * sessions));
+    return { ranges: cutRange({ start: 0, count: rows }, fixed ?? size) };
   }
   const shares = typeof split === 'string' ? split : usable.map((i) => split[i]!);
   const hasShare = typeof shares === 'string' || shares.some((weight) => weight > 0);
-  const sizes = deviceRows(hasShare ? shares : 'balanced', rows / unit, usable.length);
-  const tasks = toRanges(sizes, unit).flatMap((range, i) =>
-    inPieces(range).flatMap((piece) => (piece.count > 0 ? [{ replica: usable[i]!, range: piece }] : [])),
-  );
-  return { tasks };
+  return { tasks: shareRows(batch, hasShare ? shares : 'balanced', usable) };
+}
+
+/**
+ * Shares the rows of a batch out. With a fixed batch, a device runs its rows in pieces of that size.
+ *
+ * @param most - Else the most rows of a piece.
+ */
+export function shareRows(
+  { rows, fixed }: Batch,
+  split: BatchSplit,
+  devices: readonly number[],
+  most: number = Infinity,
+): Task[] {
+  const unit = fixed ?? 1;
+  let start = 0;
+  return deviceRows(split, (rows ?? 1) / unit, devices.length).flatMap((units, i) => {
+    const range = { start, count: units * unit };
+    start += range.count;
+    const pieces = units === 0 ? [] : cutRange(range, Math.min(fixed ?? most, range.count));
+    return pieces.map((piece) => ({ replica: devices[i]!, range: piece }));
+  });
 }
 
 function leastLoaded(devices: readonly DeviceState[], usable: readonly number[]): number {
   const share = (i: number): number => devices[i]!.load / devices[i]!.sessions;
   return usable.toSorted((a, b) => share(a) - share(b) || devices[a]!.runs - devices[b]!.runs)[0]!;
-}
-
-function toRanges(sizes: readonly number[], unit: number): RowRange[] {
-  let start = 0;
-  return sizes.map((size) => {
-    const range = { start, count: size * unit };
-    start += range.count;
-    return range;
-  });
 }

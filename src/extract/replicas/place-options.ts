@@ -5,9 +5,8 @@ import type { OnnxModel } from '../../model/open/open-model.js';
 import { readDevices, type Device } from '../../runtime/lanes/device.js';
 import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../../runtime/lanes/lane-options.js';
 import { readSessionOptions, type SessionOptions } from '../../runtime/lanes/session-options.js';
-import { readSplit } from './split.js';
+import { readSplit, type BatchSplit } from './split.js';
 import type { Place } from './rewrite-sessions.js';
-import type { BatchSplit } from './batch-pieces.js';
 
 /** Where a model runs, and what stops it. */
 export interface PlaceOptions {
@@ -60,11 +59,14 @@ export function readPlace(
   { devices: given, split, session, isolation, cudaLibraries, signal: stop }: PlaceOptions,
 ): Place {
   const devices = readDevices('devices', given);
+  const checked = readSplit(split, devices.length);
+  if (checked === 'dynamic' || checked === 'none')
+    throw invalidOption('split', '"chunk", "balanced" or a list of weights: results depend on it', split);
   let isTold = false;
   return {
     model,
     devices,
-    split: readBatchSplit(split, devices.length),
+    split: checked,
     session: readSessionOptions(session),
     lane: readLaneOptions({ isolation, cudaLibraries, cache: 'off' }),
     signal: stop,
@@ -73,10 +75,4 @@ export function readPlace(
       isTold = true;
     },
   };
-}
-
-function readBatchSplit(given: unknown, devices: number): BatchSplit {
-  const split = readSplit(given, devices);
-  if (split !== 'dynamic' && split !== 'none') return split;
-  throw invalidOption('split', '"chunk", "balanced" or a list of weights: results depend on it', given);
 }

@@ -163,7 +163,8 @@ export class ReplicaSet {
     // A run that began before the set was closed may finish.
     const { isClosed } = this;
     const run: RunOn = async (replica, range) => {
-      if (isClosed) throw closed();
+      if (isClosed)
+        throw new TapirError('CLOSED', 'this session is closed', { details: { what: 'session' } });
       return runRange(replica, batch, range, this.model, runOptions);
     };
     const running =
@@ -205,10 +206,6 @@ export class ReplicaSet {
 
 function stateOf({ isRemoved, load, devices, counts }: Runner): DeviceState {
   return { isRemoved, load, sessions: devices.length, runs: counts.runs };
-}
-
-function closed(): TapirError<'CLOSED'> {
-  return new TapirError('CLOSED', 'this session is closed', { details: { what: 'session' } });
 }
 
 function notBatched(

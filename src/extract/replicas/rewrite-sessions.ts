@@ -2,7 +2,7 @@
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import { checkRunnable } from '../../model/open/check-runnable.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
-import { describeModel } from '../../model/lanes/session-model.js';
+import { describeModel, type ModelDescription } from '../../model/lanes/session-model.js';
 import { describeMapped } from '../../model/lanes/weights-in-file.js';
 import { shareThreads, type ResolvedDevice } from '../../runtime/lanes/device.js';
 import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
@@ -10,7 +10,7 @@ import type { LaneDescription } from '../../runtime/lanes/protocol.js';
 import { openAll } from '../../runtime/open-all.js';
 import { openReplica, type Replica, type Runner } from '../../runtime/replica.js';
 import type { SessionOptions } from '../../runtime/lanes/session-options.js';
-import type { BatchSplit } from './batch-pieces.js';
+import type { BatchSplit } from './split.js';
 import { outputsOfRuns, runTasks, type Outputs, type Task } from './dispatch.js';
 
 /** Where and how graphs run. */
@@ -26,29 +26,23 @@ export interface Place {
 }
 
 /** Opens a rewritten graph on each device. If one fails, all are closed. */
-export async function openOnDevices(
-  { model, devices, lane, session, onFallback }: Place,
-  rewrite: Rewrite,
-): Promise<Replica[]> {
-  return openOn(devices, onFallback, lane, async (device) => {
-    checkRunnable(rewrite, device);
-    const described = await describeMapped(model, rewrite, session);
-    return { ...described, device, session, cudaLibraries: lane.cudaLibraries };
-  });
+export function openOnDevices(place: Place, rewrite: Rewrite): Promise<Replica[]> {
+  return openOn(place, [rewrite], () => describeMapped(place.model, rewrite, place.session));
 }
 
 async function openOn(
-  devices: readonly ResolvedDevice[],
-  onFallback: Place['onFallback'],
-  lane: LaneOptions,
-  describe: (device: ResolvedDevice) => Promise<LaneDescription>,
+  { devices, lane, session, onFallback }: Omit<Place, 'model'>,
+  rewrites: readonly Rewrite[],
+  describe: () => Promise<ModelDescription & Pick<LaneDescription, 'further'>>,
 ): Promise<Replica[]> {
-  const opened = await openAll(
-    shareThreads(devices, 1).map((device) =>
-      openReplica({ device, lane, sessions: 1, onLaneDeath: 'remove' }, () => describe(device)),
-    ),
-    (replica) => replica.close(),
+  const { cudaLibraries } = lane;
+  const opening = shareThreads(devices, 1).map((device) =>
+    openReplica({ device, lane, sessions: 1, onLaneDeath: 'remove' }, async () => {
+      for (const rewrite of rewrites) checkRunnable(rewrite, device);
+      return { ...(await describe()), device, session, cudaLibraries };
+    }),
   );
+  const opened = await openAll(opening, (replica) => replica.close());
   for (const { facts } of opened) if (facts.fallback !== undefined) onFallback(facts.fallback);
   return opened;
 }
@@ -64,19 +58,15 @@ export interface Part {
  *
  * @param parts - At least one. The keys of their outputs differ, and name the outputs.
  */
-export async function openPartsOnDevices(
-  { devices, lane, session, onFallback }: Omit<Place, 'model'>,
-  parts: readonly Part[],
-): Promise<Replica[]> {
-  return openOn(devices, onFallback, lane, async (device) => {
-    for (const { rewrite } of parts) checkRunnable(rewrite, device);
+export function openPartsOnDevices(place: Omit<Place, 'model'>, parts: readonly Part[]): Promise<Replica[]> {
+  const rewrites = parts.map(({ rewrite }) => rewrite);
+  return openOn(place, rewrites, async () => {
     const described = await Promise.all(
       parts.map(({ model, rewrite }) => describeModel(model, rewrite, 'keys')),
     );
     const [first, ...others] = described;
     const further = others.map(({ model }) => model);
-    const hostNodes = described.flatMap((one) => one.hostNodes ?? []);
-    return { ...first!, further, hostNodes, device, session, cudaLibraries: lane.cudaLibraries };
+    return { ...first!, further, hostNodes: described.flatMap((one) => one.hostNodes ?? []) };
   });
 }
 

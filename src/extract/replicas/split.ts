@@ -1,5 +1,6 @@
 /** How many rows each device gets. */
 import { checkInteger, invalidOption } from '../../base/checks.js';
+import { cutRange } from '../../tensor/batch.js';
 
 /**
  * How a batch is split over devices.
@@ -49,30 +50,20 @@ export function chunkSizes(rows: number, devices: number): number[] {
   checkInteger('rows', rows, 0, Number.MAX_SAFE_INTEGER);
   checkInteger('devices', devices, 1, 65_536);
   if (rows === 0) return Array.from({ length: devices }, () => 0);
-  return evenParts(rows, Math.ceil(rows / devices));
+  return cutRange({ start: 0, count: rows }, Math.ceil(rows / devices)).map(({ count }) => count);
 }
 
-/** Cuts rows into parts of `size`; the last part holds the rest. */
-export function evenParts(rows: number, size: number): number[] {
-  return Array.from({ length: Math.ceil(rows / size) }, (_, i) => Math.min(size, rows - i * size));
-}
+/** A split in which each device gets certain rows. */
+export type BatchSplit = Exclude<Split, 'dynamic' | 'none'>;
 
 /** Rows of each device, 0 for a device without a part. They add up to `rows`. */
-export function deviceRows(
-  split: 'chunk' | 'balanced' | readonly number[],
-  rows: number,
-  devices: number,
-): number[] {
+export function deviceRows(split: BatchSplit, rows: number, devices: number): number[] {
   if (split === 'chunk') {
     const sizes = chunkSizes(rows, devices);
     return Array.from({ length: devices }, (_, i) => sizes[i] ?? 0);
   }
-  if (split === 'balanced')
-    return weighted(
-      rows,
-      Array.from({ length: devices }, () => 1),
-    );
-  return weighted(rows, split);
+  const equal = Array.from({ length: devices }, () => 1);
+  return weighted(rows, split === 'balanced' ? equal : split);
 }
 
 /** Shares by weight, rounded down. The remaining rows go to the largest remainders; among equal ones, to the first. */
