@@ -1,7 +1,8 @@
 /** What onnxruntime-node cannot run, found before a session opens: its own messages do not say what to do. */
 import { TapirError } from '../../base/errors.js';
 import { ELEMENT_TYPE, elementTypeName } from '../../onnx/wire/schema.js';
-import { addedNodes, keptInputs, type Rewrite, type RewriteOutput } from '../../graph/rewrite/rewrite.js';
+import type { Value } from '../../graph/graph.js';
+import { addedNodes, keptInputs, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { deviceName, type ResolvedDevice } from '../../runtime/lanes/device.js';
 import { isDType } from '../../tensor/tensor.js';
 
@@ -26,27 +27,25 @@ export function checkRunnable(rewrite: Rewrite, device: ResolvedDevice): void {
       `save it with that version: python -c "import onnx; m = onnx.load('model.onnx'); m.ir_version = ${MAX_IR_VERSION}; onnx.save(m, 'model-ir${MAX_IR_VERSION}.onnx')"`,
     );
   }
+  const check = (what: string, elemType: number | undefined, whyNot: string, remedy: string): void => {
+    const type = nameStrange(elemType);
+    if (type !== undefined) throw refuse(device, `its ${what} is ${type}, which cannot be ${whyNot}`, remedy);
+  };
   for (const value of keptInputs(rewrite)) {
-    const type = nameStrange(rewrite.restated.get(value)?.elemType ?? statedType(value));
-    if (type === undefined) continue;
-    const remedy = `cut the graph after its first Cast (option "inputs"), or export it with a float32 input`;
-    throw refuse(device, `its input "${value.name}" is ${type}, which cannot be fed`, remedy);
+    const remedy = 'cut the graph after its first Cast (option "inputs"), or export it with a float32 input';
+    check(`input "${value.name}"`, typeOf(rewrite, value), 'fed', remedy);
   }
   for (const { name, elemType } of rewrite.inputs) {
-    const type = nameStrange(elemType);
-    if (type === undefined) continue;
     const remedy = 'choose tensors of another type as "inputs", such as those after a Cast';
-    throw refuse(device, `its input "${name}" is ${type}, which cannot be fed`, remedy);
+    check(`input "${name}"`, elemType, 'fed', remedy);
   }
-  for (const output of rewrite.outputs) {
-    const elemType = outputType(rewrite, output);
-    const type = nameStrange(elemType);
-    if (type === undefined) continue;
+  for (const { request, type, value } of rewrite.outputs) {
+    const elemType = type?.elemType ?? typeOf(rewrite, value);
     const remedy =
       elemType === ELEMENT_TYPE.bfloat16
         ? 'request it with outputDtype "float32", which adds a Cast (tapir: --output-dtype float32)'
         : 'request a tensor of another type, such as the result of the Cast or DequantizeLinear that reads it';
-    throw refuse(device, `its output "${output.request}" is ${type}, which cannot be fetched`, remedy);
+    check(`output "${request}"`, elemType, 'fetched', remedy);
   }
 }
 
@@ -55,27 +54,14 @@ export function checkRunnable(rewrite: Rewrite, device: ResolvedDevice): void {
  * them on the CPU, as onnxruntime does with nodes that the provider does not claim.
  */
 export function listHostNodes(rewrite: Rewrite): string[] {
-  const kept = [...rewrite.cut.nodes].map(({ name, opType, outputs }) => ({
-    name,
-    opType,
-    indices: outputs[1]?.name,
-  }));
-  const added = addedNodes(rewrite).map(({ name, opType, outputs }) => ({
-    name,
-    opType,
-    indices: outputs[1],
-  }));
-  return [...kept, ...added]
-    .filter(({ name, opType, indices }) => opType === 'MaxPool' && indices && name)
+  return [...rewrite.cut.nodes, ...addedNodes(rewrite)]
+    .filter(({ name, opType, outputs }) => opType === 'MaxPool' && outputs[1] && name)
     .map(({ name }) => name);
 }
 
-function outputType(rewrite: Rewrite, { type, value }: RewriteOutput): number | undefined {
-  return type?.elemType ?? rewrite.restated.get(value)?.elemType ?? statedType(value);
-}
-
-function statedType({ type }: RewriteOutput['value']): number | undefined {
-  return type?.kind === 'tensor' ? type.elemType : undefined;
+function typeOf({ restated }: Rewrite, value: Value): number | undefined {
+  const stated = value.type?.kind === 'tensor' ? value.type.elemType : undefined;
+  return restated.get(value)?.elemType ?? stated;
 }
 
 /** The name of a type that no input or output of a session can have; `undefined` for all others. */

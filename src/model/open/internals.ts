@@ -53,14 +53,8 @@ export class Internals<Owner extends object, State> {
 
 function describeStranger(value: unknown): string {
   if (value instanceof Promise) return 'a promise (forgotten "await"?)';
-  const kind = classOf(value);
-  if (kind !== undefined && CLASSES.has(kind))
-    return `${kind}, maybe of another copy of onnx-tapir ("npm ls onnx-tapir" lists them)`;
-  return show(value);
-}
-
-function classOf(value: unknown): string | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
+  if (typeof value !== 'object' || value === null) return show(value);
   const maker: unknown = Reflect.get(Object.getPrototypeOf(value) ?? {}, 'constructor');
-  return typeof maker === 'function' ? maker.name : undefined;
+  if (typeof maker !== 'function' || !CLASSES.has(maker.name)) return show(value);
+  return `${maker.name}, maybe of another copy of onnx-tapir ("npm ls onnx-tapir" lists them)`;
 }

@@ -5,7 +5,6 @@ import {
   unnamedTensors,
   type ParameterUse,
   type TensorKind,
-  type UnnamedSite,
 } from '../../graph/parameters/find-parameters.js';
 import { RUNNING_STATISTICS } from '../../graph/parameters/parameter-slots.js';
 import { inverse, torchDims, type Site } from '../../graph/parameters/site.js';
@@ -90,7 +89,10 @@ function makeParameters(model: ModelState): readonly Parameter[] {
   const drafts = [
     ...[...byName].map(([name, ofName]) => draftOf(model, name, ofName)),
     ...folded.flatMap((layer) => draftsOf(model, layer)),
-    ...unnamedTensors(parameters).map((site) => unnamedDraft(model, site, kinds.get(site.initializer)!)),
+    ...unnamedTensors(parameters).map((site) => {
+      const { node, initializer } = site;
+      return draftOf(model, initializer.name, [{ node, site, perm: null, kind: kinds.get(initializer)! }]);
+    }),
   ].toSorted((a, b) => a.index - b.index);
   const holders = new Map<Value, Set<string>>();
   for (const { parameter, values } of drafts)
@@ -103,7 +105,10 @@ function makeParameters(model: ModelState): readonly Parameter[] {
   });
 }
 
-function draftOf(model: ModelState, name: string, uses: readonly ParameterUse[]): Draft {
+/** How a node reads a tensor, which nothing needs to name. */
+type Use = Pick<ParameterUse, 'node' | 'site' | 'perm'> & { readonly kind: TensorKind };
+
+function draftOf(model: ModelState, name: string, uses: readonly Use[]): Draft {
   const forms = new Set(uses.map(({ perm }) => String(perm)));
   const use = uses.find(({ perm }) => perm === null) ?? uses[0]!;
   const { initializer } = use.site;
@@ -124,21 +129,6 @@ function draftOf(model: ModelState, name: string, uses: readonly ParameterUse[])
     read: () => load(model, use.site, use.perm),
   };
   return { parameter, index: uses[0]!.node.index, values };
-}
-
-/** A tensor that nothing names, under its own name. */
-function unnamedDraft(model: ModelState, site: UnnamedSite, kind: TensorKind): Draft {
-  const { node, initializer } = site;
-  const parameter = {
-    name: initializer.name,
-    initializers: [initializer.name],
-    dtype: dtypeOf(initializer),
-    dims: initializer.initializer!.dims,
-    kind,
-    origin: { kind: 'exact' } as const,
-    read: () => load(model, site, null),
-  };
-  return { parameter, index: node.index, values: [initializer] };
 }
 
 /** A folded layer: its weight, and the norm where the file says which one it was. */
