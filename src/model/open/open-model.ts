@@ -202,34 +202,22 @@ function indexSource(from: ModelSource, { names }: OpenOptions): OnnxModel {
     });
   }
   const path = pathOf(from);
-  const source = openFileSource(path);
+  using source = openFileSource(path);
   const file = { path, stamp: source.stamp };
-  try {
-    return createModel({
-      graph: indexModel(source, names, sidecarPath(path)),
-      folder: dirname(path),
-      file,
-      path,
-      withSource: async (step) => {
-        const again = reopenFileSource(file);
-        try {
-          return await step(again);
-        } finally {
-          again.close();
-        }
-      },
-      readNow: (step) => {
-        const again = reopenFileSource(file);
-        try {
-          return step(again);
-        } finally {
-          again.close();
-        }
-      },
-    });
-  } finally {
-    source.close();
-  }
+  return createModel({
+    graph: indexModel(source, names, sidecarPath(path)),
+    folder: dirname(path),
+    file,
+    path,
+    withSource: async (step) => {
+      using again = reopenFileSource(file);
+      return await step(again);
+    },
+    readNow: (step) => {
+      using again = reopenFileSource(file);
+      return step(again);
+    },
+  });
 }
 
 /**

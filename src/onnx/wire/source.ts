@@ -16,7 +16,7 @@ export interface ByteSource {
 }
 
 /** A file that is open for reading; close it after use. */
-export interface FileSource extends ByteSource, StampedFile {
+export interface FileSource extends ByteSource, StampedFile, Disposable {
   close(): void;
 }
 
@@ -64,6 +64,7 @@ export function openFileSource(path: string): FileSource {
     );
   }
   let scratch = new Uint8Array(0);
+  const close = (): void => closeSync(descriptor);
   return {
     label: path,
     path,
@@ -80,7 +81,8 @@ export function openFileSource(path: string): FileSource {
       }
       return target.subarray(0, filled);
     },
-    close: () => closeSync(descriptor),
+    close,
+    [Symbol.dispose]: close,
   };
 }
 
