@@ -16,6 +16,14 @@ export function createRandom(seed: number): () => number {
   };
 }
 
+/** The finaliser of MurmurHash3 (Austin Appleby, public domain): gives each integer a well-mixed 32-bit number. */
+export function mixBits(index: number): number {
+  let h = index;
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return (h ^ (h >>> 16)) >>> 0;
+}
+
 /** A seed for one thing among many, such as an image in an epoch: the same for the same parts, whatever is drawn beside it. */
 export function seedOf(...parts: readonly (string | number)[]): number {
   return createHash('sha256').update(JSON.stringify(parts)).digest().readUInt32LE(0);

@@ -2,15 +2,14 @@
 import type { Value } from '../graph/graph.js';
 import { readPixelInput, type PixelInput, type PixelStep } from '../graph/names/pixel-input.js';
 import { readAttributes } from '../onnx/scan/attributes.js';
-import { findExternalFiles, listExternalInitializers } from '../onnx/external-data.js';
 import { readModelMetadata } from '../onnx/model-metadata.js';
 import { elementTypeName } from '../onnx/wire/schema.js';
-import { readPayload } from '../onnx/tensor-payload.js';
 import { WireReader } from '../onnx/wire/wire.js';
 import { isDType } from '../tensor/tensor.js';
 import { widen } from '../tensor/widen.js';
 import { modelInternals, type ModelState } from './open/model-state.js';
 import type { OnnxModel } from './open/open-model.js';
+import { readElements } from './open/read-initializer.js';
 
 /** The image input of a model, and what its constants and metadata say. */
 export interface PixelFacts extends PixelInput {
@@ -107,6 +106,5 @@ function readNumbers(state: ModelState, reader: WireReader, value: Value): numbe
   const dtype = tensor && elementTypeName(tensor.elemType);
   const count = tensor?.dims.reduce((product, size) => product * size, 1) ?? 0;
   if (!tensor || count < 1 || count > MOST_VALUES || !isDType(dtype)) return undefined;
-  const files = findExternalFiles(listExternalInitializers([tensor]), state.folder);
-  return Array.from(widen(dtype, readPayload(reader, tensor, files).buffer));
+  return Array.from(widen(dtype, readElements(reader, state, tensor).buffer));
 }

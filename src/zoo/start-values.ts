@@ -1,18 +1,11 @@
 /** The parameters of a network that is not trained: reproducible numbers with which activations keep a sane size. */
+import { mixBits } from '../base/random.js';
 import { bytesOf } from '../tensor/bits.js';
 import { elementCount } from '../tensor/tensor.js';
 import type { Parameter } from '../networks/network.js';
 
 /** Behind a ReLU of unit-normal numbers, what is left about the mean has this variance. */
 const RECTIFIED = 0.5 - 0.5 / Math.PI;
-
-/** The finaliser of MurmurHash3 (Austin Appleby, public domain). */
-function mix(index: number): number {
-  let h = index;
-  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
-  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
-  return (h ^ (h >>> 16)) >>> 0;
-}
 
 /** FNV-1a, 32 bits (Fowler, Noll, Vo; public domain). */
 function hashOf(text: string): number {
@@ -38,7 +31,7 @@ export function startValues({ key, dims, start }: Parameter, seed: number): Uint
   const width = deviation * Math.sqrt(12);
   const hash = hashOf(`${seed}:${key}`);
   for (let i = 0; i < values.length; i++)
-    values[i] = (mix((Math.imul(i, 0x9e3779b1) + hash) | 0) / 2 ** 32 - 0.5) * width;
+    values[i] = (mixBits((Math.imul(i, 0x9e3779b1) + hash) | 0) / 2 ** 32 - 0.5) * width;
   for (let at = 0; fanIn > 1 && at < values.length; at += fanIn) centre(values.subarray(at, at + fanIn));
   return bytesOf(values);
 }

@@ -18,8 +18,16 @@ export async function readInitializerBytes(
   model: ModelState,
   tensor: ScannedTensor,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const files = findExternalFiles(listExternalInitializers([tensor]), model.folder);
-  return model.withSource((source) => readPayload(new WireReader(source), tensor, files));
+  return model.withSource((source) => readElements(new WireReader(source), model, tensor));
+}
+
+/** Reads the same bytes from a source that is open. */
+export function readElements(
+  reader: WireReader,
+  { folder }: ModelState,
+  tensor: ScannedTensor,
+): Uint8Array<ArrayBuffer> {
+  return readPayload(reader, tensor, findExternalFiles(listExternalInitializers([tensor]), folder));
 }
 
 /** Reads an initializer. bfloat16 becomes float32. Throws as {@link readInitializerBytes}. */

@@ -192,17 +192,12 @@ export function countElements(graph: Graph, initializers: readonly Value[]): Ele
   const counts = { parameter: 0, buffer: 0, constant: 0 };
   for (const value of initializers) {
     const kind = kinds.get(value) ?? 'constant';
-    const count = elementsOf(value);
+    const count = elementCount(value.initializer!.dims);
     const isCounted =
       value.initializer!.elemType !== ELEMENT_TYPE.int64 && (kind !== 'constant' || count > 1);
     if (isCounted) counts[kind] += count;
   }
   return { parameters: counts.parameter, buffers: counts.buffer, constants: counts.constant };
-}
-
-/** Elements of an initializer. */
-function elementsOf({ initializer }: Value): number {
-  return elementCount(initializer!.dims);
 }
 
 /** Elements of tensors of all kinds. */

@@ -60,11 +60,8 @@ export async function openBatch(
 
 /** The batch that a graph was exported for: the first size of an input, if it is a number. */
 function exportedBatch(inputs: readonly TensorInfo[]): number | undefined {
-  for (const { dims } of inputs) {
-    const [batch] = dims ?? [];
-    if (dims && dims.length > 1 && typeof batch === 'number' && batch > 0) return batch;
-  }
-  return undefined;
+  const batches = inputs.flatMap(({ dims }) => (dims && dims.length > 1 ? [dims[0]] : []));
+  return batches.find((batch): batch is number => typeof batch === 'number' && batch > 0);
 }
 
 function hasOpenSizes(inputs: readonly TensorInfo[]): boolean {
@@ -85,13 +82,9 @@ async function compareBatches(
   const exported = exportedBatch(inputs)!;
   const replica = await sessions.open({ rewrite: fixed });
   const fetches = fixed.outputs.map((output) => output.tensor);
-  const {
-    result: expected,
-    feeds,
-    fed,
-  } = await runMadeUp({ rewrite: fixed, given, seed: SEED, rows: exported, runs: BATCHES }, (made) =>
-    runBatch(replica, inputs, made, fetches),
-  );
+  const madeUpRun = { rewrite: fixed, given, seed: SEED, rows: exported, runs: BATCHES };
+  const run = await runMadeUp(madeUpRun, (made) => runBatch(replica, inputs, made, fetches));
+  const { result: expected, feeds, fed } = run;
   const rows = exported * BATCHES;
   if (expected.some((tensor) => tensor.dims[0] !== rows)) return { maxRelative: Infinity, madeUp: [] };
   // A graph that works only for multiples of the exported batch is not dynamic.

@@ -1,5 +1,6 @@
 /** Makes inputs up from a seed, so that two forms of a model run on the same values. */
 import { TapirError } from '../../base/errors.js';
+import { mixBits } from '../../base/random.js';
 import {
   createData,
   elementCount,
@@ -27,24 +28,16 @@ export function seededFeeds(
     }
     const { dims } = fed[position]!;
     const data = createData(type, elementCount(dims));
-    fill(data, type, mix(seed) + position);
+    fill(data, type, mixBits(seed) + position);
     return { name, ...makeTensor(type, dims, data) };
   });
-}
-
-/** The finaliser of MurmurHash3 (Austin Appleby, public domain): gives each index a well-mixed 32-bit number. */
-function mix(index: number): number {
-  let h = index | 0;
-  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
-  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
-  return (h ^ (h >>> 16)) >>> 0;
 }
 
 const HALF_ONE = 0x3c00;
 
 function fill(data: TensorData, dtype: string, seed: number): void {
   for (let i = 0; i < data.length; i++) {
-    const bits = mix(Math.imul(seed, 0x9e3779b9) + i);
+    const bits = mixBits(Math.imul(seed, 0x9e3779b9) + i);
     const unit = bits / 2 ** 32;
     if (data instanceof Float32Array || data instanceof Float64Array) data[i] = 4 * unit - 2;
     // Halves of magnitude 1 to 2, with either sign.

@@ -162,13 +162,10 @@ async function comparePruned(
   const runs = part.rewrite.batch?.mode === 'dynamic' ? rows : 1;
   const replica = await sessions.open({ rewrite: whole.rewrite, graphOptimizationLevel: level });
   const fetches = whole.rewrite.outputs.map(({ tensor }) => tensor);
-  const {
-    result: expected,
-    feeds,
-    fed,
-  } = await runMadeUp({ rewrite: whole.rewrite, given: inputSizes, seed, rows, runs }, (made) =>
-    runBatch(replica, describeInputs(whole.rewrite), made, fetches),
-  );
+  const madeUp = { rewrite: whole.rewrite, given: inputSizes, seed, rows, runs };
+  const inputs = describeInputs(whole.rewrite);
+  const run = await runMadeUp(madeUp, (made) => runBatch(replica, inputs, made, fetches));
+  const { result: expected, feeds, fed } = run;
   const partFeeds = feedsOf(part, whole, feeds, expected);
   const written: SessionForm = { rewrite: part.rewrite, naming: part.request.naming };
   const actual = await runIn(part, partFeeds, { ...written, graphOptimizationLevel: level }, sessions);
