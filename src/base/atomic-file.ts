@@ -75,9 +75,8 @@ export class AtomicFile {
   }
 
   /**
-   * Opens the file that {@link pause} has left at the path and {@link PARTIAL_ENDING}, or a new one there.
-   *
-   * @param offset - The number of its bytes that are kept. 0 needs a free name.
+   * Opens the file that {@link pause} left at the path and {@link PARTIAL_ENDING}, and keeps `offset` bytes; 0 makes a new one, under a
+   * free name.
    */
   static resume(path: string, offset: number): Promise<AtomicFile> {
     // A link could lead to any file of the user.
@@ -191,11 +190,7 @@ export async function removeLeftovers(folder: string, ageMs: number, own?: numbe
   }
 }
 
-/**
- * Gives a temporary file, whose bytes are on disk, its final name.
- *
- * @throws {@link TapirError} `OUTPUT_UNWRITABLE`.
- */
+/** Gives a temporary file, whose bytes are on disk, its final name. Throws `OUTPUT_UNWRITABLE`. */
 export async function publish(temporary: string, path: string): Promise<void> {
   await beforeNames.getStore()?.(path);
   try {
@@ -208,11 +203,7 @@ export async function publish(temporary: string, path: string): Promise<void> {
 
 const beforeNames = new AsyncLocalStorage<((path: string) => Promise<void>) | undefined>();
 
-/**
- * Writes files, and does something at the moment when the first of them is complete and gets its name.
- *
- * @param before - Called once, with the path of that file.
- */
+/** Writes files, and calls `before` once, with the path of the first of them, when that is complete and gets its name. */
 export function writeAfter(
   before: (path: string) => Promise<void>,
   write: () => Promise<void>,
@@ -249,10 +240,8 @@ async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {
 }
 
 /**
- * Writes a whole file. If it fails, an earlier file of that name stays as it was, and no temporary file remains.
- *
- * @param content - The bytes, or a function that appends them.
- * @throws {@link TapirError} `OUTPUT_UNWRITABLE`; what `content` throws.
+ * Writes a whole file: its bytes, or what a function appends. If it fails, an earlier file of that name stays as it was, and no temporary
+ * file remains. Throws `OUTPUT_UNWRITABLE`; what `content` throws.
  */
 export async function writeAtomically(
   path: string,
@@ -268,20 +257,15 @@ export async function writeAtomically(
   }
 }
 
-/**
- * Copies a file. The copy shares the disk space of the original where the file system can do that.
- *
- * @throws {@link TapirError} `OUTPUT_UNWRITABLE`.
- */
+/** Copies a file. The copy shares the disk space of the original where the file system can do that. Throws `OUTPUT_UNWRITABLE`. */
 export async function copyAtomically(from: string, path: string): Promise<void> {
-  const file = await AtomicFile.create(path);
-  try {
-    await copyFile(from, file.temporary, constants.COPYFILE_FICLONE);
-    await file.finish();
-  } catch (error) {
-    await file.discard();
-    throw error instanceof TapirError ? error : unwritable(path, error);
-  }
+  await writeAtomically(path, async ({ temporary }) => {
+    try {
+      await copyFile(from, temporary, constants.COPYFILE_FICLONE);
+    } catch (error) {
+      throw unwritable(path, error);
+    }
+  });
 }
 
 /** Whether two files exist and hold the same bytes. */

@@ -12,12 +12,7 @@ export interface EnginePackage {
   /** The only version that this release uses. */
   readonly version: string;
   /** The licence of the libraries: its SPDX identifier and its text. */
-  readonly licence: EngineLicence;
-}
-
-export interface EngineLicence {
-  readonly spdx: string;
-  readonly url: string;
+  readonly licence: { readonly spdx: string; readonly url: string };
 }
 
 /** What is installed together. */
@@ -35,31 +30,22 @@ export interface EngineBundle {
   readonly systems: readonly string[] | null;
 }
 
-const NVIDIA_CUDA = { spdx: 'LicenseRef-NVIDIA-Proprietary', url: 'https://docs.nvidia.com/cuda/eula/' };
-const NVIDIA_CUDNN = {
+const OPENVINO = {
+  spdx: 'Apache-2.0',
+  url: 'https://github.com/openvinotoolkit/openvino/blob/master/LICENSE',
+};
+const ONNXRUNTIME = { spdx: 'MIT', url: 'https://github.com/microsoft/onnxruntime/blob/main/LICENSE' };
+const CUDA = { spdx: 'LicenseRef-NVIDIA-Proprietary', url: 'https://docs.nvidia.com/cuda/eula/' };
+const CUDNN = {
   spdx: 'LicenseRef-NVIDIA-Proprietary',
   url: 'https://docs.nvidia.com/deeplearning/cudnn/backend/latest/reference/eula.html',
 };
-const cudaPart = (project: string, version: string): EnginePackage => ({
-  project,
-  version,
-  licence: NVIDIA_CUDA,
-});
 
 export const ENGINE_PACKAGES: Readonly<Record<InstallableEngine, EngineBundle>> = {
   openvino: {
     // An engine's C API may change between versions.
     version: '2026.4.1',
-    packages: [
-      {
-        project: 'openvino',
-        version: '2026.4.1',
-        licence: {
-          spdx: 'Apache-2.0',
-          url: 'https://github.com/openvinotoolkit/openvino/blob/master/LICENSE',
-        },
-      },
-    ],
+    packages: [{ project: 'openvino', version: '2026.4.1', licence: OPENVINO }],
     caller: 'koffi',
     content: 'only the libraries for the CPU, and their licences',
     use: "--engine openvino (engine: 'openvino'), and --precision bfloat16 where the CPU has it",
@@ -69,19 +55,15 @@ export const ENGINE_PACKAGES: Readonly<Record<InstallableEngine, EngineBundle>> 
     // The provider calls onnxruntime through a table of functions, so it must have the version of onnxruntime-node.
     version: '1.30.0',
     packages: [
-      {
-        project: 'onnxruntime-gpu',
-        version: '1.30.0',
-        licence: { spdx: 'MIT', url: 'https://github.com/microsoft/onnxruntime/blob/main/LICENSE' },
-      },
+      { project: 'onnxruntime-gpu', version: '1.30.0', licence: ONNXRUNTIME },
       // CUDA 13.0, for which this provider was built: later ones would need a later driver for what they compile at run time.
-      cudaPart('nvidia-cuda-runtime', '13.0.96'),
-      cudaPart('nvidia-cublas', '13.1.0.3'),
-      cudaPart('nvidia-curand', '10.4.0.35'),
-      cudaPart('nvidia-cufft', '12.0.0.61'),
-      cudaPart('nvidia-nvjitlink', '13.0.88'),
-      cudaPart('nvidia-cuda-nvrtc', '13.0.88'),
-      { project: 'nvidia-cudnn-cu13', version: '9.19.0.56', licence: NVIDIA_CUDNN },
+      { project: 'nvidia-cuda-runtime', version: '13.0.96', licence: CUDA },
+      { project: 'nvidia-cublas', version: '13.1.0.3', licence: CUDA },
+      { project: 'nvidia-curand', version: '10.4.0.35', licence: CUDA },
+      { project: 'nvidia-cufft', version: '12.0.0.61', licence: CUDA },
+      { project: 'nvidia-nvjitlink', version: '13.0.88', licence: CUDA },
+      { project: 'nvidia-cuda-nvrtc', version: '13.0.88', licence: CUDA },
+      { project: 'nvidia-cudnn-cu13', version: '9.19.0.56', licence: CUDNN },
     ],
     caller: null,
     content: 'only the shared libraries, about 2 GB, and their licences',
@@ -101,10 +83,7 @@ export function enginesFolder(): string {
   return join(defaultCacheFolder(), 'engines');
 }
 
-/**
- * Returns the folder of an installed engine. It appears complete, with its libraries in `libs` and its record `engine.json`, or
- * not at all.
- */
+/** Returns the folder of an installed engine. It appears complete, with its libraries in `libs` and its record `engine.json`, or not at all. */
 export function engineFolder(name: InstallableEngine): string {
   return join(enginesFolder(), `${name}-${ENGINE_PACKAGES[name].version}`);
 }

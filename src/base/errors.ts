@@ -297,16 +297,11 @@ export interface PackedError {
   readonly errors?: readonly PackedError[];
 }
 
-/** Packs an error for another thread or process; {@link unpackError} rebuilds it. */
-export function packError(error: unknown): PackedError {
-  return pack(error, new Set());
-}
-
 /** More causes than a person reads; a chain could be endless, or lead back to itself. */
 const MOST_CAUSES = 16;
 
-/** @param above - The errors that lead to this one. */
-function pack(error: unknown, above: ReadonlySet<Error>): PackedError {
+/** Packs an error, to which those `above` lead, for another thread or process; {@link unpackError} rebuilds it. */
+export function packError(error: unknown, above: ReadonlySet<Error> = new Set()): PackedError {
   if (!(error instanceof Error)) return { message: String(error) };
   const here = new Set([...above, error]);
   const isPacked = (cause: unknown): boolean =>
@@ -315,9 +310,9 @@ function pack(error: unknown, above: ReadonlySet<Error>): PackedError {
     message: error.message,
     ...(error.stack === undefined ? {} : { stack: error.stack }),
     ...(error instanceof TapirError ? { code: error.code, details: error.details } : {}),
-    ...(isPacked(error.cause) ? { cause: pack(error.cause, here) } : {}),
+    ...(isPacked(error.cause) ? { cause: packError(error.cause, here) } : {}),
     ...(error instanceof TapirError && error.errors.length > 0
-      ? { errors: error.errors.filter(isPacked).map((one) => pack(one, here)) }
+      ? { errors: error.errors.filter(isPacked).map((one) => packError(one, here)) }
       : {}),
   };
 }

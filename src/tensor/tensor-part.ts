@@ -57,30 +57,25 @@ export async function cutOut(part: TensorPart, mayMove: boolean, spare: SpareBuf
   const isWhole = count === size && (tensor.dims.length === 0 || count === tensor.dims[axis]);
   if (isWhole && mayMove && fillsBuffer(tensor.data)) return nameTensor(name, tensor);
   const dims = isWhole ? tensor.dims : tensor.dims.with(axis, size);
-  const { target, isFresh } = createTarget(tensor, elementCount(dims), spare);
-  if (count < size && !isFresh) clearRest(target, part);
+  const { dtype, data } = tensor;
+  const length = elementCount(dims);
+  const buffer = Array.isArray(data) ? undefined : spare(length * data.BYTES_PER_ELEMENT);
+  const target = createData(dtype, length, buffer);
+  // A fresh buffer is zero.
+  if (count < size && buffer) clearRest(target, part);
   try {
-    await copyInTurns([{ source: tensor.data, target, spans: spansOf(part) }]);
+    await copyInTurns([{ source: data, target, spans: spansOf(part) }]);
   } catch (error) {
     checkPresent(name, tensor);
     throw error;
   }
-  return nameTensor(name, makeTensor(tensor.dtype, dims, target));
+  return nameTensor(name, makeTensor(dtype, dims, target));
 }
 
 /** Checks that the data is still there: moving a buffer leaves an empty array. Throws `INPUT_MISMATCH`. */
 export function checkPresent(name: string, { data, dims }: Tensor): void {
   if (data.length === elementCount(dims)) return;
   throw mismatch(name, 'left unchanged until the call settles', 'data that was moved elsewhere meanwhile');
-}
-
-function createTarget(
-  { dtype, data }: Tensor,
-  length: number,
-  spare: SpareBuffer,
-): { readonly target: TensorData; readonly isFresh: boolean } {
-  const buffer = Array.isArray(data) ? undefined : spare(length * data.BYTES_PER_ELEMENT);
-  return { target: createData(dtype, length, buffer), isFresh: buffer === undefined };
 }
 
 /** Writes zeros to the elements of a used buffer that the copy will not overwrite. */

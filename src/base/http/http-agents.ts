@@ -30,11 +30,8 @@ export async function proxyAgent(): Promise<Dispatcher> {
 }
 
 /**
- * Returns connections to public addresses only. They are direct: a proxy would resolve names by itself, and could reach private
- * addresses.
- *
- * @remarks The address is checked when the connection is made. A name that was checked earlier could resolve to another address
- * by then (DNS rebinding).
+ * Returns connections to public addresses only. They are direct: a proxy would resolve names by itself, and could reach private addresses.
+ * The address is checked when the connection is made: a name that was checked earlier could resolve to another one by then (DNS rebinding).
  */
 export async function publicAgent(): Promise<Dispatcher> {
   if (publicOnly) return publicOnly;

@@ -58,8 +58,10 @@ export async function retryTransient<Result>(
       if (!(error instanceof HttpFailure)) throw error;
       const pauseMs = error.kind === 'transient' ? delaysMs[failures] : undefined;
       const { retryAfterMs = 0 } = error;
-      if (pauseMs === undefined) throw failures === 0 ? error : countAttempts(error, failures + 1);
-      if (retryAfterMs > MOST_WAIT_MS) throw tooLong(error, retryAfterMs);
+      if (pauseMs === undefined)
+        throw failures === 0 ? error : withNote(error, ` (${failures + 1} attempts)`);
+      if (retryAfterMs > MOST_WAIT_MS)
+        throw withNote(error, `, and asks to wait ${Math.ceil(retryAfterMs / 1000)} s`);
       await delay(Math.max(pauseMs, retryAfterMs), undefined, signal ? { signal } : {}).catch(() =>
         signal?.throwIfAborted(),
       );
@@ -67,13 +69,7 @@ export async function retryTransient<Result>(
   }
 }
 
-function countAttempts(error: HttpFailure, attempts: number): HttpFailure {
+function withNote(error: HttpFailure, note: string): HttpFailure {
   const { kind, message, status } = error;
-  return new HttpFailure(kind, `${message} (${attempts} attempts)`, { status, cause: error });
-}
-
-function tooLong(error: HttpFailure, retryAfterMs: number): HttpFailure {
-  const { kind, message, status } = error;
-  const asked = `and asks to wait ${Math.ceil(retryAfterMs / 1000)} s`;
-  return new HttpFailure(kind, `${message}, ${asked}`, { status, cause: error });
+  return new HttpFailure(kind, message + note, { status, cause: error });
 }

@@ -44,11 +44,7 @@ export function isHttpUrl(text: string): boolean {
   return /^https?:\/\//i.test(text);
 }
 
-/**
- * Requests an address, and follows its redirects as far as the rules allow.
- *
- * @throws {@link HttpFailure}; the signal's reason.
- */
+/** Requests an address, and follows its redirects as far as the rules allow. Throws {@link HttpFailure}; the signal's reason. */
 export async function openUrl(text: string, rules: HttpRules): Promise<HttpResponse> {
   const clock = new RequestClock(rules.timeout, rules.signal);
   try {
@@ -59,13 +55,7 @@ export async function openUrl(text: string, rules: HttpRules): Promise<HttpRespo
   }
 }
 
-/**
- * Fetches the content of an address.
- *
- * @param maxBytes - The most bytes that the content may have.
- * @param onBytes - Called with the number of bytes that arrived. What it throws ends the request.
- * @throws {@link HttpFailure}; the signal's reason.
- */
+/** Fetches the content of an address, `maxBytes` at most. What `onBytes` throws ends the request. Throws {@link HttpFailure}; the signal's reason. */
 export async function fetchUrl(
   text: string,
   rules: HttpRules,
@@ -141,11 +131,7 @@ function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
-/**
- * Returns the `Authorization` header for the user and password in an address, if it has them.
- *
- * @throws {@link HttpFailure} if they cannot be decoded.
- */
+/** Returns the `Authorization` header for the user and password in an address. Throws {@link HttpFailure} if they cannot be decoded. */
 export function authorizationOf({ username, password }: URL): { readonly authorization?: string } {
   if (username === '' && password === '') return {};
   try {

@@ -1,7 +1,4 @@
-/**
- * Reads the flatbuffers of Arrow's metadata. The DataView checks every access, and no loop trusts a count, so a damaged file throws
- * a RangeError.
- */
+/** Reads the flatbuffers of Arrow's metadata. The DataView checks every access, and no loop trusts a count, so a damaged file throws a RangeError. */
 
 /** A table of fields by id. Its vtable says where each field lies. */
 export class FlatTable {

@@ -68,11 +68,8 @@ function tensorMetadata(dims: readonly number[]): Map<string, string> {
 }
 
 /**
- * Makes the column of a feature.
- *
- * @param type - The type of its field.
- * @param values - The bytes of all elements, including those of rows without a value.
- * @param present - 1 for each row that has a value, 0 for the others. Without it, all rows have one.
+ * Makes the column of a feature, whose field has the given type. `values` are the bytes of all elements, also of rows without a value;
+ * `present` is 1 for each row that has one. Without it, all rows have one.
  */
 export function featureData(
   arrow: Arrow,
@@ -119,29 +116,28 @@ export function validity(present: Uint8Array): {
  * run at the same time, and does not say how much of a batch it still holds.
  */
 export function createFileEncoder(arrow: Arrow, schema: Schema, pieces: Uint8Array[]): Encoder {
-  const encoder = new (class extends arrow.RecordBatchFileWriter {
-    protected override _write(chunk: ArrayBufferView): this {
-      if (this._started) this._position += take(chunk, pieces);
-      return this;
-    }
-  })();
-  encoder.reset(undefined, schema);
-  return encoder;
+  return createEncoder(arrow.RecordBatchFileWriter, schema, pieces);
 }
 
 /** Creates such an encoder of the stream format. */
 export function createStreamEncoder(arrow: Arrow, schema: Schema, pieces: Uint8Array[]): Encoder {
-  const encoder = new (class extends arrow.RecordBatchStreamWriter {
-    protected override _write(chunk: ArrayBufferView): this {
-      if (this._started) this._position += take(chunk, pieces);
+  return createEncoder(arrow.RecordBatchStreamWriter, schema, pieces);
+}
+
+function createEncoder(
+  Writer: typeof RecordBatchFileWriter | typeof RecordBatchStreamWriter,
+  schema: Schema,
+  pieces: Uint8Array[],
+): Encoder {
+  // TypeScript does not extend one of two classes.
+  const encoder = new (class extends (Writer as typeof RecordBatchStreamWriter) {
+    protected override _write({ buffer, byteOffset, byteLength }: ArrayBufferView): this {
+      if (!this._started) return this;
+      if (byteLength > 0) pieces.push(new Uint8Array(buffer, byteOffset, byteLength));
+      this._position += byteLength;
       return this;
     }
   })();
   encoder.reset(undefined, schema);
   return encoder;
-}
-
-function take({ buffer, byteOffset, byteLength }: ArrayBufferView, pieces: Uint8Array[]): number {
-  if (byteLength > 0) pieces.push(new Uint8Array(buffer, byteOffset, byteLength));
-  return byteLength;
 }
