@@ -146,12 +146,9 @@ export function checkSignal(value: unknown): AbortSignal | undefined {
 }
 
 /**
- * Returns the options that a caller really gave: a frozen copy without the fields whose value is `undefined`.
- *
- * Lay the copy over inherited options, as in `{ ...inherited, ...givenFields(options, 'parallel') }`. The spread of the
- * caller's own object would let an `undefined` hide what is inherited.
- *
- * @throws {@link TapirError} `OPTION_INVALID` for anything but an object of options.
+ * Returns the options that a caller really gave: a frozen copy without the fields whose value is `undefined`, to lay over inherited
+ * options. The spread of the caller's own object would let an `undefined` hide what is inherited. Throws `OPTION_INVALID` for anything but
+ * an object of options.
  */
 export function givenFields<Given extends object>(given: Given, what: string): Given {
   if (!isPlainObject(given)) throw invalidOption(what, 'an options object', given);
@@ -170,10 +167,8 @@ export function pickFields<Given extends object, Name extends keyof Given>(
 }
 
 /**
- * Lays the caller's options over defaults or inherited options. Fields that are `undefined` count as left out.
- *
- * @returns A frozen object with every field. The caller's object is never changed.
- * @throws {@link TapirError} `OPTION_INVALID` for an unknown option, and for anything but an object of options.
+ * Lays the caller's options over defaults or inherited options, in a frozen object with every field. Fields that are `undefined` count as
+ * left out. Throws `OPTION_INVALID` for an unknown option, and for anything but an object of options.
  */
 export function withDefaults<Fields extends object>(
   defaults: Fields,

@@ -29,11 +29,7 @@ export function modelChanged(path: string): TapirError<'MODEL_CHANGED'> {
   return new TapirError('MODEL_CHANGED', message, { details: { source: path } });
 }
 
-/**
- * Checks that a model file is still the same.
- *
- * @throws {@link TapirError} `MODEL_CHANGED` if it was replaced, written to or removed.
- */
+/** Checks that a model file is still the same. Throws `MODEL_CHANGED` if it was replaced, written to or removed. */
 export function checkUnchanged({ path, stamp }: StampedFile): void {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (!stats || stampOf(stats) !== stamp) throw modelChanged(path);

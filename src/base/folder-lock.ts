@@ -36,21 +36,13 @@ export class FolderLock implements AsyncDisposable {
   }
 }
 
-/**
- * Takes the lock of a folder. A lock that a dead process left behind is replaced.
- *
- * @throws {@link TapirError} `OUTPUT_LOCKED` if another process holds the lock; `OUTPUT_UNWRITABLE`.
- */
+/** Takes the lock of a folder; replaces one of a dead process. Throws `OUTPUT_LOCKED` if another process holds it; `OUTPUT_UNWRITABLE`. */
 export function lockFolder(folder: string): Promise<FolderLock> {
   const path = join(folder, LOCK_FILE);
   return lock(path, path);
 }
 
-/**
- * Takes the lock of a file and of those that belong to it, such as its weights or its transform: two writers would mix them.
- *
- * @throws {@link TapirError} `OUTPUT_LOCKED` if another process holds the lock; `OUTPUT_UNWRITABLE`.
- */
+/** Takes the lock of a file and of those that belong to it, such as its weights: two writers would mix them. Throws as {@link lockFolder}. */
 export function lockOutput(path: string): Promise<FolderLock> {
   const name = digestOf(basename(path)).slice(0, 16);
   return lock(join(dirname(path), `${LOCK_FILE}-${name}`), path);
@@ -106,11 +98,7 @@ async function lock(path: string, output: string): Promise<FolderLock> {
   }
 }
 
-/**
- * Checks that no process holds the lock of a folder.
- *
- * @throws {@link TapirError} `OUTPUT_LOCKED` if one does.
- */
+/** Checks that no process holds the lock of a folder. Throws `OUTPUT_LOCKED` if one does. */
 export async function checkUnlocked(folder: string): Promise<void> {
   await readStaleLock(join(folder, LOCK_FILE));
 }

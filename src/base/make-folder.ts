@@ -4,12 +4,8 @@ import { basename, dirname } from 'node:path';
 import { unwritable } from './atomic-file.js';
 
 /**
- * Creates a folder and the folders above it.
- *
- * @param mode - The permissions of new folders.
- * @throws {@link TapirError} `OUTPUT_UNWRITABLE`.
- *
- * @remarks Node's recursive mkdir never returns on a file system that reports the parent of a new entry as missing (/proc).
+ * Creates a folder and the folders above it, by steps: Node's recursive mkdir never returns on a file system that reports the parent of a
+ * new entry as missing (/proc). Throws `OUTPUT_UNWRITABLE`.
  */
 export async function makeFolder(path: string, mode = 0o777): Promise<void> {
   try {

@@ -112,21 +112,12 @@ export function defaultsOf<Named extends object>(fields: Fields<Named>): Named {
   return mapFields(fields, ({ fallback }) => fallback);
 }
 
-/**
- * Checks each option that has a field.
- *
- * @param of - What the options belong to, for messages: `session.` for `session.executionMode`.
- * @throws {@link TapirError} `OPTION_INVALID`.
- */
+/** Checks each option that has a field. `of` is what they belong to, for messages: `session.`. Throws `OPTION_INVALID`. */
 export function checkFields<Named extends object>(fields: Fields<Named>, options: Named, of = ''): Named {
   return Object.freeze(mapFields(fields, ({ check }, name) => check(of + name, options[name])));
 }
 
-/**
- * Lays the caller's options over the defaults, and checks each. The caller's object is never changed.
- *
- * @throws {@link TapirError} `OPTION_INVALID` for an unknown option, a bad value, and anything but an object of options.
- */
+/** Lays the caller's options over the defaults, and checks each. Throws `OPTION_INVALID`, also for an unknown option. */
 export function readOptions<Named extends object>(
   fields: Fields<Named>,
   given: Options<Named>,

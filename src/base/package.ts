@@ -20,10 +20,8 @@ export const packageRequire: NodeJS.Require = createRequire(here ?? join(process
 let root: string | undefined;
 
 /**
- * Finds a file of the installed package.
- *
- * @param path - Relative to the package's folder, with `/`.
- * @throws {@link TapirError} `DEPENDENCY_MISSING` if the package is not installed: a bundler took its code and left its files.
+ * Finds a file of the installed package, by its path with `/`. Throws `DEPENDENCY_MISSING` if a bundler took the package's code and left
+ * its files.
  */
 export function packageFile(path: string): string {
   root ??= findRoot();

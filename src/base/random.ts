@@ -1,11 +1,7 @@
 /** Reproducible random numbers. */
 import { createHash } from 'node:crypto';
 
-/**
- * Creates a source of numbers from 0 (included) to 1 (excluded): Tommy Ettinger's mulberry32.
- *
- * @param seed - An integer; the same seed gives the same numbers.
- */
+/** Creates a source of numbers from 0 (included) to 1 (excluded), of an integer as seed: Tommy Ettinger's mulberry32. */
 export function createRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -13,13 +13,7 @@ const MOST_DEPTH = 64;
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/**
- * Reads a JSON file.
- *
- * @param refuse - Makes the error of a file that exists and cannot be read, from the reason and what was thrown.
- * @param mostBytes - Size limit of the file.
- * @returns Its value; `undefined` only if there is no such file.
- */
+/** Reads a JSON file; `undefined` only if there is no such file. `refuse` makes the error of one that cannot be read, of the reason and the cause. */
 export function readJson(
   path: string,
   refuse: (reason: string, cause: unknown) => Error,

@@ -25,11 +25,7 @@ export function floatToJson(value: number): string {
   return end > 0 ? scratch.toString('latin1', 0, end) : doubleToJson(shortestFloat32(value));
 }
 
-/**
- * Writes float32 values as {@link floatToJson} does, separated by commas.
- *
- * @remarks Takes about 120 ns per value. `String` takes about 220 ns: it writes the 17 digits of the double.
- */
+/** Writes float32 values as {@link floatToJson} does, with commas between them: 120 ns each. `String` takes 220 ns, and writes the double. */
 export function floatsToJson(values: Float32Array): string {
   const texts: string[] = [];
   let at = 0;
@@ -65,11 +61,7 @@ const LEAST_EXPONENT = -6;
 /** The powers of ten above {@link LEAST_PLAIN}. */
 const BOUNDS = Float64Array.from({ length: 15 }, (_, i) => Number(`1e${i + 1 + LEAST_EXPONENT}`));
 
-/**
- * Writes a float32 value as ASCII, digit by digit.
- *
- * @returns The offset after the text; 0 if the size of the value is outside {@link LEAST_PLAIN} to {@link MOST_PLAIN}.
- */
+/** Writes a float32 value as ASCII. Returns the offset after the text; 0 if its size is outside {@link LEAST_PLAIN} to {@link MOST_PLAIN}. */
 function writePlain(value: number, into: Uint8Array, from: number): number {
   const size = Math.abs(value);
   // Also false for NaN.

@@ -55,12 +55,7 @@ interface CheckedOptions {
     | { readonly devices: readonly ResolvedDevice[]; readonly parallel: ParallelOptions };
 }
 
-/**
- * Reads the options of an extractor. What is left out comes from the extractor that it is made of, else it is the default.
- *
- * @param asked - The fields that the caller gave.
- * @throws {@link TapirError} `OPTION_INVALID`.
- */
+/** Reads options. What is left out comes from the extractor that the new one is made of, else it is the default. Throws `OPTION_INVALID`. */
 export function readExtractorOptions(
   model: unknown,
   asked: Options<FeatureExtractorOptions>,

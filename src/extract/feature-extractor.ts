@@ -1,7 +1,7 @@
 /** A pruned model with a session: tensors in, named features out. */
 import type { Options } from '../base/checks.js';
 import type { DType, Tensor } from '../tensor/tensor.js';
-import { Extractor, extractorInternals, feedsOf } from './extractor.js';
+import { Extractor, feedsOf } from './extractor.js';
 import type { ReplicaSet } from './replicas/replica-set.js';
 import { readRunOptions, type RunInput, type RunOptions } from './replicas/run-options.js';
 
@@ -19,12 +19,16 @@ export class FeatureExtractor<Key extends string = string, Type extends DType = 
   Key,
   Type
 > {
+  /** Kept here too: without a private member, TypeScript would take a {@link DataParallel} for a FeatureExtractor. */
+  readonly #set: ReplicaSet;
+
   static {
     newFeatureExtractor = (set) => new FeatureExtractor(set);
   }
 
   private constructor(set: ReplicaSet) {
     super(set);
+    this.#set = set;
   }
 
   /**
@@ -39,7 +43,7 @@ export class FeatureExtractor<Key extends string = string, Type extends DType = 
    */
   async run(input: RunInput, given: Options<RunOptions> = {}): Promise<Record<Key, Tensor<Type>>> {
     const options = readRunOptions(given);
-    const record = await extractorInternals.of(this).run(feedsOf(this, input), { ...options, split: 'none' });
+    const record = await this.#set.run(feedsOf(this, input), { ...options, split: 'none' });
     // Its keys are those of the request; Type is stated only where the graph gives it.
     return record as Record<Key, Tensor<Type>>;
   }

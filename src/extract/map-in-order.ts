@@ -1,10 +1,6 @@
 /** Works on several items of a stream at once, and gives the results in the order of the items. */
 
-/**
- * Processes items, at most `atOnce` of them at a time.
- *
- * @remarks When the consumer stops or an item fails, no further item is taken, and the work in progress is awaited.
- */
+/** Processes `atOnce` items at a time. When the consumer stops or an item fails, no further one is taken, and work in progress is awaited. */
 export async function* mapInOrder<Item, Result>(
   items: Iterable<Item> | AsyncIterable<Item>,
   atOnce: number,

@@ -12,12 +12,8 @@ import { extractorInternals, type Extractor } from './extractor.js';
 export type ExtractorSource = ModelSource | OnnxModel | PrunedModel | Extractor;
 
 /**
- * The pruned model of a source: as it is, or cut again for other names.
- *
- * @param rewriting - Options for the cut, with defaults.
- * @param asked - The options as the caller passed them.
- * @throws {@link TapirError} those of {@link pruneModel}; `OPTION_INVALID` for options that change a model without `returnNodes`, and
- * for `returnNodes` of a lowered model.
+ * The pruned model of a source: as it is, or cut again for other names. Throws those of {@link pruneModel}; `OPTION_INVALID` for options
+ * that change a model without `returnNodes`, and for `returnNodes` of a lowered model.
  */
 export async function pruneSource(
   model: ExtractorSource,

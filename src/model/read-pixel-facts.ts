@@ -28,11 +28,7 @@ interface Scaling {
 const MOST_VALUES = 4;
 const EPSILON = 1e-5;
 
-/**
- * Reads what the file says about the pixels; undefined for a model without a single image input.
- *
- * @throws {@link TapirError} `MODEL_CHANGED`, `MODEL_MALFORMED`, `EXTERNAL_DATA_UNSAFE`.
- */
+/** Reads what the file says about the pixels; undefined without a single image input. Throws as {@link readInitializerBytes}. */
 export function readPixelFacts(model: OnnxModel): PixelFacts | undefined {
   const state = modelInternals.of(model);
   const input = readPixelInput(state.graph);

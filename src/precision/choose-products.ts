@@ -33,10 +33,9 @@ export interface ProductChoice {
 const HARDEST = 4;
 
 /**
- * Measures all products together. If that is too far from float32, it measures each product alone on the hardest samples, and keeps
- * those in float32 that lose most per weight: as few as suffice.
- *
- * @throws {@link TapirError} `PRECISION_TOO_LOW` if no product can be computed in 8 bits; `OPTION_INVALID` without samples.
+ * Measures all products together. If that is too far from float32, it measures each product alone on the hardest samples, and keeps those
+ * in float32 that lose most per weight: as few as suffice. Throws `PRECISION_TOO_LOW` if none can be in 8 bits; `OPTION_INVALID` without
+ * samples.
  */
 export async function chooseProducts(
   model: OnnxModel,

@@ -31,10 +31,8 @@ export interface Int8Setup {
 const LEAST_SHARE = 0.5;
 
 /**
- * Computes products with constant matrices in 8 bits.
- *
- * @throws {@link TapirError} `PRECISION_UNSUPPORTED` if less than half of the weights are in such products, or the operator set is
- * older than 11; `PRECISION_TOO_LOW` if no choice of products is near enough to float32 on the samples.
+ * Computes products with constant matrices in 8 bits. Throws `PRECISION_UNSUPPORTED` if less than half of the weights are in such products,
+ * or the operator set is older than 11; `PRECISION_TOO_LOW` if no choice of products is near enough to float32 on the samples.
  */
 export async function lowerToInt8(
   model: OnnxModel,

@@ -180,11 +180,7 @@ async function lower(
   return await lowerRewrite(rewrite, naming, operators, sessions);
 }
 
-/**
- * A pruned model in a precision: as it is if the engine computes in that precision or the file has it, else lowered with the defaults.
- *
- * @throws {@link TapirError} `PRECISION_UNSUPPORTED`.
- */
+/** A pruned model in a precision: as it is if the engine or the file computes in it, else lowered by default. Throws `PRECISION_UNSUPPORTED`. */
 export async function inPrecision(
   pruned: PrunedModel,
   precision: Precision,

@@ -35,12 +35,7 @@ export interface Lowered {
   readonly report: LoweringReport;
 }
 
-/**
- * Lowers a rewrite to float16.
- *
- * @param naming - How the outputs are named in the written file.
- * @param sessions - Asked for types that neither the file nor its operators tell.
- */
+/** Lowers a rewrite to float16. Sessions are asked for types that neither the file nor its operators tell. */
 export async function lowerRewrite(
   rewrite: Rewrite,
   naming: Naming,
@@ -153,11 +148,7 @@ function whyBlocked(
   return undefined;
 }
 
-/**
- * Why a constant cannot be float16 where a node reads it; undefined if it can.
- *
- * @param isDivisor - The node divides by it (the variance of a norm), so that no element may lose its digits.
- */
+/** Why a constant cannot be float16 where a node reads it; undefined if it can. A divisor (the variance of a norm) must keep all digits. */
 function whyNotHalf(
   { name }: Value,
   { overflows, zeros, subnormals, nonZeros, largest }: RangedFloat16,

@@ -10,12 +10,7 @@ import type { NamedTensor } from '../tensor/tensor.js';
 /** The feeds of one run. */
 export type Sample = readonly NamedTensor[];
 
-/**
- * Reads all samples. They stay in memory.
- *
- * @param expected - What the option `samples` must be.
- * @throws {@link TapirError} `OPTION_INVALID` with fewer than `least`.
- */
+/** Reads all samples into memory. Throws `OPTION_INVALID` with fewer than `least`; `expected` is what the option must be. */
 export async function readSamples(
   rewrite: Rewrite,
   given: Iterable<unknown> | AsyncIterable<unknown>,

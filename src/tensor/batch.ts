@@ -24,10 +24,9 @@ export interface RowRange {
 }
 
 /**
- * Finds the batch of feeds. Inputs whose size along the axis is open in the graph are batched. If all inputs have a number there,
- * the graph has a fixed batch of k rows, and each input must have n·k rows.
- *
- * @throws {@link TapirError} `BATCH_FIXED` if the rows are no multiple of k; `INPUT_MISMATCH` for any other size that does not fit.
+ * Finds the batch of feeds. Inputs whose size along the axis is open in the graph are batched. If all inputs have a number there, the graph
+ * has a fixed batch of k rows, and each must have n·k rows: else it throws `BATCH_FIXED`, and `INPUT_MISMATCH` for any other size that does
+ * not fit.
  */
 export function readBatch(inputs: readonly TensorInfo[], feeds: readonly Feed[], axis: number): Batch {
   const ratios = inputs.map((input, i) => rowRatio(input, feeds[i]!, axis));
@@ -69,11 +68,7 @@ function batchFixed(input: TensorInfo, feed: Feed, axis: number): TapirError<'BA
   );
 }
 
-/**
- * Checks that all feeds of a batch that will be split have the same number of rows. torch silently drops rows here.
- *
- * @throws {@link TapirError} `INPUT_MISMATCH` with the rows of each input.
- */
+/** Checks that the feeds of a batch that will be split have equally many rows: torch silently drops some. Throws `INPUT_MISMATCH`. */
 export function checkSameRows({ feeds, axis, isBatched, rows }: Batch): void {
   const flat = feeds.find(({ dims }, i) => !isBatched[i] && dims.length > 0 && dims.length <= axis);
   if (flat) throw mismatch(flat.name, `a tensor with an axis ${axis} to split`, `[${flat.dims.join(', ')}]`);

@@ -1,19 +1,12 @@
-/**
- * Joins the outputs of several runs, as the gather of torch.nn.parallel does. Where torch silently drops or mixes outputs, this
- * throws.
- */
+/** Joins the outputs of several runs, as the gather of torch.nn.parallel does. Where torch silently drops or mixes outputs, this throws. */
 import { TapirError } from '../base/errors.js';
 import { copyInTurns, type Span } from './copy.js';
 import { createData, elementCount, makeTensor, nameTensor, type NamedTensor, type Tensor } from './tensor.js';
 
 /**
- * Joins the outputs of runs along an axis, in the order of the runs. Scalars become a vector with one element per run.
- *
- * @param runs - The outputs of each run. Each run has the same names in the same order.
- * @param axis - Axis to join along.
- * @returns The joined tensors. A single run is returned without a copy.
- * @throws {@link TapirError} `OUTPUT_NOT_GATHERABLE` if an output is missing in some runs, or if its dtype, its rank or a size of
- * another axis differs, or if it has no such axis.
+ * Joins the outputs of runs along an axis, in the order of the runs, which have the same names in the same order. Scalars become a vector
+ * with one element per run; a single run is returned without a copy. Throws `OUTPUT_NOT_GATHERABLE` if an output is missing in some runs,
+ * or if its dtype, its rank or a size of another axis differs, or if it has no such axis.
  */
 export async function gather(
   runs: readonly (readonly NamedTensor[])[],

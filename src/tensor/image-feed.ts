@@ -1,6 +1,4 @@
-/**
- * Feeds made from images in shared memory. Nothing is copied on the way to the lane: it reads each pixel once and writes the feed.
- */
+/** Feeds made from images in shared memory. Nothing is copied on the way to the lane: it reads each pixel once and writes the feed. */
 import { encodeFloat16 } from './float16.js';
 import { copyPlanes, spreadPixels, type ImageAxes } from './spread-pixels.js';
 import { elementCount, makeTensor, nameTensor, type NamedTensor, type Tensor } from './tensor.js';
@@ -56,11 +54,7 @@ export function ownImages(feed: SharedImages): SharedImages {
 
 const ARRAYS = { float32: Float32Array, float16: Uint16Array, uint8: Uint8Array } as const;
 
-/**
- * Makes the feed.
- *
- * @param spare - Buffer of an earlier feed, reused if it has the right length.
- */
+/** Makes the feed, in the buffer of an earlier one if that has the right length. */
 export function fillFeed(feed: SharedImages, spare?: ArrayBuffer): NamedTensor {
   const { name, dtype, dims } = feed;
   const bytes = elementCount(dims) * ARRAYS[dtype].BYTES_PER_ELEMENT;

@@ -3,11 +3,7 @@ import { doubleToJson, floatsToJson } from '../base/shortest-float.js';
 import { fromFloat16Bits } from './float16.js';
 import { elementCount, type DType, type TensorData } from './tensor.js';
 
-/**
- * Writes the elements from `start` to `end` (excluded) as JSON, with commas between them.
- *
- * A number has the fewest digits that read back as the same value. Infinities and NaN become `null`, minus zero `-0.0`.
- */
+/** Writes elements as JSON, commas between them: a number with the fewest digits that read back as the same; infinities and NaN as `null`. */
 export function elementsToJson(
   dtype: DType,
   data: TensorData,

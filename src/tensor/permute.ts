@@ -11,12 +11,7 @@ import {
   type Tensor,
 } from './tensor.js';
 
-/**
- * Reorders the axes of a tensor of numbers. Callers refuse strings earlier.
- *
- * @param order - Axis `i` of the result is axis `order[i]` of the tensor.
- * @returns A new tensor in C order.
- */
+/** Reorders the axes of a tensor of numbers, into a new one: axis `i` of the result is axis `order[i]`. Callers refuse strings earlier. */
 export function permute<Type extends DType>(tensor: Tensor<Type>, order: readonly number[]): Tensor<Type> {
   const { dims, dtype } = tensor;
   const strides = dims.map((_, axis) => elementCount(dims.slice(axis + 1)));

@@ -4,11 +4,8 @@ import { mismatch, nameTensor, readTensor, type NamedTensor, type Tensor } from 
 import { dimsText, type TensorInfo } from './tensor-info.js';
 
 /**
- * Reads the feeds of a run. Records may be nested, and tensors in lists are matched to inputs in the model's order. Extra feeds are
- * refused, so that a misspelt name does not pass unnoticed.
- *
- * @returns One tensor per input, in the model's order.
- * @throws {@link TapirError} `INPUT_MISMATCH`.
+ * Reads the feeds of a run: one tensor per input, in the model's order. Records may be nested, and tensors in lists are matched to inputs
+ * in that order. Extra feeds are refused, so that a misspelt name does not pass unnoticed. Throws `INPUT_MISMATCH`.
  */
 export function readFeeds(inputs: readonly TensorInfo[], given: unknown): NamedTensor[] {
   const names = inputs.map((input) => `"${input.name}"`).join(', ');
@@ -74,11 +71,7 @@ interface Collected {
 
 const MAX_NESTING = 32;
 
-/**
- * Finds the tensors in nested records and lists. Empty records and lists add nothing.
- *
- * @param name - Key of `given` in the record that holds it; undefined in a list.
- */
+/** Finds the tensors in nested records and lists. `name` is the key of `given` in the record that holds it; undefined in a list. */
 function collectFeeds(given: unknown, name: string | undefined, found: Collected, depth: number): void {
   const isGroup =
     given !== null && typeof given === 'object' && !isTensor(given) && !ArrayBuffer.isView(given);

@@ -7,12 +7,7 @@ export interface ImageAxes {
   readonly isLast: boolean;
 }
 
-/**
- * Replaces each byte by its value.
- *
- * @param pixels - Three bytes per pixel; of grey ones the first counts.
- * @param values - The value of each channel and byte, `channels × 256`.
- */
+/** Replaces each byte by its value (`channels × 256` of them). Pixels have three bytes; of grey ones the first counts. */
 export function spreadPixels<Elements extends Float32Array | Uint16Array | Uint8Array>(
   pixels: Uint8Array,
   values: Elements,

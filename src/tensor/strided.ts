@@ -31,12 +31,7 @@ export function isContiguous({ dims, strides }: StridedView): boolean {
 
 const ARRAYS = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array } as const;
 
-/**
- * Copies the elements of a view into C order.
- *
- * @param span - The bytes of {@link spanOf}.
- * @param elementBytes - 1, 2, 4 or 8.
- */
+/** Copies the elements of a view, each of 1, 2, 4 or 8 bytes, into C order. `span` are the bytes of {@link spanOf}. */
 export function gatherView(
   span: ArrayBuffer,
   { dims, strides }: StridedView,

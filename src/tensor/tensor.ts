@@ -141,11 +141,7 @@ export function mismatch(input: string, expected: string, actual: string): Tapir
   });
 }
 
-/**
- * Reads any object with the fields of a tensor. Its data is neither copied nor changed.
- *
- * @throws {@link TapirError} `INPUT_MISMATCH` if it is not a tensor, or if its data does not fit its dtype or dims.
- */
+/** Reads any object with the fields of a tensor, whose data is neither copied nor changed. Throws `INPUT_MISMATCH` if they do not fit. */
 export function readTensor(input: string, given: unknown): Tensor {
   if (given === null || typeof given !== 'object' || !('dims' in given) || !('data' in given)) {
     throw mismatch(input, 'a tensor { dtype, dims, data }', show(given));

@@ -1,12 +1,7 @@
 /** Where a path lies. */
 import { isAbsolute, relative, sep } from 'node:path';
 
-/**
- * Whether a path is a folder or lies below it, by the names alone. Pass real paths if links matter.
- *
- * @param folder - An absolute path.
- * @param path - An absolute path.
- */
+/** Whether an absolute path is a folder or lies below it, by the names alone. Pass real paths if links matter. */
 export function liesInside(folder: string, path: string): boolean {
   const inner = relative(folder, path);
   // On Windows, the relative path to another drive is absolute.

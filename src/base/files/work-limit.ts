@@ -1,7 +1,4 @@
-/**
- * Limits the work that a file can ask for. Bytes alone say little: a list of a kilobyte that a file names a million times is a gigabyte
- * of work.
- */
+/** Limits the work that a file can ask for. Bytes alone say little: a list of a kilobyte that a file names a million times is a gigabyte of work. */
 export class WorkLimit {
   readonly #what: string;
   readonly #most: number;

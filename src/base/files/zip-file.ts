@@ -37,11 +37,7 @@ export interface ZipEntry {
   readonly headerAt: number;
 }
 
-/**
- * Lists the entries of a zip, folders included, in the order of its directory.
- *
- * @throws Error if the directory is damaged, or has more entries than it declares.
- */
+/** Lists the entries of a zip, folders included, in the order of its directory. Throws an Error if that is damaged, or has more than it declares. */
 export async function* listZipEntries(file: SharedFile): AsyncGenerator<ZipEntry> {
   const yauzl = await import('yauzl');
   const { fromRandomAccessReaderPromise, getFileNameLowLevel } = yauzl;
@@ -118,9 +114,8 @@ async function checkEnd(zip: ZipFile, file: SharedFile): Promise<void> {
 }
 
 /**
- * Returns the position of an entry's first byte in the zip. The bytes of a stored entry are there unchanged.
- *
- * @throws Error if there is no entry at its position.
+ * Returns the position of an entry's first byte in the zip. The bytes of a stored entry are there unchanged. Throws an Error if no entry is
+ * there.
  */
 export async function locateZipEntry(file: SharedFile, { headerAt }: ZipEntry): Promise<number> {
   const header = await file.read(headerAt, LOCAL_HEADER.bytes);
@@ -129,11 +124,7 @@ export async function locateZipEntry(file: SharedFile, { headerAt }: ZipEntry): 
   return headerAt + LOCAL_HEADER.bytes + header.readUInt16LE(26) + header.readUInt16LE(28);
 }
 
-/**
- * Reads the content of an entry into memory: no more bytes than the directory states.
- *
- * @throws Error if the content is damaged, or has another size or checksum than the directory states.
- */
+/** Reads an entry into memory: no more bytes than the directory states. Throws an Error for damage, and for another size or checksum than stated. */
 export async function readZipEntry(file: SharedFile, entry: ZipEntry): Promise<Uint8Array> {
   if (entry.refusal !== undefined) throw new Error(entry.refusal);
   const packed = await file.hold(async () => file.read(await locateZipEntry(file, entry), entry.packedBytes));
@@ -143,11 +134,7 @@ export async function readZipEntry(file: SharedFile, entry: ZipEntry): Promise<U
   return bytes;
 }
 
-/**
- * Reads the content of a large entry in chunks: no more bytes than the directory states.
- *
- * @throws Error as {@link readZipEntry}; for a wrong checksum only after the last chunk.
- */
+/** Reads a large entry in chunks. Throws as {@link readZipEntry}; for a wrong checksum only after the last chunk. */
 export async function* streamZipEntry(file: SharedFile, entry: ZipEntry): AsyncGenerator<Uint8Array> {
   if (entry.refusal !== undefined) throw new Error(entry.refusal);
   const packed = readPacked(file, entry);

@@ -19,11 +19,7 @@ export interface Piece extends Task {
   readonly feeds: ReadonlyMap<string, FeedPart>;
 }
 
-/**
- * Reads batches one after the other. Batches without rows are passed over.
- *
- * @throws {@link TapirError} `INPUT_MISMATCH`; `SOURCE_INVALID` if there is no row at all; the signal's reason.
- */
+/** Reads batches, and passes over those without rows. Throws `INPUT_MISMATCH`; `SOURCE_INVALID` if there is no row at all; the signal's reason. */
 export async function* readBatches(
   inputs: readonly TensorInfo[],
   source: BatchSource,

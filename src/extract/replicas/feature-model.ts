@@ -18,11 +18,7 @@ export interface FeatureModel extends Runnable, SessionSetup {
   readonly imageNormalization: ImageNormalization | null;
 }
 
-/**
- * Puts together what is known of a pruned model once a session of it is open.
- *
- * @throws {@link TapirError} `OUTPUT_NOT_TENSOR`.
- */
+/** Puts together what is known of a pruned model once a session of it is open. Throws `OUTPUT_NOT_TENSOR`. */
 export function createFeatureModel(
   pruned: PrunedModel,
   setup: SessionSetup,

@@ -20,9 +20,8 @@ export interface DeviceState {
 const PARTS_PER_SESSION = 4;
 
 /**
- * Plans a batch. Devices that are removed get nothing; an empty batch, or one that has no rows, is one run on the first device.
- *
- * @param microBatch - Rows of a part with split `dynamic`; 0 chooses.
+ * Plans a batch. Removed devices get nothing; a batch without rows is one run on the first device. `microBatch` is for split `dynamic`; 0
+ * chooses.
  */
 export function planBatch(
   batch: Batch,
@@ -49,11 +48,7 @@ export function planBatch(
   return { tasks: shareRows(batch, hasShare ? shares : 'balanced', usable) };
 }
 
-/**
- * Shares the rows of a batch out. With a fixed batch, a device runs its rows in pieces of that size.
- *
- * @param most - Else the most rows of a piece.
- */
+/** Shares the rows of a batch out. A device runs them in pieces: of the fixed batch, else of at most `most` rows. */
 export function shareRows(
   { rows, fixed }: Batch,
   split: BatchSplit,

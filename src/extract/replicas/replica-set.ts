@@ -88,10 +88,7 @@ export class ReplicaSet {
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
-  /**
-   * @param options - How to split; without them, each batch runs whole.
-   * @param isParallel - Whether failures name the replica.
-   */
+  /** Without options, each batch runs whole. `isParallel`: whether failures name the replica. */
   constructor(
     model: FeatureModel,
     replicas: readonly Runner[],
@@ -123,11 +120,7 @@ export class ReplicaSet {
     return this.#closing !== undefined;
   }
 
-  /**
-   * Runs a checked feed as one batch, all of it on the least loaded device.
-   *
-   * @param room - Buffers of earlier outputs. They are moved away, and outputs may come in them.
-   */
+  /** Runs a checked feed whole on the least loaded device. `room`, buffers of earlier outputs, is moved away; outputs may come in it. */
   runWhole(
     feed: Feed,
     signal: AbortSignal | undefined,

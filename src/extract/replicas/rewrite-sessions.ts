@@ -53,11 +53,7 @@ export interface Part {
   readonly rewrite: Rewrite;
 }
 
-/**
- * Opens several graphs on each device, which share its lane. A run goes to the graph that has what it fetches.
- *
- * @param parts - At least one. The keys of their outputs differ, and name the outputs.
- */
+/** Opens several graphs on each device, which share its lane: a run goes to the one that has what it fetches. The keys of all outputs differ. */
 export function openPartsOnDevices(place: Omit<Place, 'model'>, parts: readonly Part[]): Promise<Replica[]> {
   const rewrites = parts.map(({ rewrite }) => rewrite);
   return openOn(place, rewrites, async () => {
@@ -74,11 +70,7 @@ export async function closeAll(replicas: readonly Replica[]): Promise<void> {
   await Promise.all(replicas.map((replica) => replica.close()));
 }
 
-/**
- * Runs tasks, each on its device. All of them settle before the first failure in order is thrown.
- *
- * @throws {@link TapirError} `REPLICA_FAILED`; on a single device, its cause.
- */
+/** Runs tasks, each on its device. All settle before the first failure in order is thrown: `REPLICA_FAILED`, or its cause on a single device. */
 export function runOn<One extends Task>(
   replicas: readonly Replica[],
   tasks: readonly One[],

@@ -72,10 +72,7 @@ async function keyOf(
   return createHash('sha256').update(JSON.stringify(words)).digest('hex');
 }
 
-/**
- * The model itself: its bytes, or a temporary file if it has external weights. OpenVINO reads weights only from the folder of the
- * model's file.
- */
+/** The model itself: its bytes, or a temporary file if it has external weights. OpenVINO reads weights only from the folder of the model's file. */
 async function describeSource(
   pruned: PrunedModel,
   cacheFolder: string,

@@ -196,10 +196,8 @@ function isSafe(pack: string): boolean {
 }
 
 /**
- * Why a graph that was prepared on the CPU must not run on a GPU: the CPU computes in float32 where it has no float16, through Cast
- * nodes, which a GPU would run as well.
- *
- * @param casts - Cast nodes of the graph that was prepared.
+ * Why a graph that was prepared on the CPU must not run on a GPU: the CPU computes in float32 where it has no float16, through Cast nodes,
+ * which a GPU would run as well. `casts` are those of the graph before.
  */
 function whyNotOnGpu(graph: Uint8Array, casts: number): string | undefined {
   const { nodes } = scanModel(memorySource(graph)).graph;

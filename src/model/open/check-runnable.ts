@@ -13,10 +13,8 @@ const MAX_IR_VERSION = 13;
 const ACCEPTED: ReadonlySet<string> = new Set(['int4', 'uint4']);
 
 /**
- * Checks that onnxruntime-node can run a rewritten model.
- *
- * @throws {@link TapirError} `SESSION_FAILED` for a newer IR version, and for inputs and outputs whose type has no array in
- * JavaScript, such as bfloat16.
+ * Checks that onnxruntime-node can run a rewritten model. Throws `SESSION_FAILED` for a newer IR version, and for inputs and outputs whose
+ * type has no array in JavaScript, such as bfloat16.
  */
 export function checkRunnable(rewrite: Rewrite, device: ResolvedDevice): void {
   const { irVersion } = rewrite.cut.graph.model;

@@ -41,9 +41,8 @@ export function readInputSizes(given: unknown): CheckedSizes {
 }
 
 /**
- * Checks that the sizes belong to the inputs.
- *
- * @throws {@link TapirError} `OPTION_INVALID` for a name that no input and no axis has, and for a shape that contradicts the file.
+ * Checks that sizes belong to inputs. Throws `OPTION_INVALID` for a name that no input and no axis has, and for a shape that contradicts
+ * the file.
  */
 export function checkInputSizes({ named, shapes }: CheckedSizes, inputs: readonly TensorInfo[]): void {
   const symbols = new Set(

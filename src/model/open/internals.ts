@@ -17,10 +17,7 @@ export class Internals<Owner extends object, State> {
   readonly #option: string;
   readonly #expected: string;
 
-  /**
-   * @param option - The argument that such objects are passed as.
-   * @param expected - What that argument must be, for messages.
-   */
+  /** `option` is the argument that such objects are passed as, `expected` what it must be, for messages. */
   constructor(option: string, expected: string) {
     this.#option = option;
     this.#expected = expected;

@@ -36,11 +36,7 @@ export interface FedDims {
 /** Most images have fewer channels than rows or columns. */
 const MOST_CHANNELS = 4;
 
-/**
- * Sizes for every input.
- *
- * @param runs - How many times a first axis that is fixed.
- */
+/** Sizes for every input; a first axis that is fixed is `runs` times as long. */
 export function chooseDims(
   inputs: readonly TensorInfo[],
   given: CheckedSizes,

@@ -220,11 +220,7 @@ function indexSource(from: ModelSource, { names }: OpenOptions): OnnxModel {
   });
 }
 
-/**
- * A model made of pieces of another one and of new bytes. The pieces are read from the other's file when they are needed.
- *
- * @param chunks - Its bytes. The nodes compute the same tensors as in the other model.
- */
+/** A model of new bytes and of pieces of another one, read from its file when they are needed. Its nodes compute the same tensors. */
 export async function deriveModel(model: OnnxModel, chunks: readonly Chunk[]): Promise<OnnxModel> {
   const base = modelInternals.of(model);
   // No chunk is a piece of a third file: replaced tensors are new bytes.

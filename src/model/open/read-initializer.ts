@@ -9,11 +9,7 @@ import { widenBfloat16 } from '../../tensor/bfloat16.js';
 import { createData, elementCount, isDType, makeTensor, type Tensor } from '../../tensor/tensor.js';
 import type { ModelState } from './model-state.js';
 
-/**
- * Reads the bytes of an initializer's elements, little-endian, in C order.
- *
- * @throws {@link TapirError} `MODEL_CHANGED`, `MODEL_MALFORMED`, `EXTERNAL_DATA_UNSAFE`.
- */
+/** Reads the bytes of an initializer's elements, little-endian, in C order. Throws `MODEL_CHANGED`, `MODEL_MALFORMED`, `EXTERNAL_DATA_UNSAFE`. */
 export async function readInitializerBytes(
   model: ModelState,
   tensor: ScannedTensor,

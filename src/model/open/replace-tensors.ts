@@ -75,12 +75,7 @@ class Changes {
   }
 }
 
-/**
- * Replaces tensors.
- *
- * @param restated - Other fields of the graph that change with them.
- * @returns The pieces of the new model, or undefined if nothing changes.
- */
+/** Replaces tensors, and restates other fields of the graph. Returns the pieces of the new model, or undefined if nothing changes. */
 export async function replaceTensors(
   model: ModelState,
   edits: readonly SiteEdit[],

@@ -30,10 +30,8 @@ export async function describeValues(
 }
 
 /**
- * Infers the types of values by opening a session that returns them. Without values, no session starts.
- *
- * @param given - Sizes for made-up inputs, on which the values run if only that tells their rank. Without them, nothing runs.
- * @throws {@link TapirError} `SESSION_FAILED` if ONNX Runtime refuses the part of the graph that computes them.
+ * Infers the types of values by opening a session that returns them. Without values, no session starts. `given` are sizes for made-up
+ * inputs, on which the values run if only that tells their rank; without them, nothing runs. Throws `SESSION_FAILED`.
  */
 export async function inferTypes(
   values: readonly Value[],

@@ -15,12 +15,7 @@ import type { SessionHolder } from './session-holder.js';
 /** Sizes of one side, relative to the first run. */
 const FACTORS = [2, 0.5];
 
-/**
- * Measures tokens `[N, L, C]`.
- *
- * @param given - Sizes for the made-up image.
- * @returns undefined if the value has another form, or the number of tokens is not one per square patch plus a constant.
- */
+/** Measures tokens `[N, L, C]`; undefined for another form, or if their number is not one per square patch plus a constant. */
 export async function measureTokens(
   rewrite: Rewrite,
   value: Value,

@@ -36,11 +36,7 @@ export function readFacts(reader: WireReader, measured: ReadonlyMap<Value, Measu
   };
 }
 
-/**
- * Measures all tensors of a cut: takes the sizes that ONNX Runtime infers, and runs the graph on made-up inputs for all others.
- *
- * @param given - Sizes for made-up inputs.
- */
+/** Measures all tensors of a cut: takes the sizes that ONNX Runtime infers, and runs the graph on made-up inputs for all others. */
 export async function measureValues(
   rewrite: Rewrite,
   given: CheckedSizes,

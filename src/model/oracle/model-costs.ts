@@ -74,10 +74,8 @@ export interface ModelCosts {
 }
 
 /**
- * Measures a model on the CPU. Where ONNX Runtime cannot infer sizes, the model runs on made-up inputs.
- *
- * @throws {@link TapirError} `BATCH_FIXED` if the model takes another batch only; `SESSION_FAILED`, `RUN_FAILED`, `INPUT_MISMATCH`,
- * `GRAPH_INVALID`.
+ * Measures a model on the CPU, on made-up inputs where ONNX Runtime cannot infer sizes. Throws `BATCH_FIXED` if it takes another batch
+ * only; `SESSION_FAILED`, `RUN_FAILED`, `INPUT_MISMATCH`, `GRAPH_INVALID`.
  */
 export async function measureCosts(model: OnnxModel, at: MeasuredAt): Promise<ModelCosts> {
   const { graph, withSource } = modelInternals.of(model);
@@ -97,12 +95,7 @@ export async function measureCosts(model: OnnxModel, at: MeasuredAt): Promise<Mo
 
 type FixedInputs = Pick<ModelCosts, 'rewrite' | 'inputs' | 'batch'>;
 
-/**
- * Fixes the inputs of a rewrite that only cuts. Sizes that nobody gives are found by running the graph, once.
- *
- * @throws {@link TapirError} `BATCH_FIXED` if the graph takes another batch only; `RUN_FAILED` if it takes none of the sizes that were
- * tried; `SESSION_FAILED`, `INPUT_MISMATCH`.
- */
+/** Fixes the inputs of a rewrite that only cuts. Sizes that nobody gives are found by running the graph, once. Throws as {@link measureCosts}. */
 async function fixInputs(
   rewrite: Rewrite,
   { batch, inputSizes }: MeasuredAt,

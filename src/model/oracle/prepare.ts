@@ -28,11 +28,7 @@ import { measureTokens } from './measure-tokens.js';
 import { openBatch } from './open-batch.js';
 import type { SessionHolder } from './session-holder.js';
 
-/**
- * Prepares a rewrite. A session is asked only for what a part needs and the file does not state.
- *
- * @param inferred - Types that are known already, so that no session is asked for types.
- */
+/** Prepares a rewrite. A session is asked only for what a part needs and the file does not state; for no types if they are `inferred`. */
 export async function prepareRewrite(
   request: RewriteRequest,
   sessions: SessionHolder,

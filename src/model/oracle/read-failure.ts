@@ -3,9 +3,7 @@ import type { Graph } from '../../graph/graph.js';
 
 /** How the sizes are wrong. */
 export interface SizeHint {
-  /**
-   * A quantity that grows with the sizes, divided by what it must be. 0 means too small by an unknown factor, Infinity too large.
-   */
+  /** A quantity that grows with the sizes, divided by what it must be. 0 means too small by an unknown factor, Infinity too large. */
   readonly ratio?: number;
   /** The channels that the first operator needs, and those that it got. */
   readonly channels?: { readonly needed: number; readonly got: number };

@@ -51,9 +51,8 @@ const LARGEST = 4096;
 const MOST_ELEMENTS = 2 ** 23;
 
 /**
- * Runs a step on made-up inputs. Where it fails, other sizes are tried: those that the failure asks for, then usual ones.
- *
- * @throws {@link TapirError} `RUN_FAILED` with the sizes that were tried; `INPUT_MISMATCH` for a dtype that cannot be fed.
+ * Runs a step on made-up inputs. Where it fails, other sizes are tried: those that the failure asks for, then usual ones. Throws
+ * `RUN_FAILED` with those that were tried; `INPUT_MISMATCH` for a dtype that cannot be fed.
  */
 export async function runMadeUp<Result>(
   madeUp: MadeUp,

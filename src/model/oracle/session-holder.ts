@@ -46,11 +46,7 @@ export class SessionHolder {
     this.model = model;
   }
 
-  /**
-   * Opens a session, after the one before has ended.
-   *
-   * @throws {@link TapirError} `SESSION_FAILED`, also for more than 50,000 nodes; `DEPENDENCY_MISSING`.
-   */
+  /** Opens a session, after the one before has ended. Throws `SESSION_FAILED`, also for more than 50,000 nodes; `DEPENDENCY_MISSING`. */
   async open({
     rewrite,
     naming = 'tensors',
@@ -86,11 +82,7 @@ export class SessionHolder {
   }
 }
 
-/**
- * Refuses a cut that no session opens for a question. Call it before work that only such a session needs.
- *
- * @throws {@link TapirError} `SESSION_FAILED`.
- */
+/** Refuses a cut that no session opens for a question. Call it before work that only such a session needs. Throws `SESSION_FAILED`. */
 export function checkOpenable({ nodes, outputs }: Pick<Cut, 'nodes' | 'outputs'>): void {
   const size = Math.max(nodes.size, outputs.length);
   if (size <= MOST_NODES) return;

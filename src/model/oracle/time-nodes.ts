@@ -17,11 +17,8 @@ const RUNS = 7;
 const SUFFIX = '_kernel_time';
 
 /**
- * Times the nodes without optimisation, because each of them runs by itself then.
- *
- * @param threads - Threads of each node; 0 for ONNX Runtime's choice.
- * @returns The median milliseconds of each node that ONNX Runtime ran under its name: constants, and calls of functions, are missing.
- * @throws {@link TapirError} `RUN_FAILED`, `SESSION_FAILED`, `INPUT_MISMATCH`.
+ * Times the nodes without optimisation, because each of them runs by itself then. Returns the median milliseconds of each node that ONNX
+ * Runtime ran under its name: constants, and calls of functions, are missing. Throws `RUN_FAILED`, `SESSION_FAILED`, `INPUT_MISMATCH`.
  */
 export async function timeNodes(
   model: OnnxModel,

@@ -24,11 +24,7 @@ export async function saveModel(
   await writeSaved(savedOf(pruned), readPrunedSave(pruned, path, plan, given));
 }
 
-/**
- * Refuses what {@link saveModel} refuses before it writes.
- *
- * @throws {@link TapirError} as {@link PrunedModel.save}.
- */
+/** Refuses what {@link saveModel} refuses before it writes. Throws as {@link PrunedModel.save}. */
 export async function checkSave(
   pruned: LaidOut,
   path: string,

@@ -44,9 +44,8 @@ export interface Sides extends AsyncDisposable {
 }
 
 /**
- * Opens both models. Without names to return, the graph outputs are compared: those of the same name, or the only output of each.
- *
- * @throws {@link TapirError} `OPTION_INVALID` if no output of A belongs to one of B; errors of {@link createFeatureExtractor}.
+ * Opens both models. Without names to return, the graph outputs are compared: those of the same name, or the only output of each. Throws
+ * `OPTION_INVALID` if no output of A belongs to one of B; errors of {@link createFeatureExtractor}.
  */
 export async function openSides(givenA: Side, givenB: Side, device: Device): Promise<Sides> {
   const own: Extractor[] = [];

@@ -40,10 +40,8 @@ export interface StaticLowered extends Lowered {
 }
 
 /**
- * Quantises a rewrite with fixed scales.
- *
- * @throws {@link TapirError} `PRECISION_UNSUPPORTED` if there is nothing to quantise; `PRECISION_TOO_LOW` if no choice of layers passes;
- * `OPTION_INVALID` for samples that do not suffice.
+ * Quantises a rewrite with fixed scales. Throws `PRECISION_UNSUPPORTED` if there is nothing to quantise; `PRECISION_TOO_LOW` if no choice
+ * of layers passes; `OPTION_INVALID` for samples that do not suffice.
  */
 export async function quantizeStatic(
   model: OnnxModel,

@@ -26,11 +26,7 @@ export interface StaticSubject {
   readonly reasons: ReadonlyMap<Node, string>;
 }
 
-/**
- * Finds it.
- *
- * @throws {@link TapirError} `PRECISION_UNSUPPORTED` if there is nothing to quantise, or the file's operator set is too old.
- */
+/** Finds it. Throws `PRECISION_UNSUPPORTED` if there is nothing to quantise, or the file's operator set is too old. */
 export async function readSubject(
   state: ModelState,
   rewrite: Rewrite,

@@ -11,11 +11,7 @@ export interface Distances {
 /** Rows compared with all others between two pauses: 32 rows of 2048 float64 numbers are 512 kB, which fits a core's cache. */
 const TILE = 32;
 
-/**
- * Cosine distances of all pairs of rows, exactly.
- *
- * @remarks A zero vector has no direction: its distance is 0 to another zero vector and 1 to anything else.
- */
+/** Cosine distances of all pairs of rows, exactly. A zero vector has no direction: its distance is 0 to another one, and 1 to anything else. */
 export async function cosineDistances(matrix: Matrix, breathe: Breathe): Promise<Distances> {
   const { rows, columns } = matrix;
   const { unit, isZero } = toUnitRows(matrix);

@@ -14,11 +14,7 @@ export interface RowLayout {
   readonly averaged: 'space' | 'tokens' | null;
 }
 
-/**
- * Lays out a row: a vector `[C]` is used unchanged, a map `[C, H, W]` is averaged over space, tokens `[L, C]` over the tokens.
- *
- * @param dims - Dims of one row, from the manifest.
- */
+/** Lays out a row: a vector `[C]` is used unchanged, a map `[C, H, W]` is averaged over space, tokens `[L, C]` over the tokens. */
 export function layOutRow(dims: readonly number[]): RowLayout {
   const elements = dims.reduce((product, size) => product * size, 1);
   if (dims.length === 2) {

@@ -1,10 +1,6 @@
 /** The softmax of a vector. */
 
-/**
- * Turns logits into probabilities, in double precision.
- *
- * @param into - Where to write them; may be the logits.
- */
+/** Turns logits into probabilities, in double precision. `into` may be the logits. */
 export function softmax(
   logits: ArrayLike<number>,
   into: Float64Array = new Float64Array(logits.length),

@@ -1,11 +1,6 @@
 /** Vectors of length 1. */
 
-/**
- * Divides a vector by its Euclidean norm. A vector of zeros stays zero.
- *
- * @param least - The smallest divisor; shorter vectors stay shorter than 1.
- * @param into - Where to write the result; may be the vector.
- */
+/** Divides a vector by its Euclidean norm, or by `least` if that is larger. A vector of zeros stays zero. `into` may be the vector. */
 export function unitVector(
   vector: Float32Array,
   least: number = 0,

@@ -65,11 +65,7 @@ const NEIGHBOURS = 10;
 /** Cosines that differ by less count as equal: copies of a photo are neighbours in any order. */
 const TIE = 1e-6;
 
-/**
- * The share of the ten nearest rows, by cosine, that stay among the ten nearest after rounding.
- *
- * @returns Undefined with fewer than twelve rows: nearly all rows are neighbours then.
- */
+/** The share of the ten nearest rows, by cosine, that stay so after rounding; undefined with fewer than twelve: nearly all are neighbours then. */
 export function keptNeighbours(
   rounded: readonly Float32Array[],
   exact: readonly Float32Array[],
