@@ -11,11 +11,11 @@ import { constantsRead, withFloat16 } from '../graph/precision/with-float16.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
 import { readAttributes } from '../onnx/scan/attributes.js';
 import { sizeOf, type Chunk } from '../onnx/wire/chunk.js';
-import { ELEMENT_TYPE, elementTypeNumber } from '../onnx/wire/schema.js';
+import { ELEMENT_TYPE } from '../onnx/wire/schema.js';
 import { payloadBytes } from '../onnx/tensor-payload.js';
 import { WireReader } from '../onnx/wire/wire.js';
 import { encodeFloat16InRange, type RangedFloat16 } from '../tensor/float16.js';
-import { describeOutput } from '../model/prune/feature-info.js';
+import { typeFrom } from '../model/prune/feature-info.js';
 import { inferTypes } from '../model/oracle/infer-types.js';
 import type { SessionHolder } from '../model/oracle/session-holder.js';
 import { modelInternals, type ModelState } from '../model/open/model-state.js';
@@ -175,37 +175,24 @@ async function findTypes(
     const elemType = type?.kind === 'tensor' ? type.elemType : fed.get(name);
     return elemType === 0 ? undefined : elemType;
   };
-  const typeOf = elementTypes(cut, stated, (node) => attributes.get(node));
+  const attributeOf = (node: Node): number | undefined => attributes.get(node);
+  const typeOf = elementTypes(cut, stated, attributeOf);
   const unknown = new Set<Value>();
   for (const { domain, opType, inputs, outputs } of cut.nodes)
     if (domain === '' && halfForm(opType) !== undefined)
       for (const value of [...inputs, ...outputs])
         if (value && typeOf(value) === undefined) unknown.add(value);
   if (unknown.size === 0) return typeOf;
-  const inferred = await inferElementTypes([...unknown], sessions);
-  return elementTypes(
-    cut,
-    (value) => stated(value) ?? inferred.get(value),
-    (node) => attributes.get(node),
-  );
-}
-
-async function inferElementTypes(
-  values: readonly Value[],
-  sessions: SessionHolder,
-): Promise<ReadonlyMap<Value, number>> {
   try {
-    const inferred = await inferTypes(values, undefined, sessions);
-    return new Map(
-      [...inferred].flatMap(([value, type]): [Value, number][] => {
-        const { dtype } = describeOutput(value, type);
-        const elemType = dtype === null ? undefined : elementTypeNumber(dtype);
-        return elemType === undefined ? [] : [[value, elemType]];
-      }),
-    );
+    const inferred = await inferTypes([...unknown], undefined, sessions);
+    const known: ElementTypeOf = (value) => {
+      const type = inferred.get(value);
+      return stated(value) ?? (type && typeFrom(value, type)?.elemType);
+    };
+    return elementTypes(cut, known, attributeOf);
   } catch (error) {
     // Nodes with unknown types stay as they are. What is wrong with the model itself shows when it is opened.
-    if (isTapirError(error, 'SESSION_FAILED')) return new Map();
+    if (isTapirError(error, 'SESSION_FAILED')) return typeOf;
     throw error;
   }
 }

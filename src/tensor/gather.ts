@@ -50,10 +50,8 @@ function joinedDims(name: string, parts: readonly Tensor[], axis: number): numbe
   if (axis >= dims.length) throw ungatherable(name, `it has no axis ${axis}: ${shapes()}`);
   if (parts.some((part) => part.dims.some((size, at) => at !== axis && size !== dims[at])))
     throw ungatherable(name, `sizes of axes other than ${axis} differ: ${shapes()}`);
-  return dims.with(
-    axis,
-    parts.reduce((sum, part) => sum + part.dims[axis]!, 0),
-  );
+  const size = parts.reduce((sum, part) => sum + part.dims[axis]!, 0);
+  return dims.with(axis, size);
 }
 
 /** Where the elements of one part go: one span per index of the axes before the joined one. */

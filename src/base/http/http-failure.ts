@@ -19,19 +19,12 @@ export class HttpFailure extends Error {
   constructor(
     kind: FailureKind,
     message: string,
-    {
-      status,
-      retryAfterMs,
-      ...options
-    }: ErrorOptions & {
-      readonly status?: number | undefined;
-      readonly retryAfterMs?: number | undefined;
-    } = {},
+    facts: ErrorOptions & Partial<Pick<HttpFailure, 'status' | 'retryAfterMs'>> = {},
   ) {
-    super(message, options);
+    super(message, facts);
     this.kind = kind;
-    this.status = status;
-    this.retryAfterMs = retryAfterMs;
+    this.status = facts.status;
+    this.retryAfterMs = facts.retryAfterMs;
   }
 }
 

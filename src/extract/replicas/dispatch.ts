@@ -90,11 +90,8 @@ function throwFirst(failures: readonly Failure[], replicas: readonly Runner[]): 
   const [first, ...others] = failures.toSorted(
     (a, b) => a.replica - b.replica || a.range.start - b.range.start,
   );
-  throw failed(
-    first!,
-    replicas,
-    others.map((other) => failed(other, replicas)),
-  );
+  const errors = others.map((other) => failed(other, replicas));
+  throw failed(first!, replicas, errors);
 }
 
 function failed(
@@ -109,10 +106,6 @@ function failed(
   return new TapirError(
     'REPLICA_FAILED',
     `replica ${replica} on ${device} failed for ${rows}${more}: ${reasonOf(error)}`,
-    {
-      details: { replica, device },
-      cause: error,
-      errors,
-    },
+    { details: { replica, device }, cause: error, errors },
   );
 }

@@ -30,12 +30,9 @@ export function readInputSizes(given: unknown): CheckedSizes {
   const named = new Map<string, number>();
   const shapes = new Map<string, readonly number[]>();
   for (const [name, size] of Object.entries(given) as [string, unknown][]) {
-    if (Array.isArray(size))
-      shapes.set(
-        name,
-        size.map((one) => checkInteger(`inputSizes.${name}`, one, 1, LARGEST)),
-      );
-    else named.set(name, checkInteger(`inputSizes.${name}`, size, 1, LARGEST));
+    const check = (one: unknown): number => checkInteger(`inputSizes.${name}`, one, 1, LARGEST);
+    if (Array.isArray(size)) shapes.set(name, size.map(check));
+    else named.set(name, check(size));
   }
   return { side: undefined, named, shapes };
 }

@@ -91,10 +91,8 @@ export async function foldConstants(
   const rewrite = fetchOf(graph, asked);
   try {
     const replica = await sessions.open({ rewrite });
-    const tensors = await replica.run(
-      [],
-      rewrite.outputs.map(({ tensor }) => tensor),
-    );
+    const names = rewrite.outputs.map(({ tensor }) => tensor);
+    const tensors = await replica.run([], names);
     return new Map(
       tensors.flatMap((tensor, i): [Value, readonly number[]][] => {
         const list = integersOf(tensor);

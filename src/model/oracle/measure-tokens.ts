@@ -33,7 +33,8 @@ export async function measureTokens(
   const { result: dims, fed } = await runMadeUp({ rewrite, given }, run);
   if (dims.length !== 3) return undefined;
   const shape = fed[at]!.dims;
-  const first = { tokens: dims[1]!, channels: dims[2]!, imageSize: sidesOf(shape, image) };
+  const imageSize = [shape[image.axis]!, shape[image.axis + 1]!] as const;
+  const first = { tokens: dims[1]!, channels: dims[2]!, imageSize };
   const sides: { readonly factor: number; readonly tokens: number }[] = [];
   for (const axis of [image.axis, image.axis + 1].filter(
     (side) => typeof inputs[at]!.dims?.[side] !== 'number',
@@ -81,8 +82,4 @@ function solve(
   const prefix = tokens - patches!;
   if (!Number.isInteger(patch) || height % patch > 0 || width % patch > 0 || prefix < 0) return undefined;
   return { image: value.name, axis, patch, prefix };
-}
-
-function sidesOf(shape: readonly number[], { axis }: ImageAxes): readonly [number, number] {
-  return [shape[axis]!, shape[axis + 1]!];
 }

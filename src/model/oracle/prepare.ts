@@ -15,13 +15,12 @@ import { withRequestedParts, type TypeOf } from '../../graph/rewrite/requested-p
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { checkNodeNames } from '../../graph/rewrite/tidy.js';
 import type { MeasuredTokens } from '../../graph/rewrite/token-grid.js';
-import { elementTypeNumber } from '../../onnx/wire/schema.js';
 import type { TensorType } from '../../onnx/wire/write-model.js';
 import { checkInputSizes } from '../open/input-sizes.js';
 import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
 import { describeInputs, describeValue } from '../open/value-info.js';
-import { describeOutput, type InferredType } from '../prune/feature-info.js';
+import { typeFrom, type InferredType } from '../prune/feature-info.js';
 import type { Prepared, RewriteRequest } from '../prune/prepared.js';
 import { inferTypes } from './infer-types.js';
 import { measureTokens } from './measure-tokens.js';
@@ -129,20 +128,12 @@ async function lookUpTokens(
   return tokens;
 }
 
-function typeFrom(value: Value, inferred: InferredType | undefined): TensorType | undefined {
-  const { dtype, dims } = describeOutput(value, inferred);
-  const elemType = dtype === null ? undefined : elementTypeNumber(dtype);
-  return elemType === undefined ? undefined : { elemType, dims };
-}
-
 function inputType(value: Value, typeOf: TypeOf): TensorType {
   const type = typeOf(value);
   if (type) return type;
   throw new TapirError(
     'INPUT_MISMATCH',
     `"${value.name}" cannot be an input: it is not a tensor, or its type is unknown; choose another tensor as "inputs"`,
-    {
-      details: { input: value.name, expected: 'a tensor', actual: describeValue(value).dtype ?? 'unknown' },
-    },
+    { details: { input: value.name, expected: 'a tensor', actual: describeValue(value).dtype ?? 'unknown' } },
   );
 }

@@ -87,10 +87,8 @@ export async function cutModel(
   const options = readOptions(PRUNE_FIELDS, given, 'pruneModel');
   const { keepTensorNames, allowNonTensor, fillTypes, tidy } = options;
   const { pairs, keyed } = readReturnNodes(returnNodes);
-  const setup = readRewriteOptions(
-    options,
-    pairs.map((pair) => pair.key),
-  );
+  const keys = pairs.map(({ key }) => key);
+  const setup = readRewriteOptions(options, keys);
   const naming = keyed && !keepTensorNames ? 'keys' : 'tensors';
   const request = { ...setup, outputs: pairs, naming, allowNonTensor, fillTypes, tidy } as const;
   const prepared = await prepareRewrite(request, sessions, inferred);

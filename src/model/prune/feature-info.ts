@@ -3,6 +3,8 @@ import type { Graph, Value } from '../../graph/graph.js';
 import { imageSize } from '../../graph/image-axes.js';
 import { isAttention, likelyLayout, provenLayout, type Layout } from '../../graph/layout.js';
 import type { Dim } from '../../onnx/scan/scan-value.js';
+import { elementTypeNumber } from '../../onnx/wire/schema.js';
+import type { TensorType } from '../../onnx/wire/write-model.js';
 import type { RewriteOutput } from '../../graph/rewrite/rewrite.js';
 import type { SessionValue } from '../../runtime/lanes/protocol.js';
 import { describeType, describeValue } from '../open/value-info.js';
@@ -41,6 +43,13 @@ export function describeOutput(value: Value, inferred: InferredType | undefined)
 /** onnxruntime names a size that it cannot infer `unk__0`, or leaves the name empty. */
 function openDim(size: number | string): Dim {
   return typeof size === 'string' && (size === '' || size.startsWith('unk__')) ? null : size;
+}
+
+/** The type that the file states, else the one that onnxruntime reports; undefined if the value is no tensor, or neither tells. */
+export function typeFrom(value: Value, inferred: InferredType | undefined): TensorType | undefined {
+  const { dtype, dims } = describeOutput(value, inferred);
+  const elemType = dtype === null ? undefined : elementTypeNumber(dtype);
+  return elemType === undefined ? undefined : { elemType, dims };
 }
 
 /** Describes an output of a rewritten model. */

@@ -1,6 +1,6 @@
 /** Options of a cut besides names: other inputs, a dynamic batch, parts to add to the graph. */
-import { checkBoolean, checkOneOf, invalidOption, show } from '../../base/checks.js';
-import { oneOf, optional, unchecked, type Fields } from '../../base/options.js';
+import { invalidOption, show } from '../../base/checks.js';
+import { boolean, oneOf, optional, unchecked, type Field, type Fields } from '../../base/options.js';
 import { IMAGENET_MEAN, IMAGENET_STD } from '../../base/imagenet.js';
 import type { FeatureParts, Pool } from '../../graph/rewrite/feature-parts.js';
 import { readInputSizes, type CheckedSizes, type InputSizes } from '../open/input-sizes.js';
@@ -103,18 +103,10 @@ export interface RewriteSetup {
 
 /** Reads the options, whose fields are checked, for outputs of the given keys. Throws `OPTION_INVALID`. */
 export function readRewriteOptions(options: RewriteOptions, keys: readonly string[]): RewriteSetup {
-  const tokensToMap = readPerOutput('tokensToMap', options.tokensToMap, keys, false, checkBoolean);
-  const pool = readPerOutput<Pool>('pool', options.pool, keys, 'none', (option, value) =>
-    checkOneOf(option, value, POOLS),
-  );
-  const l2Normalize = readPerOutput('l2Normalize', options.l2Normalize, keys, false, checkBoolean);
-  const dtype = readPerOutput<OutputDtype>(
-    'outputDtype',
-    options.outputDtype,
-    keys,
-    'keep',
-    (option, value) => checkOneOf(option, value, OUTPUT_DTYPES),
-  );
+  const tokensToMap = readPerOutput('tokensToMap', options.tokensToMap, keys, boolean(false));
+  const pool = readPerOutput('pool', options.pool, keys, oneOf(POOLS, 'none'));
+  const l2Normalize = readPerOutput('l2Normalize', options.l2Normalize, keys, boolean(false));
+  const dtype = readPerOutput('outputDtype', options.outputDtype, keys, oneOf(OUTPUT_DTYPES, 'keep'));
   return {
     inputs: options.inputs,
     image: readImageInput(options.input),
@@ -133,8 +125,7 @@ function readPerOutput<Item>(
   option: string,
   given: unknown,
   keys: readonly string[],
-  otherwise: Item,
-  check: (option: string, value: unknown) => Item,
+  { check, fallback }: Field<Item>,
 ): (key: string) => Item {
   if (given === null || typeof given !== 'object') {
     const item = check(option, given);
@@ -147,7 +138,7 @@ function readPerOutput<Item>(
       return [key, check(`${option}.${key}`, value)];
     }),
   );
-  return (key) => (items.has(key) ? items.get(key)! : otherwise);
+  return (key) => (items.has(key) ? items.get(key)! : fallback);
 }
 
 function entriesOf(given: object): [unknown, unknown][] {

@@ -70,10 +70,8 @@ export class ChoiceBench implements Bench {
       const ofRuns = runs.map((outputs) => outputs[k]!.data as Float32Array);
       const mean = (channel: number): number =>
         ofRuns.reduce((sum, means) => sum + means[channel]!, 0) / ofRuns.length;
-      errors.set(
-        one.unit,
-        one.rounded.bias!.map((x, channel) => x + mean(channel)),
-      );
+      const added = one.rounded.bias!.map((x, channel) => x + mean(channel));
+      errors.set(one.unit, added);
     }
     return errors;
   }

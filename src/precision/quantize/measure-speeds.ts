@@ -63,13 +63,9 @@ async function open(
 ): Promise<Extractor | undefined> {
   try {
     const options = { engine, precision, cache: 'off' } as const;
-    return prunedInternals.has(model)
-      ? await createFeatureExtractor(model, undefined, options)
-      : await createFeatureExtractor(
-          model,
-          model.outputs.map(({ name }) => name),
-          options,
-        );
+    if (prunedInternals.has(model)) return await createFeatureExtractor(model, undefined, options);
+    const names = model.outputs.map(({ name }) => name);
+    return await createFeatureExtractor(model, names, options);
   } catch (error) {
     if (lackOf(error) === undefined) throw error;
     return undefined;

@@ -21,10 +21,8 @@ export function findNeighbours({ rows, data }: Distances, wanted: number): Neigh
     for (let other = 0; other < rows; other++)
       if (other !== row) nearest.add(other, -data[row * rows + other]!);
     indices.set(nearest.indices, row * count);
-    distances.set(
-      nearest.values.map((value) => 0 - value),
-      row * count,
-    );
+    const own = nearest.values.map((value) => 0 - value);
+    distances.set(own, row * count);
   }
   return { count, indices, distances };
 }
