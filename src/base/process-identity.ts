@@ -35,10 +35,8 @@ export async function isRunning({ host, boot, pid, started }: ProcessIdentity): 
 
 /** Linux has an identifier for each boot; the result is null on other systems. */
 async function bootId(): Promise<string | null> {
-  return readFile('/proc/sys/kernel/random/boot_id', 'utf8').then(
-    (text) => text.trim(),
-    () => null,
-  );
+  const text = await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => null);
+  return text?.trim() ?? null;
 }
 
 /**

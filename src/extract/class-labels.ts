@@ -103,13 +103,10 @@ function unquote(literal: string): string | undefined {
   let isKnown = true;
   const text = literal.slice(1, -1).replace(ESCAPE, (_, byte, short, long, sign: string | undefined) => {
     const code = Number.parseInt((byte ?? short ?? long ?? '') as string, 16);
-    const character = sign === undefined ? toCharacter(code) : ESCAPES[sign];
+    if (sign === undefined && code <= 0x10ffff) return String.fromCodePoint(code);
+    const character = sign === undefined ? undefined : ESCAPES[sign];
     isKnown &&= character !== undefined;
     return character ?? '';
   });
   return isKnown ? text : undefined;
-}
-
-function toCharacter(code: number): string | undefined {
-  return code <= 0x10ffff ? String.fromCodePoint(code) : undefined;
 }

@@ -14,6 +14,7 @@ import { sizeOf, type Chunk } from '../onnx/wire/chunk.js';
 import { ELEMENT_TYPE } from '../onnx/wire/schema.js';
 import { payloadBytes } from '../onnx/tensor-payload.js';
 import { WireReader } from '../onnx/wire/wire.js';
+import { bytesOf } from '../tensor/bits.js';
 import { encodeFloat16InRange, type RangedFloat16 } from '../tensor/float16.js';
 import { typeFrom } from '../model/prune/feature-info.js';
 import { inferTypes } from '../model/oracle/infer-types.js';
@@ -46,7 +47,7 @@ export async function lowerRewrite(
   const typeOf = await findTypes(state, rewrite, sessions);
   const { choice, weights } = await chooseAndRead(state, rewrite, typeOf, operators);
   const halves = new Map(
-    constantsRead(choice.half, typeOf).map((value) => [value, bytesOf(weights.get(value)!)]),
+    constantsRead(choice.half, typeOf).map((value) => [value, bytesOf(weights.get(value)!.halves)]),
   );
   const made = withFloat16(rewrite, choice, typeOf, halves);
   const { casts, converted } = made;
@@ -65,23 +66,15 @@ export async function lowerRewrite(
     overflows: [...weights].flatMap(([{ name: tensor }, { overflows: count, largest }]) =>
       count > 0 ? [{ tensor, count, largest }] : [],
     ),
-    underflows: converted.flatMap((value) => describeUnderflow(value, weights.get(value)!)),
+    underflows: converted.flatMap((value) => {
+      const { zeros, subnormals, halves: all } = weights.get(value)!;
+      return zeros + subnormals > 0 ? [{ tensor: value.name, zeros, subnormals, elements: all.length }] : [];
+    }),
     ...bytes,
     casts,
     measured: null,
   };
   return { rewrite: lowered, chunks, report };
-}
-
-function bytesOf({ halves }: RangedFloat16): Uint8Array {
-  return new Uint8Array(halves.buffer);
-}
-
-function describeUnderflow(
-  { name: tensor }: Value,
-  { zeros, subnormals, halves }: RangedFloat16,
-): LoweringReport['underflows'][number][] {
-  return zeros + subnormals > 0 ? [{ tensor, zeros, subnormals, elements: halves.length }] : [];
 }
 
 /** Lays a lowered rewrite out, and says how large the file is with its external weights, before and after. */

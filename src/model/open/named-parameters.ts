@@ -136,34 +136,27 @@ function draftsOf(model: ModelState, layer: FoldedLayer): Draft[] {
   const { node, weight, bias, axis, perm } = layer;
   const norm = layer.isProven || layer.norms.length === 1 ? layer.norms[0]! : null;
   const values = [weight, ...(bias ? [bias] : [])].map(({ initializer }) => initializer);
+  const channels = channelsOf(layer);
   const draft = (
     name: string,
-    dims: readonly number[],
     kind: Parameter['kind'],
-    read: () => Promise<Tensor>,
+    dims: readonly number[] = [channels],
+    read: Parameter['read'] = () => Promise.reject(isLost(name, layer.layer)),
   ): Draft => {
     const origin = { kind: 'folded', layer: layer.layer, norm, axis } as const;
     const dtype = dtypeOf(weight.initializer);
     const initializers = values.map((value) => value.name);
     return { parameter: { name, initializers, dtype, dims, kind, origin, read }, index: node.index, values };
   };
-  const own = [
-    draft(`${layer.layer}.weight`, torchDims(weight.initializer, perm), 'parameter', () =>
-      load(model, weight, perm),
-    ),
-  ];
-  const channels = channelsOf(layer);
+  const dims = torchDims(weight.initializer, perm);
+  const drafts = [draft(`${layer.layer}.weight`, 'parameter', dims, () => load(model, weight, perm))];
   // dynamo leaves the name of the layer's bias, too, and puts other values there.
   const lostBias = `${layer.layer}.bias`;
-  if (bias?.initializer.name === lostBias)
-    own.push(draft(lostBias, [channels], 'parameter', () => Promise.reject(isLost(lostBias, layer.layer))));
-  if (norm === null) return own;
-  const lost = ['weight', 'bias', 'running_mean', 'running_var'].map((attribute) => {
-    const name = `${norm}.${attribute}`;
-    const kind = RUNNING_STATISTICS.has(attribute) ? 'buffer' : 'parameter';
-    return draft(name, [channels], kind, () => Promise.reject(isLost(name, layer.layer)));
-  });
-  return [...own, ...lost];
+  if (bias?.initializer.name === lostBias) drafts.push(draft(lostBias, 'parameter'));
+  if (norm === null) return drafts;
+  for (const attribute of ['weight', 'bias', 'running_mean', 'running_var'])
+    drafts.push(draft(`${norm}.${attribute}`, RUNNING_STATISTICS.has(attribute) ? 'buffer' : 'parameter'));
+  return drafts;
 }
 
 function isLost(parameter: string, layer: string): TapirError<'PARAMETER_FOLDED'> {

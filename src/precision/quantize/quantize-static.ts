@@ -62,7 +62,10 @@ export async function quantizeStatic(
   const made = await makeUnits(subject, calibration);
   const forms = listForms(made.units, calibration);
   const again = await smoothSubject(subject, calibration, samples, sessions, signal);
-  const smoothed = again ? listSmoothed((await makeUnits(subject, again)).units, made.units, again) : [];
+  const scaled = again && (await makeUnits(subject, again)).units;
+  // Scaling may rule a unit out.
+  const isComplete = scaled?.length === made.units.length;
+  const smoothed = isComplete ? listForms(scaled, again!, ', smoothed') : [];
   const bench = new ChoiceBench(subject, forms[0]!, sessions, signal);
   const { exact } = calibration;
   const { savings } = made;
@@ -113,11 +116,6 @@ function listForms(units: readonly Unit[], { ranges, factors }: Calibration, not
     });
     return { rule: `${rule}${note}`, units, levels: new Map(levels) };
   });
-}
-
-/** The same with smoothed tensors, unless scaling them rules a unit out. */
-function listSmoothed(units: readonly Unit[], plain: readonly Unit[], calibration: Calibration): Form[] {
-  return units.length === plain.length ? listForms(units, calibration, ', smoothed') : [];
 }
 
 /** Why layers stay in float32, with those that the search left out. */

@@ -3,7 +3,7 @@ import type { BeginStep } from '../../../base/progress.js';
 import type { Rounding } from '../../../graph/quantize/roundings.js';
 import type { Unit } from '../../../graph/quantize/with-qdq.js';
 import type { Calibration } from './calibrate.js';
-import { chooseUnits, LossModel } from './choose-units.js';
+import { chooseUnits, LossModel, type UnitErrors } from './choose-units.js';
 import { compareRows, isHeldBack, joinRows, keptNeighbours, type Vectors } from './photo-rows.js';
 import type { Sample } from '../../run-samples.js';
 
@@ -243,7 +243,7 @@ function takeRowsOf(
 async function probeUnits(
   { bench, samples, exact, savings, begin }: SearchSubject,
   deadline: number,
-): Promise<{ exact: Float32Array[]; errors: Float32Array[][]; savings: readonly number[] }> {
+): Promise<UnitErrors> {
   const own = takeRowsOf(samples, exact, PROBED_ROWS);
   const truth = thin(own.exact);
   const errors: Float32Array[][] = [];
