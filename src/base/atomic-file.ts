@@ -231,12 +231,8 @@ export async function syncFile(path: string): Promise<void> {
 }
 
 async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {
-  const handle = await open(path, flags);
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await using handle = await open(path, flags);
+  await handle.sync();
 }
 
 /**

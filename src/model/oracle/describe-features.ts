@@ -6,18 +6,14 @@ import { nameValues } from '../../graph/names/name-list.js';
 import { readModulePath } from '../../graph/names/module-names.js';
 import { moduleTree } from '../../graph/names/module-tree.js';
 import { resolveNames } from '../../graph/names/resolve-names.js';
-import {
-  describeOutput,
-  describeTensor,
-  type FeatureInfo,
-  type InferredType,
-} from '../prune/feature-info.js';
+import { describeTensor, type FeatureInfo } from '../prune/feature-info.js';
 import { modelInternals } from '../open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../open/open-model.js';
 import { checkNames } from '../open/return-nodes.js';
 import { describeValue } from '../open/value-info.js';
-import { inferTypes } from './infer-types.js';
+import { describeValues } from './infer-types.js';
 import { SessionHolder } from './session-holder.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
 
 /** A value and a name for it. */
 type NamedValue = readonly [value: Value, name: string];
@@ -48,8 +44,8 @@ export async function describeFeatures(
   const named: NamedValue[] = names
     ? resolveNames(graph, checkNames('names', names)).map(({ request, value }) => [value, request])
     : [...nameValues(graph)];
-  const types = await inferUnknown(opened, named);
-  return named.map(([value, name]) => describeNamed(graph, name, value, types));
+  const describe = await describeNamed(opened, named);
+  return named.map(([value, name]) => describeTensor(graph, name, value, describe(value)));
 }
 
 /** A line of a listing. */
@@ -74,10 +70,10 @@ export interface FeatureTree {
 export async function listFeatureTree(model: OnnxModel, all: boolean): Promise<FeatureTree> {
   const { graph } = modelInternals.of(model);
   const named = all ? withUnnamed(graph) : [...nameValues(graph)];
-  let types: ReadonlyMap<Value, InferredType> = new Map();
+  let describe: (value: Value) => TensorInfo = describeValue;
   let problem: string | undefined;
   try {
-    types = await inferUnknown(model, named);
+    describe = await describeNamed(model, named);
   } catch (error) {
     problem = reasonOf(error);
   }
@@ -92,12 +88,13 @@ export async function listFeatureTree(model: OnnxModel, all: boolean): Promise<F
     above.forEach((module, depth) => {
       if (listed.has(module)) return;
       listed.add(module);
-      const info = describeNamed(graph, module, valueOfModule(module)!, types);
+      const last = valueOfModule(module)!;
+      const info = describeTensor(graph, module, last, describe(last));
       features.push({ ...info, op: '', depth, isModule: true, marks: [] });
     });
     const { producer } = value;
     features.push({
-      ...describeNamed(graph, name, value, types),
+      ...describeTensor(graph, name, value, describe(value)),
       op: producer ? opOf(producer) : 'input',
       depth: above.length,
       isModule: false,
@@ -139,23 +136,11 @@ function opOf({ opType, domain }: { readonly opType: string; readonly domain: st
   return domain === '' ? opType : `${domain}.${opType}`;
 }
 
-async function inferUnknown(
+async function describeNamed(
   model: OnnxModel,
   named: readonly NamedValue[],
-): Promise<ReadonlyMap<Value, InferredType>> {
-  const unknown = named.flatMap(([value]) => {
-    const { dtype, dims } = describeValue(value);
-    return dtype === null || dims === null ? [value] : [];
-  });
+): Promise<(value: Value) => TensorInfo> {
+  const values = named.map(([value]) => value);
   await using sessions = new SessionHolder(model);
-  return await inferTypes(unknown, undefined, sessions);
-}
-
-function describeNamed(
-  graph: Graph,
-  name: string,
-  value: Value,
-  types: ReadonlyMap<Value, InferredType>,
-): FeatureInfo {
-  return describeTensor(graph, name, value, describeOutput(value, types.get(value)));
+  return await describeValues(values, undefined, sessions);
 }

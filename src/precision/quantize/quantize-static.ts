@@ -54,8 +54,7 @@ export async function quantizeStatic(
   // One to find ranges on, and one to judge.
   const two = 'two or more: ranges come from one half, and the other half judges them';
   const samples = await readSamples(rewrite, given, 2, two);
-  const bars = { minCosine, minNeighbours };
-  const deadline = Date.now() + seconds * 1000;
+  const bars = { minCosine, minNeighbours, deadline: Date.now() + seconds * 1000 };
   await using sessions = new SessionHolder(model);
   begin('measuring ranges');
   const calibration = await calibrateSubject(subject, samples, sessions, signal);
@@ -67,12 +66,8 @@ export async function quantizeStatic(
   const isComplete = scaled?.length === made.units.length;
   const smoothed = isComplete ? listForms(scaled, again!, ', smoothed') : [];
   const bench = new ChoiceBench(subject, forms[0]!, sessions, signal);
-  const { exact } = calibration;
-  const { savings } = made;
-  const search = await searchUnits(
-    { bench, samples, exact, savings, forms, smoothed, begin },
-    { ...bars, deadline },
-  );
+  const known = { exact: calibration.exact, savings: made.savings };
+  const search = await searchUnits({ bench, samples, ...known, forms, smoothed, begin }, bars);
   const chosen = search.best?.chosen ?? new Set();
   const qdq = bench.make(chosen);
   const { chunks, ...bytes } = await layOutLowered(state, rewrite, qdq.rewrite, naming);

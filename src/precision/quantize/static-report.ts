@@ -30,7 +30,7 @@ interface StaticFacts {
   readonly rewrite: Rewrite;
   readonly reasons: ReadonlyMap<Node, string>;
   readonly search: SearchResult;
-  readonly bars: Omit<Bars, 'deadline'>;
+  readonly bars: Bars;
   readonly layers: readonly RoundedLayer[];
   /** The rows of each sample. */
   readonly rows: readonly number[];
@@ -91,7 +91,7 @@ const SHOWN = 6;
 function tooLow(
   rewrite: Rewrite,
   { curve, isCut }: SearchResult,
-  { minCosine, minNeighbours }: Omit<Bars, 'deadline'>,
+  { minCosine, minNeighbours }: Bars,
 ): TapirError<'PRECISION_TOO_LOW'> {
   const all = curve[0]!;
   const worst = all.cosines.reduce((at, { least }, k) => (least < all.cosines[at]!.least ? k : at), 0);
