@@ -53,8 +53,8 @@ export function chunkSizes(rows: number, devices: number): number[] {
   return cutRange({ start: 0, count: rows }, Math.ceil(rows / devices)).map(({ count }) => count);
 }
 
-/** A split in which each device gets certain rows. */
-export type BatchSplit = Exclude<Split, 'dynamic' | 'none'>;
+/** How the rows of a batch are split over devices. */
+export type BatchSplit = 'chunk' | 'balanced' | readonly number[];
 
 /** Rows of each device, 0 for a device without a part. They add up to `rows`. */
 export function deviceRows(split: BatchSplit, rows: number, devices: number): number[] {
