@@ -8,8 +8,7 @@ import type { Value } from '../graph/graph.js';
 import { opsetOf } from '../graph/operator-sets.js';
 import type { FreshNames } from '../graph/rewrite/fresh-names.js';
 import type { Cut } from '../graph/rewrite/prune.js';
-import { Backward, unsupported, type Walk } from './backward/backward.js';
-import type { GradientFacts } from './backward/gradient-facts.js';
+import { Backward, unsupported, type GradientFacts, type Walk } from './backward/backward.js';
 import { isDetached, ruleOf } from './rules/rule-of.js';
 
 /** Before, operators that rules need have other forms. */
@@ -26,10 +25,10 @@ export interface GradientRequest {
 export interface Gradients {
   readonly nodes: readonly NewNode[];
   readonly tensors: readonly NewTensor[];
-  /** The tensors that hold the gradients. Values that no target depends on are missing: their gradients are zero. */
+  /**
+   * The tensors that hold the gradients of all values on the way. Values that no target depends on are missing: their gradients are zero.
+   */
   readonly of: ReadonlyMap<Value, string>;
-  /** The same for all values on the way. */
-  readonly all: ReadonlyMap<Value, string>;
 }
 
 /**
@@ -91,14 +90,9 @@ export function backpropagate(
     nodes.push(...backward.nodes.nodes);
     tensors.push(...backward.nodes.tensors);
   }
-  const totals = withRespectTo.flatMap((value): [Value, string][] => {
-    const total = totalOf(value);
-    return total === undefined ? [] : [[value, total]];
-  });
-  const all = [...contributions].flatMap(([value, parts]): [Value, string][] =>
-    parts.length === 1 ? [[value, parts[0]!]] : [],
-  );
-  return { nodes, tensors, of: new Map(totals), all: new Map(all) };
+  for (const value of withRespectTo) totalOf(value);
+  const whole = [...contributions].filter(([, parts]) => parts.length === 1);
+  return { nodes, tensors, of: new Map(whole.map(([value, [gradient]]) => [value, gradient!])) };
 }
 
 /**

@@ -4,9 +4,9 @@ import { checkedBy, defaultsOf, readOptions, unchecked, type Fields } from '../b
 import { TapirError } from '../base/errors.js';
 import type { Graph, Node, Value } from '../graph/graph.js';
 import { checkOperators } from './backpropagate.js';
-import { cutForGradients, withGradients, type GradientPlan } from './with-gradients.js';
+import { withGradients, type GradientPlan } from './with-gradients.js';
 import { resolveNames } from '../graph/names/resolve-names.js';
-import type { Cut } from '../graph/rewrite/prune.js';
+import { cutGraph, type Cut } from '../graph/rewrite/prune.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
 import type { Attribute } from '../onnx/scan/attributes.js';
 import { elementTypeNumber, isFloatType, type Dim } from '../onnx/wire/schema.js';
@@ -123,18 +123,14 @@ export async function planBackward(
   restate: (node: Node, stated: Attributes) => Attributes = (_, stated) => stated,
 ): Promise<{ readonly rewrite: Rewrite; readonly typeOf: (value: Value) => TensorInfo }> {
   const { graph, withSource } = modelInternals.of(model);
-  const cut = cutForGradients(graph, plan);
+  const cut = cutGraph(graph, { outputs: [...plan.targets, ...plan.returns] });
   const values = plan.gradients.map(({ value }) => value);
   checkOperators(
     cut,
     plan.targets.map(({ value }) => value),
     values,
   );
-  const { typeOf, folded } = await lookUp(
-    model,
-    { nodes: cut.nodes, values: [...cut.values, ...values] },
-    inputSizes,
-  );
+  const { typeOf, folded } = await lookUp(model, cut.nodes, [...cut.values, ...values], inputSizes);
   for (const { request, value } of [...plan.targets, ...plan.gradients]) checkFloat(request, typeOf(value));
   return await withSource((source) => {
     const constants = readConstants(new WireReader(source));
@@ -153,13 +149,12 @@ const PLAIN = { allowNonTensor: false, fillTypes: false, tidy: false } as const;
 /** Reads the request. */
 function planGradients(model: OnnxModel, options: DifferentiateOptions): GradientPlan {
   const { of, withRespectTo } = options;
-  const isEmpty = Array.isArray(options.returnNodes) && options.returnNodes.length === 0;
-  const { pairs } = isEmpty ? { pairs: [] } : readReturnNodes(options.returnNodes);
+  const pairs = isEmpty(options.returnNodes) ? [] : readReturnNodes(options.returnNodes).pairs;
   const { graph } = modelInternals.of(model);
   const returns = resolveNames(
     graph,
     pairs.map(({ request }) => request),
-  ).map(({ request, value, why }, i) => ({ request, key: pairs[i]!.key, value, why }));
+  ).map((found, i) => Object.assign(found, { key: pairs[i]!.key }));
   const targets = resolveTargets(model, [...new Set(of)]);
   const gradients = resolveWithRespectTo(model, [...new Set(withRespectTo)]);
   const keys = new Set(targets.map(({ key }) => key));
@@ -174,22 +169,25 @@ function planGradients(model: OnnxModel, options: DifferentiateOptions): Gradien
 
 /** Reads the names of what is kept. Throws `OPTION_INVALID` and those of name resolution. */
 export function readKept(graph: Graph, given: unknown): Value[] {
-  const names = Array.isArray(given) && given.length === 0 ? [] : checkNames('recompute', given);
+  const names = isEmpty(given) ? [] : checkNames('recompute', given);
   return resolveNames(graph, names).map(({ value }) => value);
 }
 
-interface Known {
-  readonly typeOf: (value: Value) => TensorInfo;
-  /** Lists of integers that the graph computes from constants. */
-  readonly folded: ReadonlyMap<Value, readonly number[]>;
+function isEmpty(list: unknown): boolean {
+  return Array.isArray(list) && list.length === 0;
 }
 
-/** What the file states about the values of a cut, else what ONNX Runtime infers and computes. */
+/**
+ * What the file states about the values of a cut, else what ONNX Runtime infers and computes.
+ *
+ * @returns The types, and the lists of integers that the graph computes from constants.
+ */
 async function lookUp(
   model: OnnxModel,
-  { nodes, values }: { readonly nodes: Cut['nodes']; readonly values: readonly Value[] },
+  nodes: Cut['nodes'],
+  values: readonly Value[],
   inputSizes: CheckedSizes,
-): Promise<Known> {
+) {
   await using sessions = new SessionHolder(model);
   const described = await describeValues(values, inputSizes, sessions);
   // A file may leave sizes open that follow from its inputs.

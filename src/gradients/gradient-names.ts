@@ -11,18 +11,15 @@ import { modelInternals } from '../model/open/model-state.js';
 import type { OnnxModel } from '../model/open/open-model.js';
 
 /** Names an input for a seed, or an output with a gradient. */
-export function gradientKey(request: string): string {
+function gradientKey(request: string): string {
   return `gradient/${request}`;
 }
 
 /** Resolves the targets. */
 export function resolveTargets(model: OnnxModel, requests: readonly string[]): CutOutput[] {
-  return resolveNames(modelInternals.of(model).graph, requests).map(({ request, value, why }) => ({
-    request,
-    key: gradientKey(request),
-    value,
-    why,
-  }));
+  return resolveNames(modelInternals.of(model).graph, requests).map((found) =>
+    Object.assign(found, { key: gradientKey(found.request) }),
+  );
 }
 
 /**

@@ -6,7 +6,7 @@ import type { Dim } from '../onnx/wire/schema.js';
 import type { Node, Value } from '../graph/graph.js';
 import { operatorOf } from '../graph/operators/operators.js';
 import type { Cut } from '../graph/rewrite/prune.js';
-import type { GradientFacts } from './backward/gradient-facts.js';
+import type { GradientFacts } from './backward/backward.js';
 
 type Dims = readonly Dim[];
 

@@ -3,7 +3,8 @@ import type { Attribute } from '../onnx/scan/attributes.js';
 import type { ScannedTensor } from '../onnx/scan/scan-value.js';
 import type { Dim } from '../onnx/wire/schema.js';
 import type { Node, Value } from '../graph/graph.js';
-import type { GradientFacts } from './backward/gradient-facts.js';
+import type { GradientFacts } from './backward/backward.js';
+import { axesFrom } from './backward/graph-math.js';
 
 /** What lies between a layer and the scores, where that is a mean over the places, a linear layer, and nothing else. */
 export interface PoolingHead {
@@ -42,10 +43,7 @@ export function findPoolingHead(ends: HeadEnds, facts: HeadFacts): PoolingHead |
     return undefined;
   const { layerDims } = ends;
   const axes = averagedAxes(pool, layerDims, facts);
-  const kept = layerDims
-    .map((_, axis) => axis)
-    .slice(1)
-    .filter((axis) => !axes?.includes(axis));
+  const kept = axesFrom(1, layerDims.length).filter((axis) => !axes?.includes(axis));
   const [channelAxis] = kept;
   if (!axes || axes.includes(0) || kept.length !== 1) return undefined;
   return layerDims[channelAxis!] === linear.channels
@@ -85,7 +83,7 @@ function linearLayer(scores: Value, facts: HeadFacts): Linear | undefined {
   const node = product?.producer;
   if (!node || !isPlain(node) || (node.opType !== 'Gemm' && node.opType !== 'MatMul')) return undefined;
   const [input, factor, bias] = node.inputs;
-  const attributes = node.opType === 'Gemm' ? facts.attributesOf(node) : NO_ATTRIBUTES;
+  const attributes = facts.attributesOf(node);
   const weight = factor && constantOf(factor, facts);
   if (weight?.dims.length !== 2 || (attributes.get('transA')?.int ?? 0) !== 0) return undefined;
   if (bias && !isRow(bias, facts)) return undefined;
@@ -98,8 +96,6 @@ function linearLayer(scores: Value, facts: HeadFacts): Linear | undefined {
   };
 }
 
-const NO_ATTRIBUTES: ReadonlyMap<string, Attribute> = new Map();
-
 /** What a bias is added to; undefined for other sums. */
 function withoutBias({ inputs: [a, b] }: Node, facts: HeadFacts): Value | undefined {
   if (!a || !b) return undefined;
@@ -108,11 +104,8 @@ function withoutBias({ inputs: [a, b] }: Node, facts: HeadFacts): Value | undefi
 
 /** Whether a value is a constant that is added to each row alike. */
 function isRow(value: Value, facts: HeadFacts): boolean {
-  return (
-    constantOf(value, facts)
-      ?.dims.slice(0, -1)
-      .every((size) => size === 1) ?? false
-  );
+  const { dims } = constantOf(value, facts) ?? {};
+  return dims?.slice(0, -1).every((size) => size === 1) ?? false;
 }
 
 function constantOf(
@@ -129,7 +122,7 @@ function averagedAxes(
   dims: readonly Dim[],
   { attributesOf, integersOf }: HeadFacts,
 ): readonly number[] | undefined {
-  const places = dims.map((_, axis) => axis).slice(2);
+  const places = axesFrom(2, dims.length);
   if (node.opType === 'GlobalAveragePool') return places;
   if (node.opType === 'AveragePool') return isWhole(attributesOf(node), dims.slice(2)) ? places : undefined;
   if (node.opType !== 'ReduceMean') return undefined;

@@ -1,13 +1,13 @@
 /** A graph → a rewrite whose outputs are gradients. */
-import type { NewNode, NewTensor, NewValue, TensorType } from '../onnx/wire/write-model.js';
-import type { Graph, Value } from '../graph/graph.js';
+import type { NewNode, NewValue, TensorType } from '../onnx/wire/write-model.js';
+import type { Value } from '../graph/graph.js';
 import { opsetOf } from '../graph/operator-sets.js';
 import { FreshNames, keptNames } from '../graph/rewrite/fresh-names.js';
 import { NodeBuilder } from '../graph/rewrite/node-builder.js';
 import { cutGraph, outputsOf, type Cut, type CutOutput } from '../graph/rewrite/prune.js';
 import { startRewrite, type BackNode, type Rewrite, type RewriteOutput } from '../graph/rewrite/rewrite.js';
 import { backpropagate, type Gradients } from './backpropagate.js';
-import type { GradientFacts } from './backward/gradient-facts.js';
+import type { GradientFacts } from './backward/backward.js';
 import { GraphMath } from './backward/graph-math.js';
 import { nameOpenSizes } from './open-sizes.js';
 import { recompute } from './recompute.js';
@@ -28,21 +28,15 @@ export interface GradientPlan {
   readonly recompute?: readonly Value[];
 }
 
-/** The part of a graph that targets and further values need. */
-export function cutForGradients(graph: Graph, { targets, returns }: GradientPlan): Cut {
-  return cutGraph(graph, { outputs: [...targets, ...returns] });
-}
-
 /**
  * Adds the way back to a graph, and cuts the graph down to what it needs. A gradient of a tensor that no target depends on is zeros, and
  * a note says so.
  *
- * @param forward - From {@link cutForGradients}.
+ * @param forward - The part of the graph that targets and `returns` need.
  * @throws {@link TapirError} `GRADIENT_UNSUPPORTED`.
  */
 export function withGradients(forward: Cut, plan: GradientPlan, facts: GradientFacts): Rewrite {
   const { targets, gradients, returns } = plan;
-  const { graph } = forward;
   const typeOf = (value: Value): TensorType => ({
     elemType: facts.elemTypeOf(value) ?? 0,
     dims: facts.dimsOf(value) ?? null,
@@ -56,17 +50,15 @@ export function withGradients(forward: Cut, plan: GradientPlan, facts: GradientF
     nameOpenSizes(forward, facts),
     names,
   );
-  const finished = finish(back, gradients, { facts, names, opset: opsetOf(graph) });
-  const needed = keepNeeded(
-    finished,
-    finished.outputs.map(({ tensor }) => tensor),
-  );
+  const builder = new NodeBuilder(names, 'gradient', opsetOf(forward.graph));
+  const finished = finish(back, gradients, facts, builder);
+  const needed = keepNeeded(finished);
   const again = recompute(
     {
       forward,
       keep: plan.recompute ?? [],
       nodes: needed.nodes,
-      gradients: back.all,
+      gradients: back.of,
       seeds: seeds.map(({ name }) => name),
     },
     names,
@@ -102,13 +94,9 @@ interface Finished extends Pick<Gradients, 'nodes' | 'tensors'> {
 function finish(
   { nodes, tensors, of }: Gradients,
   gradients: readonly GradientOutput[],
-  {
-    facts,
-    names,
-    opset,
-  }: { readonly facts: GradientFacts; readonly names: FreshNames; readonly opset: number },
+  facts: GradientFacts,
+  builder: NodeBuilder,
 ): Finished {
-  const builder = new NodeBuilder(names, 'gradient', opset);
   const scalars = new Map<string, string>();
   const notes: string[] = [];
   const outputs = gradients.map(({ perm, ...output }): RewriteOutput => {
@@ -131,11 +119,8 @@ function finish(
 }
 
 /** Those of the added nodes and tensors that outputs depend on. */
-function keepNeeded(
-  { nodes, tensors }: Pick<Gradients, 'nodes' | 'tensors'>,
-  outputs: readonly string[],
-): { readonly nodes: readonly NewNode[]; readonly tensors: readonly NewTensor[] } {
-  const needed = new Set(outputs);
+function keepNeeded({ nodes, tensors, outputs }: Finished): Pick<Gradients, 'nodes' | 'tensors'> {
+  const needed = new Set(outputs.map(({ tensor }) => tensor));
   const kept: NewNode[] = [];
   for (const node of nodes.toReversed()) {
     if (!node.outputs.some((name) => needed.has(name))) continue;

@@ -6,8 +6,26 @@ import type { Node, Value } from '../../graph/graph.js';
 import type { FreshNames } from '../../graph/rewrite/fresh-names.js';
 import { NodeBuilder } from '../../graph/rewrite/node-builder.js';
 import { describeNode } from '../../graph/rewrite/prune.js';
-import type { GradientFacts } from './gradient-facts.js';
-import { GraphMath, type Scalars } from './graph-math.js';
+import { axesFrom, GraphMath, type Scalars } from './graph-math.js';
+
+/** What gradients need to know about the tensors of a graph. The room is pure: its callers supply the facts. */
+export interface GradientFacts {
+  /** Sizes. One symbolic name stands for one size everywhere; null is an open size. undefined if the rank is unknown. */
+  readonly dimsOf: (value: Value) => readonly Dim[] | undefined;
+  readonly elemTypeOf: (value: Value) => number | undefined;
+  /** The elements of a small integer initializer or Constant; undefined for all other values. */
+  readonly integersOf: (value: Value) => readonly number[] | undefined;
+  readonly attributesOf: (node: Node) => ReadonlyMap<string, Attribute>;
+}
+
+/** Computes the gradient of an input; called only if it is needed. Gives the tensor that holds it, or undefined where it is zero. */
+export type InputGradient = () => string | undefined;
+
+/** How the gradients of an operator's inputs, by position, follow from those of its outputs. An input without an entry cannot be differentiated. */
+export type Rule = (node: Backward) => readonly (InputGradient | undefined)[];
+
+/** Rules by operator. */
+export type Rules = Readonly<Record<string, Rule>>;
 
 /** What all nodes of a walk share. */
 export interface Walk {
@@ -114,6 +132,17 @@ export class Backward extends GraphMath {
       : this.sizes(value.name);
   }
 
+  /** The size of an axis as a tensor of one element. */
+  sizeAt(value: Value, axis: number): string {
+    return this.slice(this.shape(value), [0], [axis], [axis + 1]);
+  }
+
+  /** The number of channels of a value, which must be known. */
+  channels(value: Value): number {
+    const size = this.dims(value)[1];
+    return typeof size === 'number' ? size : this.refuse('the number of its channels is open');
+  }
+
   /** A tensor with the elements of a value, under the value's dims. */
   reshapeLike(input: string, value: Value): string {
     const dims = this.#walk.facts.dimsOf(value);
@@ -171,7 +200,7 @@ export class Backward extends GraphMath {
   fit(gradient: string, from: readonly Dim[], to: Value): string {
     const dims = this.dims(to);
     const added = from.length - dims.length;
-    const axes = Array.from({ length: added }, (_, axis) => axis);
+    const axes = axesFrom(0, added);
     let isOpen = false;
     for (const [axis, size] of dims.entries()) {
       const whole = from[added + axis]!;

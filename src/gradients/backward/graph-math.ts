@@ -18,6 +18,11 @@ const RESHAPE_ALLOWS_ZERO = 14;
 /** An end beyond any axis. */
 export const TO_THE_END: number = 2 ** 31 - 1;
 
+/** The axes from one on. */
+export function axesFrom(first: number, rank: number): number[] {
+  return Array.from({ length: rank - first }, (_, i) => first + i);
+}
+
 /** Adds nodes that compute with tensors of one element type. */
 export class GraphMath {
   readonly nodes: NodeBuilder;
@@ -106,10 +111,11 @@ export class GraphMath {
   }
 
   unsqueeze(input: string, axes: readonly number[]): string {
-    if (axes.length === 0) return input;
-    return this.nodes.opset >= AXES_INPUT
-      ? this.nodes.add('Unsqueeze', [input, this.ints(axes)])
-      : this.nodes.add('Unsqueeze', [input], { axes });
+    return axes.length === 0 ? input : this.#withAxes('Unsqueeze', input, axes);
+  }
+
+  squeeze(input: string, axes: readonly number[]): string {
+    return this.#withAxes('Squeeze', input, axes);
   }
 
   expand(input: Term, shape: string): string {
@@ -201,6 +207,12 @@ export class GraphMath {
     const data = new Uint8Array((isDouble ? Float64Array.of(value) : Float32Array.of(value)).buffer);
     const written = nodes.tensor(isDouble ? elemType : ELEMENT_TYPE.float32, [], data);
     return isDouble || elemType === ELEMENT_TYPE.float32 ? written : this.cast(written, elemType);
+  }
+
+  #withAxes(opType: string, input: string, axes: readonly number[]): string {
+    return this.nodes.opset >= AXES_INPUT
+      ? this.nodes.add(opType, [input, this.ints(axes)])
+      : this.nodes.add(opType, [input], { axes });
   }
 
   #binary(opType: string, a: Term, b: Term): string {

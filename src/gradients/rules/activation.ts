@@ -1,6 +1,5 @@
 /** Rules of activation functions. At a kink they give PyTorch's slope. */
-import type { Backward } from '../backward/backward.js';
-import type { Rule, Rules } from '../backward/rule.js';
+import type { Backward, Rule, Rules } from '../backward/backward.js';
 
 /** A function of one element: `gradient` is that of its input. */
 const activation =

@@ -1,7 +1,6 @@
 /** The rule of the Attention operator: softmax(scale · Q·Kᵀ + mask) · V. */
 import { isFloatType } from '../../onnx/wire/schema.js';
-import type { Backward } from '../backward/backward.js';
-import type { Rule, Rules } from '../backward/rule.js';
+import type { Backward, Rule, Rules } from '../backward/backward.js';
 
 /** The score of what is masked out. */
 const LOWEST = -3.4028234663852886e38;

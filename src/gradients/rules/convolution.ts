@@ -1,8 +1,8 @@
 /** Rules of convolutions. docs/decisions/031-gradients.md says why weights have three forms. */
 import type { Value } from '../../graph/graph.js';
-import type { Backward } from '../backward/backward.js';
+import type { Backward, Rule, Rules } from '../backward/backward.js';
 import { TO_THE_END } from '../backward/graph-math.js';
-import type { Rule, Rules } from '../backward/rule.js';
+import { besideChannels } from './normalization.js';
 import { readWindow, slicesByOffset, spreadWindows, type Sliding, type WindowAxis } from './window.js';
 
 /** With so few input channels, one convolution with the gradient as its kernel is faster than a product per offset. */
@@ -10,11 +10,8 @@ const FEW_CHANNELS = 4;
 /** In groups it is as fast from larger kernels on, and one node instead of several for each offset. */
 const MANY_OFFSETS = 9;
 
-/** Sums over all axes but the channels. */
 function biasGradient(b: Backward): string {
-  const rank = b.rank(b.output(0));
-  const axes = Array.from({ length: rank }, (_, axis) => axis).filter((axis) => axis !== 1);
-  return b.sum(b.dy, axes, false);
+  return b.sum(b.dy, besideChannels(b.rank(b.output(0))), false);
 }
 
 /** The sizes of a weight `[out, in / group, kernel…]`. */

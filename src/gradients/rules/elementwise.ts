@@ -1,6 +1,5 @@
 /** Rules of operators on single elements, with broadcasting. */
-import type { Backward } from '../backward/backward.js';
-import type { InputGradient, Rule, Rules } from '../backward/rule.js';
+import type { Backward, InputGradient, Rule, Rules } from '../backward/backward.js';
 
 /** An operator with one input: `slope` is its derivative. */
 const unary =

@@ -1,8 +1,7 @@
 /** Rules of operators that pick elements: their gradients go back to where the elements came from. */
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
-import type { Backward } from '../backward/backward.js';
-import { TO_THE_END } from '../backward/graph-math.js';
-import type { Rule, Rules } from '../backward/rule.js';
+import type { Backward, Rule, Rules } from '../backward/backward.js';
+import { axesFrom, TO_THE_END } from '../backward/graph-math.js';
 
 /** Since this operator set, scatters can add. */
 const SCATTER_ADDS = 16;
@@ -14,11 +13,6 @@ function scatterAdd(b: Backward, updates: string, indices: string, axis: number)
       `its gradient adds up elements of one place, which needs operator set ${SCATTER_ADDS}; convert the model first (onnx.version_converter)`,
     );
   return b.scatterAdd('ScatterElements', b.shape(b.value(0)), indices, updates, { axis });
-}
-
-/** The size of an axis of the first input as a tensor of one element. */
-function sizeOf(b: Backward, axis: number): string {
-  return b.slice(b.shape(b.value(0)), [0], [axis], [axis + 1]);
 }
 
 /**
@@ -33,7 +27,6 @@ const gather: Rule = (b) => [
     const added = b.rank(indices);
     const [only, ...others] = b.constant(1) ?? [];
     const size = b.dims(data)[axis];
-    const isOne = only !== undefined && others.length === 0 && (only >= 0 || typeof size === 'number');
     const lists = b.dims(b.output(0));
     // The axes of the indices become one: [before, indices, after].
     const flat =
@@ -42,7 +35,7 @@ const gather: Rule = (b) => [
         : added === 0
           ? b.unsqueeze(b.dy, [axis])
           : flattenAxes(b, b.dy, lists.length, axis, added);
-    if (isOne && typeof size === 'number') {
+    if (only !== undefined && others.length === 0 && typeof size === 'number') {
       const at = b.wrap(only, size);
       const before = Array.from({ length: rank }, (_, i) => (i === axis ? at : 0));
       const after = Array.from({ length: rank }, (_, i) => (i === axis ? size - at - 1 : 0));
@@ -72,9 +65,9 @@ function gatherByProduct(b: Backward, flat: string, list: string, rank: number, 
   // onnxruntime has OneHot for float32, not for float64.
   const one = (value: number): string => b.reshape(b.scalar(value, ELEMENT_TYPE.float32), [1]);
   const values = b.concat([one(0), one(1)], 0);
-  const marks = b.nodes.add('OneHot', [list, sizeOf(b, axis), values], { axis: 0 });
+  const marks = b.nodes.add('OneHot', [list, b.sizeAt(b.value(0), axis), values], { axis: 0 });
   const matrix = b.elemType === ELEMENT_TYPE.float32 ? marks : b.cast(marks, b.elemType);
-  const axes = Array.from({ length: rank }, (_, i) => i);
+  const axes = axesFrom(0, rank);
   const front = [axis, ...axes.filter((i) => i !== axis)];
   const turned = b.transpose(flat, front);
   const rows = b.nodes.add('Flatten', [turned], { axis: 1 });
@@ -161,7 +154,7 @@ const slice: Rule = (b) => [
 function scatterAxis(b: Backward, gradient: string, i: number, axis: number): string {
   const rank = b.rank(b.value(0));
   const int = (value: number): string => b.scalar(value, ELEMENT_TYPE.int64);
-  const size = sizeOf(b, axis);
+  const size = b.sizeAt(b.value(0), axis);
   const positions = b.nodes.add('Range', [int(0), b.reshape(size, []), int(1)]);
   const bound = (position: number): string => b.slice(b.input(position), [0], [i], [i + 1]);
   const step = b.has(4) ? [bound(4)] : [];

@@ -1,9 +1,8 @@
 /** Rules of matrix products. */
 import type { Dim } from '../../onnx/wire/schema.js';
 import type { Value } from '../../graph/graph.js';
-import type { Backward } from '../backward/backward.js';
-import { TO_THE_END } from '../backward/graph-math.js';
-import type { Rule, Rules } from '../backward/rule.js';
+import type { Backward, Rule, Rules } from '../backward/backward.js';
+import { axesFrom, TO_THE_END } from '../backward/graph-math.js';
 
 /** A matrix in place of a vector: a row on the left of a product, a column on the right. */
 interface Operand {
@@ -21,8 +20,7 @@ function asMatrix(b: Backward, value: Value, isLeft: boolean): Operand {
 
 /** Swaps the last two axes. */
 function swapped(b: Backward, name: string, rank: number): string {
-  const axes = Array.from({ length: rank }, (_, axis) => axis);
-  return b.transpose(name, [...axes.slice(0, -2), rank - 1, rank - 2]);
+  return b.transpose(name, [...axesFrom(0, rank - 2), rank - 1, rank - 2]);
 }
 
 /**
@@ -45,7 +43,9 @@ const matMul: Rule = (b) => {
     return { name: b.dy, dims: output };
   };
   const fitOperand = (product: string, dims: readonly Dim[], to: Value): string =>
-    b.rank(to) === 1 ? b.reshapeLike(sumLeading(b, product, dims), to) : b.fit(product, dims, to);
+    b.rank(to) === 1
+      ? b.reshapeLike(b.sum(product, axesFrom(0, dims.length - 2), false), to)
+      : b.fit(product, dims, to);
   return [
     () => {
       const [dy, other] = [gradient(), c()];
@@ -60,15 +60,6 @@ const matMul: Rule = (b) => {
     },
   ];
 };
-
-/** Sums a stack of matrices over all axes before the last two. */
-function sumLeading(b: Backward, product: string, dims: readonly Dim[]): string {
-  return b.sum(
-    product,
-    Array.from({ length: dims.length - 2 }, (_, axis) => axis),
-    false,
-  );
-}
 
 /** Aᵀ·dY with all rows of all samples in one product. */
 function overRows(b: Backward, a: Operand, dy: Operand): string {
@@ -109,13 +100,8 @@ const gemm: Rule = (b) => {
   ];
 };
 
-interface Equation {
-  readonly operands: readonly string[];
-  readonly result: string;
-}
-
 /** Reads `ij,jk->ik`; without an arrow, the result has the labels that occur once, in alphabetical order. */
-function readEquation(b: Backward): Equation {
+function readEquation(b: Backward): { operands: string[]; result: string } {
   const text = b.text('equation', '').replaceAll(' ', '');
   const [left = '', right] = text.split('->');
   const operands = left.split(',');

@@ -1,15 +1,10 @@
 /** Rules of normalisations. Statistics are computed again from the input: they are small beside it. */
 import type { Value } from '../../graph/graph.js';
-import type { Backward } from '../backward/backward.js';
-import type { Rule, Rules } from '../backward/rule.js';
-
-/** The axes from one on. */
-function axesFrom(first: number, rank: number): number[] {
-  return Array.from({ length: rank - first }, (_, i) => first + i);
-}
+import type { Backward, Rule, Rules } from '../backward/backward.js';
+import { axesFrom } from '../backward/graph-math.js';
 
 /** The axes over which statistics of a channel are taken: all but the second. */
-function besideChannels(rank: number): number[] {
+export function besideChannels(rank: number): number[] {
   return [0, ...axesFrom(2, rank)];
 }
 
@@ -174,7 +169,7 @@ const localResponse: Rule = (b) => [
     const rank = b.rank(b.value(0));
     const overChannels = (tensor: string, before: number): string => {
       // [N, 1, C, positions]: a window of one column.
-      const rows = b.reshape(tensor, [0, 1, channelsOf(b), -1]);
+      const rows = b.reshape(tensor, [0, 1, b.channels(b.value(0)), -1]);
       const pads = [before, 0, size - 1 - before, 0];
       const mean = b.nodes.add('AveragePool', [rows], {
         kernel_shape: [size, 1],
@@ -192,11 +187,6 @@ const localResponse: Rule = (b) => [
     return b.sub(direct, b.mul(b.mul(b.x, shared), 2 * alpha * beta));
   },
 ];
-
-function channelsOf(b: Backward): number {
-  const channels = b.dims(b.value(0))[1];
-  return typeof channels === 'number' ? channels : b.refuse('the number of its channels is open');
-}
 
 export const normalizations: Rules = {
   BatchNormalization: batchNormalization,

@@ -1,7 +1,8 @@
 /** Rules of pools. */
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
-import type { Backward } from '../backward/backward.js';
-import type { Rule, Rules } from '../backward/rule.js';
+import type { Backward, Rule, Rules } from '../backward/backward.js';
+import { axesFrom } from '../backward/graph-math.js';
+import { extremeGradient, meanGradient, type Reduced } from './reduction.js';
 import { readWindow, slicesByOffset, spanOf, spreadWindows, type WindowAxis } from './window.js';
 
 /** Since this operator set, scatters can add. */
@@ -81,9 +82,7 @@ const averagePool: Rule = (b) => [
   () => {
     const kernel = b.list('kernel_shape') ?? b.refuse('it has no kernel_shape');
     const window = readWindow(b, b.value(0), b.output(0), kernel);
-    const channels = b.dims(b.value(0))[1];
-    if (typeof channels !== 'number') b.refuse('the number of its channels is open');
-    const count = channels as number;
+    const count = b.channels(b.value(0));
     const ones = b.expand(1, b.ints([count, 1, ...kernel]));
     const parts = b.div(b.dy, divisors(b, window));
     return spreadWindows(b, parts, ones, b.value(0), window, count);
@@ -126,32 +125,14 @@ function reachBeyond(b: Backward, axis: WindowAxis): number {
   return Math.max(stride * (positions! - 1) + spanOf(axis) - size! - begin - (end ?? 0), 0);
 }
 
-function spatialAxes(b: Backward): number[] {
-  return Array.from({ length: b.rank(b.value(0)) - 2 }, (_, axis) => axis + 2);
-}
-
-const globalAveragePool: Rule = (b) => [
-  () => {
-    const sizes = spatialAxes(b).map((axis) => b.dims(b.value(0))[axis]);
-    const isKnown = sizes.every((size) => typeof size === 'number');
-    const count = isKnown
-      ? sizes.reduce((product, size) => product * Number(size), 1)
-      : b.div(b.cast(b.one('Size', b.x), b.elemType), b.cast(b.one('Size', b.y), b.elemType));
-    return b.expand(b.div(b.dy, count), b.shape(b.value(0)));
-  },
-];
-
-/** Equal maxima share the gradient. */
-const globalMaxPool: Rule = (b) => [
-  () => {
-    const chosen = b.indicator(b.equal(b.x, b.y));
-    return b.mul(chosen, b.div(b.dy, b.sum(chosen, spatialAxes(b))));
-  },
-];
+/** A pool of whole maps reduces all axes after the channels. */
+const wholeMap =
+  (gradient: Reduced): Rule =>
+  (b) => [() => gradient(b, b.dy, b.y, axesFrom(2, b.rank(b.value(0))))];
 
 export const pools: Rules = {
   MaxPool: maxPool,
   AveragePool: averagePool,
-  GlobalAveragePool: globalAveragePool,
-  GlobalMaxPool: globalMaxPool,
+  GlobalAveragePool: wholeMap(meanGradient),
+  GlobalMaxPool: wholeMap(extremeGradient),
 };

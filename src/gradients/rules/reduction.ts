@@ -1,6 +1,6 @@
 /** Rules of reductions, and of functions that compare the elements along an axis. */
-import type { Backward } from '../backward/backward.js';
-import { type Rule, type Rules } from '../backward/rule.js';
+import type { Backward, Rule, Rules } from '../backward/backward.js';
+import { axesFrom } from '../backward/graph-math.js';
 
 /** Since this operator set, Softmax works along one axis; before, it flattened all axes from that one on. */
 const SOFTMAX_ONE_AXIS = 13;
@@ -12,12 +12,14 @@ export function reducedAxes(b: Backward): readonly number[] | undefined {
   if (!given && b.has(1)) b.refuse('its axes are computed in the graph');
   if (given && given.length > 0) return given.map((axis) => b.wrap(axis, rank));
   if (b.int('noop_with_empty_axes', 0) === 1) return undefined;
-  return Array.from({ length: rank }, (_, axis) => axis);
+  return axesFrom(0, rank);
 }
 
-/** A reduction: `gradient` is that of the input, from tensors that keep the reduced axes with size 1. */
+/** The gradient of the input of a reduction, from tensors that keep the reduced axes with size 1. */
+export type Reduced = (b: Backward, dy: string, y: string, axes: readonly number[]) => string;
+
 const reduction =
-  (gradient: (b: Backward, dy: string, y: string, axes: readonly number[]) => string): Rule =>
+  (gradient: Reduced): Rule =>
   (b) => [
     () => {
       const axes = reducedAxes(b);
@@ -45,11 +47,13 @@ function count(b: Backward, axes: readonly number[]): string | number {
 
 const spread = (b: Backward, dy: string): string => b.expand(dy, b.shape(b.value(0)));
 
+export const meanGradient: Reduced = (b, dy, _, axes) => spread(b, b.div(dy, count(b, axes)));
+
 /** The elements that are the result share the gradient evenly, as in torch.amax. */
-const extreme = reduction((b, dy, y, axes) => {
+export const extremeGradient: Reduced = (b, dy, y, axes) => {
   const chosen = b.indicator(b.equal(b.x, y));
   return b.mul(chosen, b.div(dy, b.sum(chosen, axes)));
-});
+};
 
 /** The product of all other elements: with one zero it is that of the rest, with two it is 0 everywhere. */
 const product = reduction((b, dy, y, axes) => {
@@ -69,22 +73,20 @@ const euclidean = reduction((b, dy, y) => {
 
 /** Softmax over some axes: dx = y · (dy − Σ dy·y). */
 const softmax =
-  (gradient: (b: Backward, dy: string, y: string, axes: readonly number[]) => string): Rule =>
+  (gradient: Reduced): Rule =>
   (b) => [
     () => {
-      if (b.opset >= SOFTMAX_ONE_AXIS) return gradient(b, b.dy, b.y, [b.axis(-1)]);
-      const rank = b.rank(b.value(0));
-      const from = b.axis(1);
-      const axes = Array.from({ length: rank - from }, (_, i) => from + i);
+      const isOneAxis = b.opset >= SOFTMAX_ONE_AXIS;
+      const axes = isOneAxis ? [b.axis(-1)] : axesFrom(b.axis(1), b.rank(b.value(0)));
       return gradient(b, b.dy, b.y, axes);
     },
   ];
 
 export const reductions: Rules = {
   ReduceSum: reduction((b, dy) => spread(b, dy)),
-  ReduceMean: reduction((b, dy, _, axes) => spread(b, b.div(dy, count(b, axes)))),
-  ReduceMax: extreme,
-  ReduceMin: extreme,
+  ReduceMean: reduction(meanGradient),
+  ReduceMax: reduction(extremeGradient),
+  ReduceMin: reduction(extremeGradient),
   ReduceProd: product,
   ReduceL1: reduction((b, dy) => b.mul(b.one('Sign', b.x), dy)),
   ReduceL2: euclidean,

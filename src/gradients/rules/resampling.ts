@@ -4,21 +4,12 @@
  */
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { NewAttribute } from '../../onnx/wire/write-model.js';
-import type { Backward } from '../backward/backward.js';
-import type { Rule, Rules } from '../backward/rule.js';
-
-/** The size of an axis of the input, and of the result, as tensors of one element. */
-function sizeBefore(b: Backward, axis: number): string {
-  return b.slice(b.shape(b.value(0)), [0], [axis], [axis + 1]);
-}
-
-function sizeAfter(b: Backward, axis: number): string {
-  return b.slice(b.shape(b.output(0)), [0], [axis], [axis + 1]);
-}
+import type { Backward, Rule, Rules } from '../backward/backward.js';
+import { axesFrom } from '../backward/graph-math.js';
 
 /** The identity matrix with the size of an axis of the input. */
 function identity(b: Backward, axis: number): string {
-  const size = sizeBefore(b, axis);
+  const size = b.sizeAt(b.value(0), axis);
   return b.one('EyeLike', b.expand(0, b.concat([size, size], 0)));
 }
 
@@ -62,14 +53,14 @@ const resize: Rule = (b) => {
     const rows = b.unsqueeze(identity(b, axis), [0, 3]);
     const one = b.ints([1]);
     if (hasSizes) {
-      const sizes = b.concat([one, sizeBefore(b, axis), sizeAfter(b, axis), one], 0);
-      return flatten(b, b.nodes.add('Resize', [rows, '', '', sizes], attributes));
+      const sizes = b.concat([one, b.sizeAt(b.value(0), axis), b.sizeAt(b.output(0), axis), one], 0);
+      return b.squeeze(b.nodes.add('Resize', [rows, '', '', sizes], attributes), [0, 3]);
     }
     const same = b.reshape(b.scalar(1, ELEMENT_TYPE.float32), [1]);
     const scale = b.slice(b.input(scales), [0], [axis], [axis + 1]);
     const list = b.concat([same, same, scale, same], 0);
     const inputs = scales === 2 ? [rows, '', list] : [rows, list];
-    return flatten(b, b.nodes.add('Resize', inputs, attributes));
+    return b.squeeze(b.nodes.add('Resize', inputs, attributes), [0, 3]);
   };
   return [
     () => {
@@ -82,17 +73,6 @@ const resize: Rule = (b) => {
   ];
 };
 
-function flatten(b: Backward, rows: string): string {
-  return b.nodes.add('Squeeze', ...squeezed(b, rows));
-}
-
-/** Since this operator set, Squeeze reads its axes from an input. */
-const AXES_INPUT = 13;
-
-function squeezed(b: Backward, rows: string): [string[], Record<string, NewAttribute>] {
-  return b.opset >= AXES_INPUT ? [[rows, b.ints([0, 3])], {}] : [[rows], { axes: [0, 3] }];
-}
-
 /** Since this operator set, Pad reads its pads from an input. */
 const PADS_INPUT = 11;
 
@@ -103,12 +83,12 @@ const pad: Rule = (b) => {
   const rank = b.rank(b.value(0));
   const axes = b.has(3)
     ? (b.constant(3) ?? b.refuse('its axes are computed in the graph')).map((axis) => b.wrap(axis, rank))
-    : Array.from({ length: rank }, (_, axis) => axis);
+    : axesFrom(0, rank);
   const padsOf = (axis: number): readonly [number, number] => {
     const at = axes.indexOf(axis);
     return at < 0 ? [0, 0] : [given![at]!, given![at + axes.length]!];
   };
-  const all = Array.from({ length: rank }, (_, axis) => axis);
+  const all = axesFrom(0, rank);
   return [
     () => {
       if (mode === 'constant' && given)

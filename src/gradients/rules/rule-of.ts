@@ -1,8 +1,7 @@
 /** All rules by operator. */
 import type { Node } from '../../graph/graph.js';
 import { operatorOf } from '../../graph/operators/operators.js';
-import { unsupported } from '../backward/backward.js';
-import type { Rule } from '../backward/rule.js';
+import { unsupported, type Rule } from '../backward/backward.js';
 import { activations } from './activation.js';
 import { arithmetic } from './elementwise.js';
 import { attentions } from './attention.js';

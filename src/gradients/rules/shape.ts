@@ -1,6 +1,6 @@
 /** Rules of operators that only move elements. */
-import type { Backward } from '../backward/backward.js';
-import type { Rule, Rules } from '../backward/rule.js';
+import type { Value } from '../../graph/graph.js';
+import type { Backward, Rule, Rules } from '../backward/backward.js';
 
 /** The same elements in the same order. */
 const relabelled: Rule = (b) => [() => b.reshapeLike(b.dy, b.value(0)), () => undefined];
@@ -17,12 +17,11 @@ const transpose: Rule = (b) => [
 ];
 
 /** The sizes of values along an axis as a list: constants where all are known. */
-function sizesAlong(b: Backward, values: readonly string[], known: readonly unknown[], axis: number): string {
-  if (known.every((size) => typeof size === 'number')) return b.ints(known as readonly number[]);
-  return b.concat(
-    values.map((name) => b.slice(b.sizes(name), [0], [axis], [axis + 1])),
-    0,
-  );
+function sizesAlong(b: Backward, values: readonly Value[], axis: number): string {
+  const known = values.map((value) => b.dims(value)[axis]);
+  if (known.every((size) => typeof size === 'number')) return b.ints(known);
+  const sizes = values.map(({ name }) => b.slice(b.sizes(name), [0], [axis], [axis + 1]));
+  return b.concat(sizes, 0);
 }
 
 /** Since this operator set, Split reads the sizes of its parts from an input. */
@@ -41,20 +40,7 @@ const concat: Rule = (b) => {
       b.refuse(`the size of an operand is open, and operator set ${b.opset} cannot split by computed sizes`);
     return b.opset < SPLIT_INPUT
       ? b.nodes.addSeveral('Split', [b.dy], values.length, { axis, split: known as readonly number[] })
-      : b.nodes.addSeveral(
-          'Split',
-          [
-            b.dy,
-            sizesAlong(
-              b,
-              values.map(({ name }) => name),
-              known,
-              axis,
-            ),
-          ],
-          values.length,
-          { axis },
-        );
+      : b.nodes.addSeveral('Split', [b.dy, sizesAlong(b, values, axis)], values.length, { axis });
   };
   return inputs.map((_, position) => () => (parts ??= split())[position]);
 };
@@ -93,11 +79,10 @@ const depthToSpace: Rule = (b) => {
   return [
     () => {
       if (!isColumns) return b.nodes.add('SpaceToDepth', [b.dy], { blocksize: size });
-      const channels = b.dims(b.output(0))[1];
-      if (typeof channels !== 'number') b.refuse('the number of its channels is open');
+      const channels = b.channels(b.output(0));
       // SpaceToDepth puts the position in the block before the channel; here it comes after it.
       const blocks = b.nodes.add('SpaceToDepth', [b.dy], { blocksize: size });
-      const grouped = b.reshape(blocks, [0, size * size, channels as number, -1]);
+      const grouped = b.reshape(blocks, [0, size * size, channels, -1]);
       return b.reshapeLike(b.transpose(grouped, [0, 2, 1, 3]), b.value(0));
     },
   ];
