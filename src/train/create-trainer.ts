@@ -7,7 +7,7 @@ import { inheritFrom, readSession } from '../extract/inherit-options.js';
 import { readPlace } from '../extract/replicas/place-options.js';
 import { checkFixedNorms } from './statistics/norm-layers.js';
 import { formOf } from './losses/targets.js';
-import { findTrainable, ownTensors, type TrainedTensor, type WantedTensor } from './runs/trained-tensors.js';
+import { findTrainable, ownTensors, type WantedTensor } from './runs/trained-tensors.js';
 import { newTrainer, type Trainer } from './trainer.js';
 import { readTrainerOptions, type TrainerOptions, type TrainedGroup } from './runs/trainer-options.js';
 import { addLoss, isInLoss, normTensors, sameNode, trainableNorms } from './runs/training-graphs.js';
@@ -72,11 +72,8 @@ export async function createTrainer(
   const kept = norms.flatMap((norm): NormStatistics[] => {
     const node = sameNode(loss.model, norm.node);
     if (!node) return [];
-    const [mean, variance] = normTensors(norm).map(({ name }) => owned.tensors.get(name)!) as [
-      TrainedTensor,
-      TrainedTensor,
-    ];
-    return [{ layer: { ...norm, node, input: node.inputs[0]! }, mean, variance }];
+    const [mean, variance] = normTensors(norm).map(({ name }) => owned.tensors.get(name)!);
+    return [{ layer: { ...norm, node, input: node.inputs[0]! }, mean: mean!, variance: variance! }];
   });
   const sessions = new TrainingSessions({
     place,

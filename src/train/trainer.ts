@@ -8,7 +8,7 @@ import { checkSameRows, readBatch } from '../tensor/batch.js';
 import { readFeeds } from '../tensor/read-feeds.js';
 import { mismatch, nameTensor, type Tensor } from '../tensor/tensor.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
-import { checkOnePiece, splitBatch, type Piece } from '../extract/replicas/batch-pieces.js';
+import { checkOnePiece, splitBatch } from '../extract/replicas/batch-pieces.js';
 import type { RunInput } from '../extract/replicas/run-options.js';
 import type { BatchGradients } from './runs/gradient-runs.js';
 import { prepareTarget, type PreparedTarget, type Target } from './losses/targets.js';
@@ -229,7 +229,7 @@ export class Trainer {
   }
 
   /** Reads a batch, and splits it over devices. */
-  #split(labelled: TrainBatch, most: number | undefined): SplitBatch {
+  #split(labelled: TrainBatch, most: number | undefined) {
     const { input, target: given } = givenFields(labelled, 'batch');
     const { setup, sessions } = trainerInternals.of(this);
     const { loss, place } = sessions;
@@ -246,12 +246,6 @@ export class Trainer {
     if (setup.batchNorm === 'batch' && most === undefined) checkOnePiece(batch, pieces);
     return { pieces, target, rows: batch.rows ?? 1 };
   }
-}
-
-interface SplitBatch {
-  readonly pieces: readonly Piece[];
-  readonly target: PreparedTarget;
-  readonly rows: number;
 }
 
 type Found = Pick<BatchGradients, 'lossSum' | 'predicted'>;

@@ -54,11 +54,12 @@ export async function readClassFolders(folder: string, known?: readonly string[]
   const labels = new Map(classes.map((name, label) => [name, label]));
   const withLabel = (item: ListedItem): ClassImage => ({ ...item, label: labels.get(classOf(item.path))! });
   const images = listed.map(withLabel).toSorted((a, b) => compareBytes(a.path, b.path));
-  const warnings =
-    outside.length === 0
-      ? []
-      : [`${counted(outside.length, 'image')} left out, outside class folders: ${listSome(outside)}`];
-  return { classes, images, warnings: [...warnings, ...describeUnread(unread.counts)] };
+  const warnings = [...describeUnread(unread.counts)];
+  if (outside.length > 0)
+    warnings.unshift(
+      `${counted(outside.length, 'image')} left out, outside class folders: ${listSome(outside)}`,
+    );
+  return { classes, images, warnings };
 }
 
 /** As `listImages`, whose errors speak of embedding. */
@@ -109,13 +110,9 @@ function compareBytes(a: string, b: string): number {
 }
 
 function listSome(names: readonly string[]): string {
+  const quoted = names.slice(0, SHOWN).map((name) => `"${name}"`);
   const more = names.length > SHOWN ? ` and ${names.length - SHOWN} more` : '';
-  return (
-    names
-      .slice(0, SHOWN)
-      .map((name) => `"${name}"`)
-      .join(', ') + more
-  );
+  return quoted.join(', ') + more;
 }
 
 /** Makes the error for a folder that cannot be trained on. */
@@ -150,13 +147,10 @@ export function holdOut({ classes, images }: ClassFolders, share: number, seed: 
     const drawn = shuffled(ofClass, createRandom(seedOf(seed, 'held out', name)));
     for (const image of drawn.slice(0, count)) heldOut.add(image);
   }
-  const warnings =
-    single.length === 0
-      ? []
-      : [`classes with a single image, which trains, so that they are not measured: ${listSome(single)}`];
+  const warning = `classes with a single image, which trains, so that they are not measured: ${listSome(single)}`;
   return {
     training: images.filter((image) => !heldOut.has(image)),
     heldOut: images.filter((image) => heldOut.has(image)),
-    warnings,
+    warnings: single.length === 0 ? [] : [warning],
   };
 }

@@ -29,7 +29,7 @@ import {
 } from './train-folder-options.js';
 import { TrainingPhotos, type TrainFailure } from './training-photos.js';
 import { bestEpoch, type EpochRecord } from './training-records.js';
-import { BEST_FOLDER, TrainingRun } from './training-run.js';
+import { BEST_FOLDER, TrainingRun, type TrainingParts } from './training-run.js';
 
 /** A finished training. */
 export interface TrainedFolder {
@@ -154,9 +154,12 @@ function openTrainer(
   options: TrainFolderSetup,
 ): Promise<Trainer> {
   const { devices, session, isolation, cudaLibraries, split, batchNorm, clipNorm, accumulate } = options;
-  const placed = { devices, session, isolation, cudaLibraries, split };
   return createTrainer(model, {
-    ...placed,
+    devices,
+    session,
+    isolation,
+    cudaLibraries,
+    split,
     loss: { kind: 'cross-entropy', labelSmoothing: options.labelSmoothing },
     optimizer: options.optimizer,
     parameters: train,
@@ -202,62 +205,46 @@ async function settingsOf(
   return JSON.parse(JSON.stringify(plain)) as Record<string, unknown>;
 }
 
-interface Finished {
+interface Finished extends Pick<TrainingParts, 'options' | 'trainer' | 'settings'> {
   readonly data: TrainingData;
-  readonly options: TrainFolderSetup;
-  readonly trainer: Trainer;
   readonly transform: Transform;
-  readonly settings: Readonly<Record<string, unknown>>;
 }
 
 /** Writes the log, the page, the transform and, last, the model. */
 async function finish(run: TrainingRun, parts: Finished): Promise<TrainedFolder> {
   const { data, options, trainer, transform, settings } = parts;
   const { out, weights, overwrite, state } = options;
-  const planned = options.epochs;
-  const { classes } = data;
+  const { classes, split } = data;
   const { epochs, failures } = run;
+  const { parameters } = trainer;
   const best = bestEpoch(epochs)!;
-  const shownSettings = { ...settings, epochs: planned };
-  const log = {
-    classes,
-    settings: shownSettings,
-    parameters: trainer.parameters,
-    epochs,
-    best: best.epoch,
-    failures,
-  };
+  const planned = { ...settings, epochs: options.epochs };
+  const log = { classes, settings: planned, parameters, epochs, best: best.epoch, failures };
   await writeAtomically(join(state, 'log.json'), toJson(log));
   const page = pageOf(out);
-  const devices = readDevices('devices', options.devices).map(deviceName).join(', ');
   const told = {
-    ...shownSettings,
+    ...planned,
     model: `SHA-256 ${String(settings['model'])}`,
     images: `SHA-256 of their paths ${String(settings['images'])}`,
-    parameters: trainer.parameters,
-    devices,
+    parameters,
+    devices: readDevices('devices', options.devices).map(deviceName).join(', '),
   };
   const labelled = await withClassLabels(await run.best(), classes);
-  const { heldOut } = data.split;
-  const judgement =
-    heldOut.length === 0
-      ? null
-      : await judgePhotos(labelled, heldOut, classes.length, transform, options.signal);
+  const judge = () => judgePhotos(labelled, split.heldOut, classes.length, transform, options.signal);
+  const judgement = split.heldOut.length === 0 ? null : await judge();
   const shown = { classes: countClasses(data), epochs, best, settings: told, failures, judgement };
   await writeAtomically(page, await renderTraining({ title: basename(out), ...shown }));
   const save = (): Promise<void> => labelled.save(out, { weights, overwrite });
   // Whether it may be replaced was found out before the training, by the model itself.
   await writeWithCompanion(sidecarOf(out), toJson(transform.options), true, save);
-  return { out, page, classes, epochs, best, parameters: trainer.parameters, failures };
+  return { out, page, classes, epochs, best, parameters, failures };
 }
 
 function countClasses({ classes, split }: TrainingData): ClassCount[] {
-  const count = (images: ImageSplit['training'], label: number): number =>
-    images.filter((image) => image.label === label).length;
   return classes.map((name, label) => ({
     name,
-    training: count(split.training, label),
-    heldOut: count(split.heldOut, label),
+    training: split.training.filter((image) => image.label === label).length,
+    heldOut: split.heldOut.filter((image) => image.label === label).length,
   }));
 }
 

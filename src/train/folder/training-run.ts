@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { show } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { readJson } from '../../base/read-json.js';
+import { RECORD_FILE } from '../runs/checkpoint.js';
 import type { Trainer } from '../trainer.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { unusable, type ImageSplit } from './class-folders.js';
@@ -32,7 +33,6 @@ export interface TrainingParts {
 
 /** A checkpoint of the best epoch so far, in the folder of checkpoints: trained tensors only, which a head has few of. */
 export const BEST_FOLDER = 'best';
-const RECORD_FILE = 'checkpoint.json';
 
 /** A training between its checkpoints. */
 export class TrainingRun {
@@ -141,7 +141,14 @@ export class TrainingRun {
       if (batch) {
         const { loss, rows, correct, lr } = await trainer.step(batch, { signal });
         const now = performance.now();
-        this.#sums = addStep(this.#sums, { loss, rows, correct, lr, seconds: (now - since) / 1000 });
+        const sums = this.#sums;
+        this.#sums = {
+          loss: sums.loss + loss * rows,
+          rows: sums.rows + rows,
+          correct: sums.correct + (correct ?? 0),
+          seconds: sums.seconds + (now - since) / 1000,
+          lr,
+        };
         since = now;
         const imagesPerSecond = this.#sums.rows / this.#sums.seconds;
         tell({ kind: 'step', epoch, step: this.#batches + 1, steps, loss, lr, imagesPerSecond });
@@ -181,19 +188,6 @@ export class TrainingRun {
 async function* withFirst<Item>(first: Item, rest: AsyncIterable<Item>): AsyncGenerator<Item> {
   yield first;
   yield* rest;
-}
-
-function addStep(
-  sums: EpochSums,
-  { loss, rows, correct, lr, seconds }: Omit<EpochSums, 'correct'> & { readonly correct: number | null },
-): EpochSums {
-  return {
-    loss: sums.loss + loss * rows,
-    rows: sums.rows + rows,
-    correct: sums.correct + (correct ?? 0),
-    seconds: sums.seconds + seconds,
-    lr,
-  };
 }
 
 /** The notes of a checkpoint, before its tensors are read; undefined only if there is no checkpoint. */

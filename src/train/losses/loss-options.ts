@@ -5,11 +5,12 @@ import {
   number,
   oneOf,
   optional,
+  positive,
   readOptions,
   unchecked,
   type Fields,
 } from '../../base/options.js';
-import { readTensor, type Tensor, type TensorLike } from '../../tensor/tensor.js';
+import type { TensorLike } from '../../tensor/tensor.js';
 
 /** How terms become one number. */
 export type LossReduction = 'mean' | 'sum';
@@ -115,8 +116,8 @@ const LOSS_FIELDS: { readonly [Kind in Loss['kind']]: Fields<LossOptions<Kind>> 
   'bce-with-logits': { reduction, weight: unchecked(undefined), posWeight: optional(checkNumbers) },
   mse: { reduction },
   l1: { reduction },
-  'smooth-l1': { reduction, beta: checkedBy(checkPositive, 1) },
-  huber: { reduction, delta: checkedBy(checkPositive, 1) },
+  'smooth-l1': { reduction, beta: positive(1) },
+  huber: { reduction, delta: positive(1) },
   kl: { reduction: oneOf(['mean', 'sum', 'batchmean'], 'mean') },
   cosine: { reduction },
 };
@@ -131,20 +132,9 @@ export function readLoss(given: LossLike): Loss {
   return { kind, ...readOptions<object>(LOSS_FIELDS[kind], options, `loss "${kind}"`, 'loss.') } as Loss;
 }
 
-/** The weights of a binary cross entropy as float32. Throws `INPUT_MISMATCH`. */
-export function readWeight(weight: TensorLike): Tensor<'float32'> {
-  const { dims, data } = readTensor('loss.weight', weight);
-  return { dtype: 'float32', dims, data: Float32Array.from(data as Float32Array) };
-}
-
 function checkIndex(option: string, value: unknown): number {
   if (Number.isInteger(value)) return value as number;
   throw invalidOption(option, 'an integer', value);
-}
-
-function checkPositive(option: string, value: unknown): number {
-  if (typeof value === 'number' && value > 0 && value < Infinity) return value;
-  throw invalidOption(option, 'a number above 0', value);
 }
 
 function checkNumbers(option: string, values: unknown): readonly number[] {

@@ -1,11 +1,22 @@
 /** Targets of a batch → what the loss in the graph is fed, and by what its sum is divided. */
 import { show } from '../../base/checks.js';
-import type { LossForm } from '../graph/loss-nodes.js';
-import { COSINE_EPSILON } from '../graph/loss-nodes.js';
+import { COSINE_EPSILON, type LossForm } from '../graph/loss-nodes.js';
 import type { Dim } from '../../onnx/wire/schema.js';
 import { dimsText } from '../../tensor/tensor-info.js';
-import { elementCount, mismatch, readTensor, type Tensor, type TensorLike } from '../../tensor/tensor.js';
-import { readWeight, type BinaryCrossEntropyLoss, type Loss } from './loss-options.js';
+import {
+  elementCount,
+  makeTensor,
+  mismatch,
+  readTensor,
+  type Tensor,
+  type TensorLike,
+} from '../../tensor/tensor.js';
+import type {
+  BinaryCrossEntropyLoss,
+  CrossEntropyLoss,
+  Loss,
+  NegativeLogLikelihoodLoss,
+} from './loss-options.js';
 
 /** What a row should give: a tensor, or a list of class indices. */
 export type Target = TensorLike | readonly number[];
@@ -116,15 +127,9 @@ function checkDims(output: readonly Dim[], dims: readonly number[]): void {
     );
 }
 
-interface ClassLoss {
-  readonly reduction: Loss['reduction'];
-  readonly ignoreIndex: number;
-  readonly weights: readonly number[] | undefined;
-}
-
 /** Class indices: minus the coefficients of the log probabilities. */
 function classTarget(
-  { reduction, ignoreIndex, weights }: ClassLoss,
+  { reduction, ignoreIndex, weights }: Omit<NegativeLogLikelihoodLoss, 'kind'>,
   output: readonly Dim[],
   { dtype, dims, data }: Tensor,
   smoothing: number,
@@ -163,12 +168,12 @@ function classTarget(
       `${labels.length} classes, all ignored or of weight 0`,
     );
   const [rows = 0, ...rest] = dims;
-  return { fed: [makeFloats([rows, classes, ...rest], all)], divisor, constant: 0, labels };
+  return { fed: [makeTensor('float32', [rows, classes, ...rest], all)], divisor, constant: 0, labels };
 }
 
 /** Class probabilities. torch divides their mean by positions, not by weights. */
 function softTarget(
-  { reduction, weights, labelSmoothing }: Extract<Loss, { readonly kind: 'cross-entropy' }>,
+  { reduction, weights, labelSmoothing }: CrossEntropyLoss,
   output: readonly Dim[],
   { dims, data }: Tensor<'float32'>,
 ): PreparedTarget {
@@ -180,7 +185,7 @@ function softTarget(
     return (t * (1 - labelSmoothing) + labelSmoothing / classes) * (weights?.[k] ?? 1);
   });
   const divisor = reduction === 'sum' ? 1 : data.length / classes;
-  return { fed: [makeFloats(dims, all)], divisor, constant: 0, labels: undefined };
+  return { fed: [makeTensor('float32', dims, all)], divisor, constant: 0, labels: undefined };
 }
 
 function classCount(output: readonly Dim[], weights: readonly number[] | undefined): number {
@@ -205,22 +210,18 @@ function binaryTerms(
   if (posWeight && posWeight.length !== classes)
     throw mismatch('loss.posWeight', `${classes} numbers, one for each class`, String(posWeight.length));
   const places = elementCount(dims.slice(2));
-  const weightAt = given === undefined ? () => 1 : broadcast(readWeight(given), dims);
+  const weightAt = given === undefined ? () => 1 : broadcast(readTensor('loss.weight', given), dims);
   const positive = (at: number): number => posWeight?.[Math.floor(at / places) % classes] ?? 1;
-  return [
-    makeFloats(
-      dims,
-      data.map((t, at) => weightAt(at) * (1 - t)),
-    ),
-    makeFloats(
-      dims,
-      data.map((t, at) => weightAt(at) * (1 + (positive(at) - 1) * t)),
-    ),
+  const terms = [
+    data.map((t, at) => weightAt(at) * (1 - t)),
+    data.map((t, at) => weightAt(at) * (1 + (positive(at) - 1) * t)),
   ];
+  return terms.map((term) => makeTensor('float32', dims, term));
 }
 
 /** Reads a tensor at the places of larger dims, to which it is broadcast. */
-function broadcast({ dims: own, data }: Tensor<'float32'>, dims: readonly number[]): (at: number) => number {
+function broadcast({ dims: own, data: given }: Tensor, dims: readonly number[]): (at: number) => number {
+  const data = Float32Array.from(given as Float32Array);
   const added = dims.length - own.length;
   if (added < 0 || own.some((size, axis) => size !== 1 && size !== dims[axis + added]))
     throw mismatch('loss.weight', `dims that broadcast to [${dims.join(', ')}]`, `[${own.join(', ')}]`);
@@ -250,9 +251,5 @@ function unitRows({ dims, data }: Tensor<'float32'>): Tensor<'float32'> {
     for (let k = 0; k < length; k++)
       unit[first + k * places] = data[first + k * places]! / Math.sqrt(squares);
   }
-  return makeFloats(dims, unit);
-}
-
-function makeFloats(dims: readonly number[], data: Float32Array): Tensor<'float32'> {
-  return { dtype: 'float32', dims, data };
+  return makeTensor('float32', dims, unit);
 }

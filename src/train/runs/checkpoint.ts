@@ -26,7 +26,7 @@ interface CheckpointRecord {
 }
 
 const FORMAT = 'onnx-tapir checkpoint 1';
-const RECORD_FILE = 'checkpoint.json';
+export const RECORD_FILE = 'checkpoint.json';
 /** A file of tensors. */
 const TENSOR_FILE = /^tensors-([0-9]{1,15})\.safetensors$/;
 

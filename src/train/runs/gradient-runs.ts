@@ -1,7 +1,6 @@
 /** One step's runs: the pieces of a batch, each on its device, and the sums of what they give. */
 import { fetchesOf, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { Runner } from '../../runtime/replica.js';
-import { makeTensor, nameTensor } from '../../tensor/tensor.js';
 import { wholePart, type FeedPart } from '../../tensor/tensor-part.js';
 import type { Piece } from '../../extract/replicas/batch-pieces.js';
 import type { Outputs } from '../../extract/replicas/dispatch.js';
@@ -49,7 +48,7 @@ export async function openGradientRuns(
   const normed = layers.filter((layer) => graph.taps.has(layer));
   return {
     run: async (pieces, seed, signal) => {
-      const scale = scalarPart(SEED, seed);
+      const scale = floatPart(SEED, [], Float32Array.of(seed));
       const sums = replicas.map(() => new GradientSums(outputs));
       const run = async (replica: Runner, piece: Piece): Promise<Outputs> => {
         const inOrder = sums[piece.replica]!.takeTurn();
@@ -61,12 +60,12 @@ export async function openGradientRuns(
         }
       };
       const results = await runOn(replicas, pieces, run, signal);
-      const readMoments = (): NormMoments[] =>
-        normed.length === 0
-          ? []
-          : results
-              .filter((_, i) => pieces[i]!.replica === 0)
-              .map((outputs) => new Map(normed.map((layer) => [layer, readTap(graph, layer, outputs)])));
+      const readMoments = (): NormMoments[] => {
+        const ofFirst = results.filter((_, i) => normed.length > 0 && pieces[i]!.replica === 0);
+        return ofFirst.map(
+          (outputs) => new Map(normed.map((layer) => [layer, readTap(graph, layer, outputs)])),
+        );
+      };
       const total = addSums(sums);
       return {
         ...readLoss(loss, results),
@@ -108,13 +107,11 @@ export function pieceFeeds(
 export function weightParts(tensors: readonly TrainedTensor[], needed: ReadonlySet<string>): FeedPart[] {
   return tensors
     .filter(({ initializer }) => needed.has(initializer))
-    .map(({ initializer, dims, values }) =>
-      wholePart(nameTensor(initializer, makeTensor('float32', dims, values))),
-    );
+    .map(({ initializer, dims, values }) => floatPart(initializer, dims, values));
 }
 
-function scalarPart(name: string, value: number): FeedPart {
-  return wholePart(nameTensor(name, makeTensor('float32', [], Float32Array.of(value))));
+export function floatPart(name: string, dims: readonly number[], data: Float32Array): FeedPart {
+  return wholePart({ name, dtype: 'float32', dims, data });
 }
 
 /** Tensors that are added up have one gradient: each gets its own array. */

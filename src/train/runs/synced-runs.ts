@@ -5,8 +5,8 @@
 import type { Value } from '../../graph/graph.js';
 import type { CheckedSizes } from '../../model/open/input-sizes.js';
 import type { Replica, Runner } from '../../runtime/replica.js';
-import { elementCount, makeTensor, nameTensor } from '../../tensor/tensor.js';
-import { wholePart, type FeedPart } from '../../tensor/tensor-part.js';
+import { elementCount } from '../../tensor/tensor.js';
+import type { FeedPart } from '../../tensor/tensor-part.js';
 import type { Piece } from '../../extract/replicas/batch-pieces.js';
 import type { Outputs } from '../../extract/replicas/dispatch.js';
 import { closeAll, openPartsOnDevices, runOn, type Place } from '../../extract/replicas/rewrite-sessions.js';
@@ -20,7 +20,14 @@ import {
   type ForwardStage,
   type Travelling,
 } from '../statistics/stage-walk.js';
-import { addTo, readLoss, weightParts, type BatchGradients, type GradientRuns } from './gradient-runs.js';
+import {
+  addTo,
+  floatPart,
+  readLoss,
+  weightParts,
+  type BatchGradients,
+  type GradientRuns,
+} from './gradient-runs.js';
 import { makeSyncedStages, type BackwardStage, type SyncedStage } from './synced-stages.js';
 import type { TrainedTensor } from './trained-tensors.js';
 import type { LossModel } from './training-graphs.js';
@@ -87,11 +94,9 @@ class SyncedRun {
     // oxlint-disable-next-line no-await-in-loop
     for (const { forward, backward } of stages.toReversed())
       if (backward) await this.#back(forward, backward);
+    const results = this.#pieces.map(({ held }) => [...held.values()]);
     return {
-      ...readLoss(
-        loss,
-        this.#pieces.map(({ held }) => [...held.values()]),
-      ),
+      ...readLoss(loss, results),
       gradients: tensors.map((tensor) => this.#sums.get(tensor) ?? new Float32Array(tensor.values.length)),
       readMoments: () => [this.#moments],
     };
@@ -110,16 +115,14 @@ class SyncedRun {
   async #back({ stage }: ForwardStage, backward: BackwardStage): Promise<void> {
     const { rewrite, seeds, takes, tensors, statistics } = backward;
     const fixed = this.#fixedFeeds(backward);
-    const taken = rewrite.cut.inputs.map(({ name }) => name);
+    const isFixed = new Set(fixed.map(({ name }) => name));
+    const taken = rewrite.cut.inputs.map(({ name }) => name).filter((name) => !isFixed.has(name));
     const fetches = [...takes, ...tensors, ...statistics].map(({ key }) => key);
     const results = await this.#runAll(async (replica, piece) => {
       const given = [...seeds].map(([value, name]) =>
         this.#seed(stage.norms as readonly NormLayer[], piece, value, name),
       );
-      const own = feedsOf(
-        piece,
-        taken.filter((name) => !fixed.some((part) => part.name === name)),
-      );
+      const own = feedsOf(piece, taken);
       return replica.run([...own, ...given, ...fixed], fetches, { signal: this.#job.signal });
     });
     for (const [i, outputs] of results.entries()) {
@@ -154,7 +157,7 @@ class SyncedRun {
       if (norm.input.name === of && statistics)
         addThroughMoments(seed, { dims, data: data as Float32Array }, statistics, this.#moments.get(norm)!);
     }
-    return wholePart(nameTensor(name, makeTensor('float32', dims, seed)));
+    return floatPart(name, dims, seed);
   }
 
   /** The weights, and the statistics of norms. */

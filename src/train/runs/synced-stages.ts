@@ -12,6 +12,7 @@ import { modelInternals } from '../../model/open/model-state.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { deriveRewritten } from '../../model/prune/derive-rewritten.js';
 import { planBackward } from '../../gradients/differentiate.js';
+import type { GradientOutput } from '../../gradients/with-gradients.js';
 import { isFloatType } from '../../onnx/wire/schema.js';
 import type { Part } from '../../extract/replicas/rewrite-sessions.js';
 import {
@@ -114,48 +115,34 @@ async function makeBackward(
   // Its own model, because its norms read inputs now, which have gradients.
   const own = await deriveRewritten(model, rewrite, 'tensors');
   const { values } = modelInternals.of(own).graph;
-  const layerFeeds = [...(feeds as ReadonlyMap<NormLayer, NormFeed>)].filter(([{ input }]) =>
-    trained.has(input),
-  );
-  const asked = [
-    ...stage.takes.filter(isCarried).map((of) => ({ kind: 'take', name: of.name, of }) as const),
-    ...tensors
-      .filter(({ initializer }) => rewrite.cut.values.has(graph.values.get(initializer)!))
-      .map((of) => ({ kind: 'tensor', name: of.initializer, of }) as const),
-    ...layerFeeds.flatMap(([layer, feed]) =>
-      (['mean', 'variance'] as const).map(
-        (what) => ({ kind: 'statistic', name: feed[what], of: { layer, what } }) as const,
-      ),
-    ),
-  ];
-  const plan = {
-    targets: targets.map(({ name }, i) => output(`seed/${k}/${i}`, values.get(name)!)),
-    gradients: asked.map(({ name }, i) => ({
-      ...output(`backward/${k}/${i}`, values.get(name)!),
-      perm: null,
-    })),
-    returns: [],
+  const layerFeeds = feeds as ReadonlyMap<Norm, NormFeed> as ReadonlyMap<NormLayer, NormFeed>;
+  const gradients: GradientOutput[] = [];
+  /** Asks for the gradient of a tensor. */
+  const ask = <Of>(name: string, of: Of): Keyed<Of> => {
+    const key = `backward/${k}/${gradients.length}`;
+    gradients.push({ ...output(key, values.get(name)!), perm: null });
+    return { key, of };
   };
+  const asked = {
+    takes: stage.takes.filter(isCarried).map((of) => ask(of.name, of)),
+    tensors: tensors
+      .filter(({ initializer }) => rewrite.cut.values.has(graph.values.get(initializer)!))
+      .map((of) => ask(of.initializer, of)),
+    statistics: [...layerFeeds]
+      .filter(([{ input }]) => trained.has(input))
+      .flatMap(([layer, feed]) =>
+        (['mean', 'variance'] as const).map((what) => ask(feed[what], { layer, what })),
+      ),
+  };
+  const seeds = targets.map(({ name }, i) => output(`seed/${k}/${i}`, values.get(name)!));
+  const plan = { targets: seeds, gradients, returns: [] };
   const { rewrite: back } = await planBackward(own, plan, inputSizes);
-  const keyed = <Kind extends (typeof asked)[number]['kind']>(kind: Kind) =>
-    asked.flatMap((one, i) =>
-      one.kind === kind
-        ? [
-            {
-              key: `backward/${k}/${i}`,
-              of: one.of as Extract<(typeof asked)[number], { readonly kind: Kind }>['of'],
-            },
-          ]
-        : [],
-    );
   return {
     model: own,
     rewrite: feedTensors(back, tensors),
     seeds: new Map(targets.map((value, i) => [value, back.inputs[i]!.name])),
-    feeds: feeds as ReadonlyMap<Norm, NormFeed> as ReadonlyMap<NormLayer, NormFeed>,
-    takes: keyed('take'),
-    tensors: keyed('tensor'),
-    statistics: keyed('statistic'),
+    feeds: layerFeeds,
+    ...asked,
   };
 }
 

@@ -114,15 +114,13 @@ export interface TrainedGroup {
 }
 
 /** Checked options. */
-export interface TrainerSetup {
+export interface TrainerSetup extends Pick<
+  TrainerOptions,
+  'batchNorm' | 'clipNorm' | 'accumulate' | 'recompute' | 'output'
+> {
   readonly loss: Loss;
   readonly groups: readonly TrainedGroup[];
-  readonly batchNorm: BatchNormTraining;
   readonly schedule: Schedule;
-  readonly clipNorm: number | undefined;
-  readonly accumulate: number | undefined;
-  readonly recompute: readonly string[];
-  readonly output: string | undefined;
   readonly inputSizes: CheckedSizes;
   readonly place: PlaceOptions;
 }
@@ -130,21 +128,17 @@ export interface TrainerSetup {
 /** Reads options. Throws `OPTION_INVALID`. */
 export function readTrainerOptions(given: Options<TrainerOptions>): TrainerSetup {
   const options = readOptions(TRAINER_FIELDS, given, 'createTrainer');
-  const { batchNorm, recompute, schedule, clipNorm, accumulate, output } = options;
+  const { batchNorm, recompute } = options;
   if (batchNorm !== 'frozen' && recompute.length > 0)
     throw invalidOption('recompute', `left out with batchNorm "${batchNorm}"`, recompute);
   const groups = readGroups(options);
-  const read = readSchedule(schedule);
-  for (const { optimizer } of groups) checkMomentum(read, optimizer);
+  const schedule = readSchedule(options.schedule);
+  for (const { optimizer } of groups) checkMomentum(schedule, optimizer);
   return {
+    ...options,
     loss: readLoss(options.loss),
     groups,
-    batchNorm,
-    recompute,
-    schedule: read,
-    clipNorm,
-    accumulate,
-    output,
+    schedule,
     inputSizes: readInputSizes(options.inputSizes),
     place: { ...options, signal: undefined },
   };

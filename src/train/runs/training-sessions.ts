@@ -1,8 +1,8 @@
 /** The sessions of a training, opened when they are first needed. */
 import { fetchesOf } from '../../graph/rewrite/rewrite.js';
-import type { CheckedSizes } from '../../model/open/input-sizes.js';
-import type { Replica, Runner } from '../../runtime/replica.js';
+import type { Runner } from '../../runtime/replica.js';
 import type { Piece } from '../../extract/replicas/batch-pieces.js';
+import type { Outputs } from '../../extract/replicas/dispatch.js';
 import { closeAll, openOnDevices, runOn, type Place } from '../../extract/replicas/rewrite-sessions.js';
 import type { NormLayer } from '../statistics/norm-layers.js';
 import {
@@ -14,9 +14,10 @@ import {
 } from './gradient-runs.js';
 import { openSyncedRuns } from './synced-runs.js';
 import type { TrainedTensor } from './trained-tensors.js';
+import type { TrainerSetup } from './trainer-options.js';
 import { evaluationGraph, trainingGraph, type LossModel } from './training-graphs.js';
 
-interface Setup {
+interface Setup extends Pick<TrainerSetup, 'inputSizes' | 'recompute'> {
   readonly place: Place;
   readonly loss: LossModel;
   /** What is differentiated. */
@@ -27,9 +28,6 @@ interface Setup {
   readonly layers: readonly NormLayer[];
   /** Whether rows that run apart are normalised together. */
   readonly isSynced: boolean;
-  readonly inputSizes: CheckedSizes;
-  /** Names of the values that are kept for the way back. */
-  readonly recompute: readonly string[];
 }
 
 /** Opens sessions once, and closes them. */
@@ -63,12 +61,8 @@ export class TrainingSessions {
     pieces: readonly Piece[],
     signal: AbortSignal | undefined,
   ): Promise<Pick<BatchGradients, 'lossSum' | 'predicted'>> {
-    this.#evaluation ??= this.#openEvaluation();
-    const { replicas, run } = await this.#evaluation;
-    return readLoss(
-      this.loss,
-      await runOn(replicas, pieces, (replica, piece) => run(replica, piece, signal), signal),
-    );
+    const { run } = await (this.#evaluation ??= this.#openEvaluation());
+    return readLoss(this.loss, await run(pieces, signal));
   }
 
   async #openEvaluation(): Promise<Evaluator> {
@@ -79,19 +73,22 @@ export class TrainingSessions {
     const feedsOf = pieceFeeds(rewrite, tensors);
     const replicas = await openOnDevices({ ...place, model: loss.model }, rewrite);
     return {
-      replicas,
-      run: (replica, piece, signal) => replica.run(feedsOf(piece), fetches, { signal }),
+      run: (pieces, signal) => {
+        const run = (replica: Runner, piece: Piece): Promise<Outputs> =>
+          replica.run(feedsOf(piece), fetches, { signal });
+        return runOn(replicas, pieces, run, signal);
+      },
+      close: () => closeAll(replicas),
     };
   }
 
   async close(): Promise<void> {
-    const gradients = this.#gradients?.then((runs) => runs.close());
-    const evaluation = this.#evaluation?.then(({ replicas }) => closeAll(replicas));
-    await Promise.allSettled([gradients, evaluation]);
+    const opened = [this.#gradients, this.#evaluation];
+    await Promise.allSettled(opened.map((one) => one?.then((runs) => runs.close())));
   }
 }
 
 interface Evaluator {
-  readonly replicas: readonly Replica[];
-  readonly run: (replica: Runner, piece: Piece, signal: AbortSignal | undefined) => ReturnType<Runner['run']>;
+  readonly run: (pieces: readonly Piece[], signal: AbortSignal | undefined) => Promise<Outputs[]>;
+  readonly close: () => Promise<void>;
 }

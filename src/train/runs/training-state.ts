@@ -10,7 +10,7 @@ import { readCheckpoint, writeCheckpoint } from './checkpoint.js';
 import type { BatchGradients } from './gradient-runs.js';
 import { clipByNorm } from '../optimizers/clip-gradients.js';
 import type { Optimizer } from '../optimizers/optimizer.js';
-import type { OptimizerState } from '../optimizers/update-rule.js';
+import type { OptimizerState } from '../optimizers/optimizer.js';
 import type { TrainerSetup } from './trainer-options.js';
 import { inFileLayout, inTorchLayout, withValues, type TrainedTensor } from './trained-tensors.js';
 

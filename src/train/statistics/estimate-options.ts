@@ -80,18 +80,10 @@ function checkMomentum(option: string, value: unknown): Momentum {
   throw invalidOption(option, 'a number from 0 to 1, or "cumulative"', value);
 }
 
-/** Checked options. */
-export interface EstimateSetup {
-  readonly mode: BatchNormMode;
-  readonly momentum: Momentum | undefined;
-  readonly memoryBytes: number;
-}
-
 /** Checks that the mode has what is given. Throws `OPTION_INVALID`. */
-export function readEstimateSetup({ mode, momentum, memoryBytes }: EstimateOptions): EstimateSetup {
+export function checkMode({ mode, momentum }: EstimateOptions): void {
   if (momentum !== undefined && !isRunning(mode))
     throw invalidOption('momentum', `left out in mode "${mode}", which keeps no running average`, momentum);
-  return { mode, momentum, memoryBytes };
 }
 
 /** Reads the state dicts. Throws `OPTION_INVALID`. */

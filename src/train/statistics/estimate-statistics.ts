@@ -10,18 +10,12 @@ import {
   type ChannelMoments,
   type ChannelStatistics,
 } from './channel-moments.js';
-import {
-  readEstimateSetup,
-  readFolded,
-  type EstimateOptions,
-  type EstimateSetup,
-  type FoldedOptions,
-} from './estimate-options.js';
-import { isRunning } from './modes.js';
+import { checkMode, readFolded, type EstimateOptions, type FoldedOptions } from './estimate-options.js';
+import { isRunning, type BatchNormMode } from './modes.js';
 import type { NormLayer, NormMoments } from './norm-layers.js';
 import { runOnePass } from './one-pass.js';
 import { measurableNorms, prepareNorms, type EstimatedLayer, type PreparedNorms } from './prepare-norms.js';
-import { RunningStatistics } from './running-statistics.js';
+import { RunningStatistics, type Momentum } from './running-statistics.js';
 import {
   addMoments,
   readMoments,
@@ -59,12 +53,13 @@ export async function estimateStatistics(
   source: BatchSource,
   options: EstimateOptions,
 ): Promise<BatchNormEstimate> {
-  const setup = readEstimateSetup(options);
+  const { mode, momentum } = options;
+  checkMode(options);
   const place = readPlace(model, options);
   const { base, layers } = await prepare(model, options);
   const moments = new Map<EstimatedLayer, ChannelMoments>();
-  const running = isRunning(setup.mode) ? await startRunning(layers, setup) : undefined;
-  for await (const found of runMode({ ...place, model: base }, layers, source, setup)) {
+  const running = isRunning(mode) ? await startRunning(layers, momentum) : undefined;
+  for await (const found of runMode({ ...place, model: base }, layers, source, options)) {
     for (const layer of layers) {
       const now = found.get(layer)!;
       const before = moments.get(layer);
@@ -75,7 +70,7 @@ export async function estimateStatistics(
   const statistics = new Map(
     [...moments].map(([layer, all]) => [layer, running?.get(layer)!.now ?? populationStatistics(all)]),
   );
-  return finish(model, base, setup, statistics, moments);
+  return finish(model, base, mode, statistics, moments);
 }
 
 /** Estimates statistics from the moments of several processes; see {@link mergeBatchNorm}. */
@@ -89,7 +84,7 @@ export async function mergeStatistics(
   const { base, layers } = await prepare(model, options);
   const moments = addMoments(parts, layers) as Map<EstimatedLayer, ChannelMoments>;
   const statistics = new Map([...moments].map(([layer, all]) => [layer, populationStatistics(all)]));
-  return finish(model, base, { mode: parts[0]!.mode }, statistics, moments);
+  return finish(model, base, parts[0]!.mode, statistics, moments);
 }
 
 /** Measures what norms read and folded layers give, without changing anything; see {@link measureMoments}. */
@@ -101,7 +96,7 @@ export async function measureFromTensors(
   const place = readPlace(model, options);
   const layers = await measurableNorms(model);
   const moments = new Map<NormLayer, ChannelMoments>();
-  for await (const found of runOnePass(place, layers, source, { isTraining: false, split: 'chunk' }))
+  for await (const found of runOnePass(place, layers, source, ONE_PASS.adabn))
     for (const [layer, now] of found)
       moments.set(layer, moments.has(layer) ? combineMoments([moments.get(layer)!, now]) : now);
   return saveMoments(model, 'adabn', moments);
@@ -113,31 +108,33 @@ async function prepare(model: OnnxModel, options: FoldedOptions): Promise<Prepar
   return prepareNorms(model, { ...readFolded(options), source });
 }
 
+/** The modes that take one pass. */
+const ONE_PASS = {
+  momentum: { isTraining: true, split: 'whole' },
+  device0: { isTraining: true, split: 'first' },
+  precise: { isTraining: true, split: 'chunk' },
+  adabn: { isTraining: false, split: 'chunk' },
+} as const;
+
 function runMode(
   place: Place,
   layers: readonly NormLayer[],
   source: BatchSource,
-  { mode, memoryBytes }: EstimateSetup,
+  { mode, memoryBytes }: EstimateOptions,
 ): AsyncIterable<NormMoments> {
   switch (mode) {
-    case 'momentum':
-      return runOnePass(place, layers, source, { isTraining: true, split: 'whole' });
-    case 'device0':
-      return runOnePass(place, layers, source, { isTraining: true, split: 'first' });
-    case 'precise':
-      return runOnePass(place, layers, source, { isTraining: true, split: 'chunk' });
-    case 'adabn':
-      return runOnePass(place, layers, source, { isTraining: false, split: 'chunk' });
     case 'synced':
       return runStaged(place, layers, source, { isWhole: false, isTraining: true, memoryBytes });
     case 'adabn-sequential':
       return runStaged(place, layers, source, { isWhole: true, isTraining: false, memoryBytes });
+    default:
+      return runOnePass(place, layers, source, ONE_PASS[mode]);
   }
 }
 
 async function startRunning(
   layers: readonly EstimatedLayer[],
-  { momentum }: EstimateSetup,
+  momentum: Momentum | undefined,
 ): Promise<ReadonlyMap<EstimatedLayer, RunningStatistics>> {
   const entries = layers.map(async (layer): Promise<[EstimatedLayer, RunningStatistics]> => {
     const own = momentum ?? layer.momentum;
@@ -153,7 +150,7 @@ async function startRunning(
 async function finish(
   model: OnnxModel,
   base: OnnxModel,
-  { mode }: Pick<EstimateSetup, 'mode'>,
+  mode: BatchNormMode,
   statistics: ReadonlyMap<EstimatedLayer, ChannelStatistics>,
   moments: ReadonlyMap<EstimatedLayer, ChannelMoments>,
 ): Promise<BatchNormEstimate> {

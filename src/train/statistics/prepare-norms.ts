@@ -94,12 +94,8 @@ function unfolded(layer: NormLayer): EstimatedLayer {
 function normBehind(folded: FoldedLayer, name: string, added: NormLayer['added']): EstimatedLayer {
   const { node, weight } = folded;
   const channels = channelsOf(folded);
-  const own = added ?? {
-    gamma: ones(channels),
-    beta: zeros(channels),
-    epsilon: NO_EPSILON,
-    statistics: undefined,
-  };
+  const [gamma, beta] = [filled(channels, 1), filled(channels, 0)];
+  const own = added ?? { gamma, beta, epsilon: NO_EPSILON, statistics: undefined };
   return {
     node,
     input: node.outputs[0]!,
@@ -186,30 +182,22 @@ async function readNorm(
   norm: string,
   state: State,
 ): Promise<Pick<NonNullable<NormLayer['added']>, 'gamma' | 'beta' | 'statistics'>> {
-  const read = async (attribute: string, otherwise: Float64Array): Promise<Float64Array> => {
+  const read = async (attribute: string, otherwise: number): Promise<Float64Array> => {
     const value = state.get(`${norm}.${attribute}`);
-    return value ? toFloat64(await value.read()) : otherwise;
+    return value ? toFloat64(await value.read()) : filled(channelsOf(layer), otherwise);
   };
-  const channels = channelsOf(layer);
   return {
-    gamma: await read('weight', ones(channels)),
-    beta: await read('bias', zeros(channels)),
-    statistics: {
-      mean: await read('running_mean', zeros(channels)),
-      variance: await read('running_var', ones(channels)),
-    },
+    gamma: await read('weight', 1),
+    beta: await read('bias', 0),
+    statistics: { mean: await read('running_mean', 0), variance: await read('running_var', 1) },
   };
 }
 
 function constant(channels: number, value: number): StateValue {
-  const tensor = makeTensor('float64', [channels], new Float64Array(channels).fill(value));
+  const tensor = makeTensor('float64', [channels], filled(channels, value));
   return { dtype: tensor.dtype, dims: tensor.dims, read: () => Promise.resolve(tensor) };
 }
 
-function ones(channels: number): Float64Array {
-  return new Float64Array(channels).fill(1);
-}
-
-function zeros(channels: number): Float64Array {
-  return new Float64Array(channels);
+function filled(channels: number, value: number): Float64Array {
+  return new Float64Array(channels).fill(value);
 }

@@ -1,4 +1,5 @@
 /** Moments as plain data: to be saved as JSON, and merged from several processes. */
+import { isPlainObject } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { identifyFile } from '../../model/prune/identify-model.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
@@ -113,8 +114,8 @@ export function addMoments(
 }
 
 function isMoments(given: unknown): given is BatchNormMoments {
-  if (typeof given !== 'object' || given === null) return false;
-  const { format, model, mode, layers } = given as Readonly<Record<string, unknown>>;
+  if (!isPlainObject(given)) return false;
+  const { format, model, mode, layers } = given;
   const isNumbers = (list: unknown): list is number[] => Array.isArray(list) && list.every(Number.isFinite);
   return (
     format === FORMAT &&
@@ -122,8 +123,8 @@ function isMoments(given: unknown): given is BatchNormMoments {
     MODES.some((one) => one === mode) &&
     Array.isArray(layers) &&
     layers.every((layer: unknown) => {
-      if (typeof layer !== 'object' || layer === null) return false;
-      const { name, count, mean, variance } = layer as Readonly<Record<string, unknown>>;
+      if (!isPlainObject(layer)) return false;
+      const { name, count, mean, variance } = layer;
       return (
         typeof name === 'string' &&
         Number.isInteger(count) &&

@@ -1,8 +1,7 @@
 /** The optimizers against torch's trajectories, and what they refuse. */
 import { describe, expect, it } from 'vitest';
-import { readOptimizer } from '../../../src/train/optimizers/optimizer.js';
+import { readOptimizer, type OptimizerState } from '../../../src/train/optimizers/optimizer.js';
 import type { OptimizerLike } from '../../../src/train/optimizers/optimizer-options.js';
-import type { OptimizerState } from '../../../src/train/optimizers/update-rule.js';
 import { givenOf, optimizerRuns, type OptimizerRun } from '../../support/train-fixtures.js';
 
 const { parameter, gradients, runs } = optimizerRuns;
