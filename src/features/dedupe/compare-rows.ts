@@ -23,11 +23,7 @@ export interface Comparison {
   readonly signal: AbortSignal | undefined;
 }
 
-/**
- * Joins the rows whose cosine is at least the threshold.
- *
- * @returns The number of rows compared.
- */
+/** Joins the rows whose cosine is at least the threshold. Returns the number of rows compared. */
 export async function compareRows(dataset: Dataset, comparison: Comparison): Promise<number> {
   const { session, tiles, signal } = comparison;
   const slack = slackOf(tiles.elements, session.isOnCpu);

@@ -1,6 +1,6 @@
 /** Groups of rows as users see them: their inputs, the best copy, and how near the others are to it. */
 import type { Dataset } from '../../datasets/files/dataset.js';
-import { cosineOf, readTiles, type Tile, type TileRequest } from './tiles.js';
+import { cosineOf, readTiles, sliceTile, type Tile, type TileRequest } from './tiles.js';
 
 /** An input of the dataset. */
 export interface DuplicateImage {
@@ -17,9 +17,7 @@ export interface DuplicateImage {
 
 /** A copy and its nearness to the best one. */
 export interface DuplicateCopy extends DuplicateImage {
-  /**
-   * Cosine with the best copy, in double precision. It may lie below the threshold: a copy may be joined through another one.
-   */
+  /** Cosine with the best copy, in double precision. It may lie below the threshold: a copy may be joined through another one. */
   readonly cosine: number;
 }
 
@@ -104,16 +102,10 @@ async function readRows(
   request: TileRequest,
   wanted: ReadonlySet<number>,
 ): Promise<ReadonlyMap<number, Tile>> {
-  const { elements } = request;
   const found = new Map<number, Tile>();
-  for await (const { rows, data, squares } of readTiles(dataset, request)) {
-    for (const [i, row] of rows.entries()) {
-      if (!wanted.has(row)) continue;
-      found.set(row, {
-        rows: rows.slice(i, i + 1),
-        data: data.slice(i * elements, (i + 1) * elements),
-        squares: squares.slice(i, i + 1),
-      });
+  for await (const tile of readTiles(dataset, request)) {
+    for (const [i, row] of tile.rows.entries()) {
+      if (wanted.has(row)) found.set(row, sliceTile(tile, i, i + 1));
     }
   }
   return found;

@@ -7,7 +7,7 @@ import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { pairGraph } from '../linear/row-graphs.js';
 import { openRowSession } from '../linear/row-session.js';
-import { readLiveRows } from '../search/live-rows.js';
+import { countRows, readLiveRows } from '../search/live-rows.js';
 import { checkDataset, chooseKey, KEY } from '../search/search-dataset.js';
 import { compareRows } from './compare-rows.js';
 import { describeGroups, type DuplicateGroup } from './describe-groups.js';
@@ -109,11 +109,6 @@ export async function findDuplicates(
   const comparison = { session, tiles, cosine, groups, skipped, onPanel, signal };
   const compared = await compareRows(dataset, comparison);
   return { key, cosine, groups: await describeGroups(dataset, tiles, groups.list()), compared, skipped };
-}
-
-function countRows({ manifest }: Dataset): number {
-  const last = manifest.shards.at(-1);
-  return last === undefined ? 0 : last.firstRow + last.rows;
 }
 
 /** The number of pairs of so many rows. */

@@ -31,11 +31,7 @@ export interface SkippedRows {
   notFinite: number;
 }
 
-/**
- * Reads the tiles in order. Outdated rows and rows without a direction are left out, so that tiles do not depend on shards.
- *
- * @param skipped - Counts the rows without a direction.
- */
+/** Reads the tiles in order, without outdated rows and rows without a direction, so that tiles do not depend on shards. */
 export async function* readTiles(
   dataset: Dataset,
   { key, elements, tileRows, live }: TileRequest,
@@ -61,7 +57,7 @@ export async function* readTiles(
       filled = 0;
     }
   }
-  if (filled > 0) yield cutTile(tile, filled, elements);
+  if (filled > 0) yield sliceTile(tile, 0, filled);
 }
 
 function createTile(rows: number, elements: number): Tile {
@@ -72,11 +68,13 @@ function createTile(rows: number, elements: number): Tile {
   };
 }
 
-function cutTile({ rows, data, squares }: Tile, count: number, elements: number): Tile {
+/** A copy of some rows of a tile. */
+export function sliceTile({ rows, data, squares }: Tile, from: number, to: number): Tile {
+  const elements = data.length / rows.length;
   return {
-    rows: rows.subarray(0, count),
-    data: data.subarray(0, count * elements),
-    squares: squares.subarray(0, count),
+    rows: rows.slice(from, to),
+    data: data.slice(from * elements, to * elements),
+    squares: squares.slice(from, to),
   };
 }
 

@@ -24,11 +24,7 @@ export type Step = readonly [
 export type Constant =
   readonly number[] | { readonly dims: readonly number[]; readonly data: Arrays[keyof Arrays] };
 
-/**
- * A graph that a {@link RowSession} runs.
- *
- * @typeParam Returned - The elements of each output.
- */
+/** A graph that a {@link RowSession} runs. `Returned` has the elements of each output. */
 export interface RowGraph<Returned extends object = object> {
   readonly inputs: Readonly<Record<string, TensorForm>>;
   readonly constants?: Readonly<Record<string, Constant>>;
@@ -56,7 +52,10 @@ export function encodeRowGraph({
       attributes,
     })),
     tensors: Object.entries(constants).map(([name, constant]) => {
-      const { dims, data } = 'dims' in constant ? constant : integers(constant);
+      const { dims, data } =
+        'dims' in constant
+          ? constant
+          : { dims: [constant.length], data: BigInt64Array.from(constant, BigInt) };
       return {
         name,
         elemType: ELEMENT_TYPE[dtypeOf(data)],
@@ -67,10 +66,6 @@ export function encodeRowGraph({
     inputs: valuesOf(inputs),
     outputs: valuesOf(outputs),
   });
-}
-
-function integers(values: readonly number[]): Exclude<Constant, readonly number[]> {
-  return { dims: [values.length], data: BigInt64Array.from(values, BigInt) };
 }
 
 function dtypeOf(data: Arrays[keyof Arrays]): keyof Arrays {

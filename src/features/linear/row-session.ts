@@ -43,12 +43,7 @@ export class RowSession<Returned extends object> implements AsyncDisposable {
     return this.#replica.facts.device.type === 'cpu';
   }
 
-  /**
-   * Computes the graph.
-   *
-   * @param transfer - Whether the feeds' buffers move into the session; by default they stay with the caller.
-   * @returns The elements of each output, in buffers that the caller owns.
-   */
+  /** Computes the graph. With `transfer`, the feeds' buffers move into the session. The outputs are in buffers that the caller owns. */
   async run(feeds: Feeds, transfer = false): Promise<Returned> {
     const parts = Object.entries(feeds).map(([name, tensor]) => wholePart(nameTensor(name, tensor)));
     const outputs = await this.#replica.run(parts, this.#fetches, { signal: this.#signal, transfer });
@@ -69,13 +64,8 @@ export async function openRowSession<Returned extends object>(
   const device = readDevice('device', given);
   const session = readSessionOptions(isQuiet ? QUIET : {});
   const place = { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' } as const;
-  const model = encodeRowGraph(graph);
-  const replica = await openReplica(place, async () => ({
-    model,
-    externalFolder: undefined,
-    device,
-    session,
-  }));
+  const description = { model: encodeRowGraph(graph), externalFolder: undefined, device, session };
+  const replica = await openReplica(place, () => Promise.resolve(description));
   return new RowSession(replica, graph, signal);
 }
 

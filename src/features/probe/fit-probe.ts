@@ -3,14 +3,13 @@ import { counted } from '../../base/printable.js';
 import type { Tell } from '../../base/progress.js';
 import { softmax } from '../../tensor/vectors/softmax.js';
 import { addUpFolds, joinFolds, type Moments } from './rows/class-moments.js';
-import { readCurvatures } from './fit/coordinates.js';
+import { readCurvatures, type LogisticData, type LogisticProblem } from './fit/coordinates.js';
 import type { OutOfFold } from './fit/evaluate.js';
 import { highest } from '../../tensor/vectors/largest.js';
 import { countClasses } from './fit/folds.js';
 import type { LabelledRows } from './rows/labelled-rows.js';
 import { scoreRows, type ClassScorer, type ScoredBlock } from './rows/linear-scores.js';
-import { fitLogistic, type LogisticFit } from './fit/logistic.js';
-import type { LogisticData, LogisticProblem } from './fit/logistic-problem.js';
+import { fitLogistic } from './fit/logistic.js';
 import { checkNeighbourRows, voteByNeighbours } from './fit/neighbours.js';
 import type { ProbeHead, ProbeKind, StrengthResult } from './probe.js';
 import { checkRidgeSize, findCentroids, solveRidge } from './fit/ridge.js';
@@ -81,22 +80,23 @@ async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
     return { ...request, classes: request.classes.length, onPass };
   };
   const folds = foldsOf(request);
-  const fitFolds = (
+  const fitFolds = async (
     phase: string,
     strength: number,
-    settings: LogisticSettings,
-    starts: FoldFits,
-  ): Promise<LogisticFit[]> => {
+    settings: Pick<LogisticProblem, 'tolerance' | 'mostIterations'>,
+    starts: readonly ClassScorer[],
+  ): Promise<ClassScorer[]> => {
     const problemOf = (heldOut: number): LogisticProblem =>
-      Object.assign({ strength, heldOut, classWeights, start: starts[heldOut]?.scorer }, settings);
-    return fitLogistic(dataOf(phase), curvatures, folds.map(problemOf));
+      Object.assign({ strength, heldOut, classWeights, start: starts[heldOut] }, settings);
+    const fits = await fitLogistic(dataOf(phase), curvatures, folds.map(problemOf));
+    return fits.map(({ scorer }) => scorer);
   };
   let { strength } = request;
-  let nearest: LogisticFit[] = [];
+  let nearest: ClassScorer[] = [];
   const strengths: StrengthResult[] = [];
   if (strength === 'auto') {
     // From strong penalties to weak ones: each starts where the one before ended.
-    const found: LogisticFit[][] = [];
+    const found: ClassScorer[][] = [];
     for (const [place, one] of STRENGTHS.logistic.entries()) {
       const phase = `trying strength ${one} (${place + 1} of ${STRENGTHS.logistic.length})`;
       // oxlint-disable-next-line no-await-in-loop -- each starts from the one before
@@ -110,9 +110,8 @@ async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
   const settings = { tolerance, mostIterations: maxIterations };
   const outside =
     folds.length > 0 ? await fitFolds('training without each fold', strength, loose, nearest) : [];
-  const start = outside[0]?.scorer;
   const [fit] = await fitLogistic(dataOf('training on all rows'), curvatures, [
-    { strength, heldOut: null, classWeights, start, ...settings },
+    { strength, heldOut: null, classWeights, start: outside[0], ...settings },
   ]);
   const { scorer, isConverged, iterations } = fit!;
   return {
@@ -125,8 +124,6 @@ async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
       : [`the classifier has not reached the tolerance after ${iterations} iterations; allow more of them`],
   };
 }
-
-type LogisticSettings = Pick<LogisticProblem, 'tolerance' | 'mostIterations'>;
 
 function foldsOf({ folds }: FitRequest): number[] {
   return Array.from({ length: folds }, (_, fold) => fold);
@@ -145,37 +142,30 @@ function centreBias({ weight, bias }: ClassScorer): ClassScorer {
   return { weight, bias: bias.map((value) => value - mean) };
 }
 
-type FoldFits = readonly Pick<LogisticFit, 'scorer'>[];
-
 /** Predicts each row by the classifier that has not seen its fold. Undefined without folds. */
 function predictFolds(
   { rows, classes, foldOf, signal }: FitRequest,
-  fits: FoldFits,
+  scorers: readonly ClassScorer[],
   isProbability: boolean,
 ): OutOfFold | undefined {
-  if (fits.length === 0) return undefined;
-  const scorers = fits.map(({ scorer }) => scorer);
+  if (scorers.length === 0) return undefined;
   const read = (): AsyncIterable<ScoredBlock> =>
     ofOwnFold(scoreRows(rows, scorers, signal), foldOf, classes.length, isProbability);
   return { read, isProbability };
 }
 
-/**
- * Measures how well each strength predicts.
- *
- * @param fits - For each strength the classifiers of the folds.
- */
+/** Measures how well each strength predicts. `scorers` are the classifiers of the folds, strength by strength. */
 async function compareStrengths(
   request: FitRequest,
   candidates: readonly number[],
-  fits: FoldFits,
+  scorers: readonly ClassScorer[],
   isProbability: boolean,
 ): Promise<StrengthResult[]> {
   const { rows, classes, folds, say } = request;
   const results: StrengthResult[] = [];
   for (const [place, strength] of candidates.entries()) {
     say(`measuring strength ${strength} (${place + 1} of ${candidates.length})`);
-    const own = predictFolds(request, fits.slice(place * folds, (place + 1) * folds), isProbability)!;
+    const own = predictFolds(request, scorers.slice(place * folds, (place + 1) * folds), isProbability)!;
     // oxlint-disable-next-line no-await-in-loop -- one pass over the rows after the other
     const result = await measure(own.read(), rows.labels, classes.length, own.isProbability);
     results.push({ strength, ...result });
@@ -233,8 +223,7 @@ async function fitRidgeProbe(request: FitRequest): Promise<FittedProbe> {
   const moments = await momentsOf(request, true);
   const solve = (alpha: number, heldOut: number | null): ClassScorer =>
     solveRidge(joinFolds(moments, heldOut), rows.mean, penalty, alpha);
-  const solveFolds = (alpha: number): { scorer: ClassScorer }[] =>
-    foldsOf(request).map((fold) => ({ scorer: solve(alpha, fold) }));
+  const solveFolds = (alpha: number): ClassScorer[] => foldsOf(request).map((fold) => solve(alpha, fold));
   let strengths: StrengthResult[] = [];
   if (strength === 'auto')
     strengths = await compareStrengths(request, STRENGTHS.ridge, STRENGTHS.ridge.flatMap(solveFolds), false);
@@ -253,12 +242,11 @@ async function fitCentroidProbe(request: FitRequest): Promise<FittedProbe> {
   say('adding up the vectors of each class');
   const moments = await momentsOf(request, false);
   const find = (heldOut: number | null): ClassScorer => findCentroids(joinFolds(moments, heldOut), rows.mean);
-  const fits = foldsOf(request).map((fold) => ({ scorer: find(fold) }));
   return {
     head: { type: 'linear', ...find(null), activation: 'none' },
     strength: null,
     strengths: [],
-    outOfFold: predictFolds(request, fits, false),
+    outOfFold: predictFolds(request, foldsOf(request).map(find), false),
     warnings: [],
   };
 }

@@ -3,6 +3,7 @@ import { invalidOption, isPlainObject, isText } from '../../base/checks.js';
 import type { TransformRecord } from '../../datasets/records/run-record.js';
 import type { ResolvedRequest } from '../../graph/rewrite/plan.js';
 import { Internals } from '../../model/open/internals.js';
+import { elementCount } from '../../tensor/tensor.js';
 import { highest, listLargest } from '../../tensor/vectors/largest.js';
 import { softmax } from '../../tensor/vectors/softmax.js';
 import { unitVector } from '../../tensor/vectors/unit-vector.js';
@@ -127,7 +128,7 @@ export function findProbeFault(probe: unknown): string | undefined {
     isListOf(strengths, isPlainObject);
   if (!isWhole) return 'parts of it are missing';
   if (!isSource(source)) return 'it does not say where its vectors come from';
-  const elements = (dims as readonly number[]).reduce((product, size) => product * size, 1);
+  const elements = elementCount(dims as readonly number[]);
   return fits(head, (classes as readonly string[]).length, elements)
     ? undefined
     : 'its weights do not fit its classes and dims';
@@ -188,7 +189,7 @@ export function predictProbe(probe: Probe, vector: Float32Array | readonly numbe
   const isVector = vector instanceof Float32Array || Array.isArray(vector);
   if (!isVector) throw invalidOption('vector', 'a Float32Array or a list of numbers', vector);
   const given = Float32Array.from(vector);
-  const elements = probe.dims.reduce((product, size) => product * size, 1);
+  const elements = elementCount(probe.dims);
   if (given.length !== elements)
     throw invalidOption('vector', `${elements} numbers`, `${given.length} numbers`);
   if (probe.normalize === 'l2') unitVector(given, LEAST_NORM, given);

@@ -15,7 +15,7 @@ import type { Dataset } from '../../datasets/files/dataset.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { checkDataset, chooseKey, KEY } from '../search/search-dataset.js';
 import { readPaths } from '../search/live-rows.js';
-import { evaluate } from './fit/evaluate.js';
+import { evaluate, type OutOfFold } from './fit/evaluate.js';
 import { fitProbe } from './fit-probe.js';
 import { countClasses, dealFolds } from './fit/folds.js';
 import { openLabelledRows, type LabelledRows } from './rows/labelled-rows.js';
@@ -163,35 +163,20 @@ export async function trainProbe(
   const penalty = rows.deviation.map((deviation) =>
     normalize === 'standardize' && deviation > 0 ? deviation ** 2 : 1,
   );
-  const fitted = await fitProbe(kind, { ...options, rows, classes, foldOf, penalty, say });
+  const fitting = { ...options, rows, classes, foldOf, penalty, say };
+  const { outOfFold, warnings: ofFit, ...fit } = await fitProbe(kind, fitting);
   say('evaluating');
-  const results = fitted.outOfFold
-    ? await describeResults(
-        dataset,
-        rows,
-        classes,
-        folds,
-        await evaluate(fitted.outOfFold, rows.labels, classes),
-      )
-    : null;
   return {
     kind,
     classes,
     key,
     dims: dataset.manifest.features[key]!.dims,
     normalize: norm,
-    head: fitted.head,
-    strength: fitted.strength,
-    strengths: fitted.strengths,
-    results,
+    ...fit,
+    results: outOfFold ? await describeResults(dataset, rows, classes, folds, outOfFold) : null,
     labels: typeof labels === 'string' ? labels : null,
     source: sourceOf(dataset, key),
-    warnings: [
-      ...noteAssumed(dataset),
-      ...warnings,
-      ...warnOfSingles(rows, classes, folds),
-      ...fitted.warnings,
-    ],
+    warnings: [...noteAssumed(dataset), ...warnings, ...warnOfSingles(rows, classes, folds), ...ofFit],
   };
 }
 
@@ -218,18 +203,16 @@ async function describeResults(
   rows: LabelledRows,
   classes: readonly string[],
   folds: number,
-  { suspects, ...evaluation }: Awaited<ReturnType<typeof evaluate>>,
+  outOfFold: OutOfFold,
 ): Promise<ProbeResults> {
+  const { suspects, ...evaluation } = await evaluate(outOfFold, rows.labels, classes);
   const numberOf = (row: number): number => rows.numbers[row]!;
   const paths = await readPaths(dataset, new Set(suspects.map(({ row }) => numberOf(row))));
-  const named = suspects.map(({ row, given, suggested, givenScore, suggestedScore }) => ({
-    path: paths.get(numberOf(row)) ?? null,
-    row: numberOf(row),
-    given: classes[given]!,
-    suggested: classes[suggested]!,
-    givenScore,
-    suggestedScore,
-  }));
+  const named = suspects.map(({ row, given, suggested, ...scores }) => {
+    const path = paths.get(numberOf(row)) ?? null;
+    const labels = { given: classes[given]!, suggested: classes[suggested]! };
+    return Object.assign({ path, row: numberOf(row) }, labels, scores);
+  });
   return { folds, rows: rows.count, ...evaluation, suspects: named };
 }
 

@@ -2,6 +2,12 @@
 import type { Dataset } from '../../datasets/files/dataset.js';
 import { RowSet } from '../../datasets/records/row-set.js';
 
+/** The number of rows in all shards. */
+export function countRows({ manifest }: Dataset): number {
+  const last = manifest.shards.at(-1);
+  return last ? last.firstRow + last.rows : 0;
+}
+
 /** Reads the rows that belong to an input. Other rows are outdated, and no results. */
 export async function readLiveRows(dataset: Dataset): Promise<RowSet> {
   const live = new RowSet();

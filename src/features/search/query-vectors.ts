@@ -12,11 +12,7 @@ export interface Recipe extends RecordedModel {
   readonly parts: Options<RewriteOptions>;
 }
 
-/**
- * Reads from the manifest how a feature was made.
- *
- * @throws {@link TapirError} `DATASET_INVALID` if the manifest does not say.
- */
+/** Reads from the manifest how a feature was made. Throws `DATASET_INVALID` if the manifest does not say. */
 export function readRecipe(dataset: Dataset, key: string): Recipe {
   const { request } = dataset.manifest as Partial<Dataset['manifest']>;
   const own = Array.isArray(request) ? request.find((one) => one?.key === key) : undefined;

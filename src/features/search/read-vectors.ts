@@ -4,10 +4,8 @@ import { reasonOf } from '../../base/errors.js';
 import { NPY_MAGIC, parseNpy } from '../../datasets/formats/npy.js';
 
 /**
- * Reads vectors.
+ * Reads vectors: a `.npy` file `[D]` or `[N, D]` of numbers in C order, or JSON, a list of numbers or a list of such lists.
  *
- * @param bytes - A `.npy` file `[D]` or `[N, D]` of numbers in C order, or JSON: a list of numbers, or a list of such lists.
- * @param source - For messages.
  * @throws {@link TapirError} `OPTION_INVALID`; `DATASET_INVALID` for a damaged `.npy` file.
  */
 export function parseVectors(bytes: Uint8Array, source: string): Float32Array[] {

@@ -201,11 +201,7 @@ export function checkDataset(dataset: Partial<Dataset> | null | undefined): void
   if (!isDataset || !dataset.manifest?.features) throw datasets.refuse(dataset);
 }
 
-/**
- * Chooses the feature to search. Throws `OPTION_INVALID` for an unknown key, and for no key if the dataset has several.
- *
- * @param option - What the caller calls the key.
- */
+/** Chooses the feature to search. Throws `OPTION_INVALID` for an unknown key, and for no key if the dataset has several. */
 export function chooseKey({ manifest }: Dataset, given: string | undefined, option: string = 'key'): string {
   const keys = Object.keys(manifest.features);
   if (given === undefined && keys.length === 1) return keys[0]!;

@@ -19,11 +19,7 @@ export interface SearchQuery extends QueryParts {
   readonly not?: QueryParts;
 }
 
-/**
- * Computes the vector of a query.
- *
- * @throws {@link TapirError} `OPTION_INVALID` for a query without a part; those of {@link QueryModels}.
- */
+/** Computes the vector of a query. Throws `OPTION_INVALID` for a query without a part; those of {@link QueryModels}. */
 export async function readSearchQuery(
   query: SearchQuery,
   models: QueryModels,
@@ -44,11 +40,7 @@ export async function readSearchQuery(
   return combineVectors(like, away, models.elements);
 }
 
-/**
- * The mean of the vectors in `like` less the mean of those in `away`, all scaled to length 1 before and after.
- *
- * @param elements - Length that all must have.
- */
+/** The mean of the vectors in `like` less the mean of those in `away`, all of so many elements and scaled to length 1 before and after. */
 export function combineVectors(
   like: readonly Float32Array[],
   away: readonly Float32Array[],

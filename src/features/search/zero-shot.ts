@@ -110,13 +110,7 @@ export async function classifyZeroShot(
     }
   }
   const paths = await readPaths(dataset, new Set(found.map(({ row }) => row)));
-  return found.map(({ row, label, score, probability }) => ({
-    path: paths.get(row) ?? null,
-    row,
-    label,
-    score,
-    probability,
-  }));
+  return found.map((one) => Object.assign({ path: paths.get(one.row) ?? null }, one));
 }
 
 /** The label with the largest score; the first of equal ones. */
@@ -136,17 +130,12 @@ function chooseLabel(
 /** CLIP's. */
 const USUAL_LOGITS: LogitSettings = { scale: 100, bias: undefined };
 
-interface Classes {
-  readonly vectors: readonly Float32Array[];
-  readonly trained: LogitSettings;
-}
-
 async function encodeClasses(
   dataset: Dataset,
   labels: readonly string[],
   key: string,
   { model, textModel, templates, device, signal }: ZeroShotOptions,
-): Promise<Classes> {
+) {
   const path = textModel ?? model;
   if (path === undefined)
     throw invalidOption('textModel', 'given, or the image model beside its text tower as "model"', path);

@@ -1,8 +1,8 @@
 /** Texts → batches of token ids, cut and padded as the model was trained. */
-import { createTokenizer, type Tokenizer } from './tokenizer/tokenizer.js';
+import { groupBy } from '../../base/group-by.js';
+import { createTokenizer, tokenizerInvalid, type Tokenizer } from './tokenizer/tokenizer.js';
 import type { TokenizerFiles } from './text-tower.js';
 import type { TokenBatch } from './tokenizer/token-inputs.js';
-import { tokenizerInvalid } from './tokenizer/tokenizer-invalid.js';
 import { readTokenSettings, type TokenGraph, type TokenSettings } from './token-settings.js';
 
 /** A batch, and the positions of its texts in the request. */
@@ -19,11 +19,7 @@ export interface TextBatcher {
   batches(texts: readonly string[], rows: number): TextBatch[];
 }
 
-/**
- * Makes the batcher of a text tower.
- *
- * @throws {@link TapirError} `TOKENIZER_INVALID`; `DEPENDENCY_MISSING`.
- */
+/** Makes the batcher of a text tower. Throws `TOKENIZER_INVALID`; `DEPENDENCY_MISSING`. */
 export function createTextBatcher(files: TokenizerFiles, graph: TokenGraph): TextBatcher {
   const settings = readTokenSettings(files, graph);
   const tokenizer = createTokenizer(settings.tokenizer, files.path);
@@ -71,13 +67,7 @@ export function createTextBatcher(files: TokenizerFiles, graph: TokenGraph): Tex
 
 /** Groups lists in order, or those of one length together if nothing may be padded. */
 function groupPositions(lists: readonly number[][], byLength: boolean, rows: number): number[][] {
-  const groups = new Map<number, number[]>();
-  for (const [i, { length }] of lists.entries()) {
-    const key = byLength ? length : 0;
-    const group = groups.get(key);
-    if (group) group.push(i);
-    else groups.set(key, [i]);
-  }
+  const groups = groupBy(lists.keys(), (i) => (byLength ? lists[i]!.length : 0));
   return [...groups.values()].flatMap((group) =>
     Array.from({ length: Math.ceil(group.length / rows) }, (_, i) => group.slice(i * rows, (i + 1) * rows)),
   );

@@ -179,21 +179,21 @@ function chooseOutput({ outputs, label }: OnnxModel): string {
   if (vectors.length === 1) return vectors[0]!.name;
   throw invalidOption(
     'output',
-    `an output of "${label}" with one vector per text: ${listOutputs(outputs)}`,
+    `an output of "${label}" with one vector per text: ${listTensors(outputs)}`,
     undefined,
   );
 }
 
-function listOutputs(outputs: readonly TensorInfo[]): string {
-  return outputs.map((output) => `${output.name} ${dimsText(output)}`).join(', ');
+function listTensors(tensors: readonly TensorInfo[]): string {
+  return tensors.map((tensor) => `${tensor.name} ${dimsText(tensor)}`).join(', ');
 }
 
 function readInputs({ inputs }: FeatureExtractor, output: string): TokenInputs {
   const found = tokenInputsOf(inputs);
   const other = found?.others[0] ?? (found ? undefined : inputs[0]);
   if (found && !other) return found;
-  const names = inputs.map((input) => `${input.name} ${dimsText(input)}`).join(', ');
-  throw invalidOption('output', `one that depends on token ids alone (this one needs ${names})`, output);
+  const needs = listTensors(inputs);
+  throw invalidOption('output', `one that depends on token ids alone (this one needs ${needs})`, output);
 }
 
 /** A graph with a fixed batch computes the last text again in the rows that are left. */

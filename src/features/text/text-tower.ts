@@ -5,8 +5,7 @@ import { invalidOption, isPlainObject } from '../../base/checks.js';
 import { readJson } from '../../base/read-json.js';
 import { openModel, type OnnxModel } from '../../model/open/open-model.js';
 import { tokenInputsOf } from './tokenizer/token-inputs.js';
-import type { TokenizerJson } from './tokenizer/tokenizer.js';
-import { tokenizerInvalid } from './tokenizer/tokenizer-invalid.js';
+import { tokenizerInvalid, type TokenizerJson } from './tokenizer/tokenizer.js';
 
 /** Names of image halves, and the names of the text halves that exporters put beside them: Hugging Face, Immich, and others. */
 const HALVES: readonly (readonly [image: string, text: string])[] = [

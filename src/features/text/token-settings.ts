@@ -1,8 +1,8 @@
 /** What the configuration files of a text tower say about its tokens: cleaning, length, padding. */
+import { isPlainObject } from '../../base/checks.js';
 import { listOf, type PartConfig } from './tokenizer/normalizers.js';
 import type { JsonFields, TokenizerFiles } from './text-tower.js';
-import type { TokenizerJson } from './tokenizer/tokenizer.js';
-import { tokenizerInvalid } from './tokenizer/tokenizer-invalid.js';
+import { tokenizerInvalid, type TokenizerJson } from './tokenizer/tokenizer.js';
 
 /** How texts become batches of ids. */
 export interface TokenSettings {
@@ -36,11 +36,7 @@ const UNLIMITED = 1e9;
 const SIGLIP_LENGTH = 64;
 const OPEN_CLIP_LENGTH = 77;
 
-/**
- * Reads the settings.
- *
- * @throws {@link TapirError} `TOKENIZER_INVALID` for what would change ids and cannot be followed.
- */
+/** Reads the settings. Throws `TOKENIZER_INVALID` for what would change ids and cannot be followed. */
 export function readTokenSettings(files: TokenizerFiles, graph: TokenGraph): TokenSettings {
   refuseUnknown(files);
   const openClip = fieldsOf(files.config['text_cfg']);
@@ -229,9 +225,7 @@ function tokenText(token: unknown): string | undefined {
 }
 
 function fieldsOf(value: unknown): JsonFields | undefined {
-  return value !== null && typeof value === 'object' && !Array.isArray(value)
-    ? (value as JsonFields)
-    : undefined;
+  return isPlainObject(value) ? value : undefined;
 }
 
 function numberOf(value: unknown): number | undefined {

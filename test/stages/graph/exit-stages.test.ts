@@ -23,10 +23,7 @@ describe('formExits', () => {
     });
     const graph = buildGraph(scanModel(memorySource(bytes)));
     const outputs = graph.outputs.map((value) => ({ request: '', key: value.name, value, why: '' }));
-    const parts = formExits(
-      cutGraph(graph, { outputs }),
-      graph.outputs.map((value) => [value]),
-    );
+    const parts = formExits(cutGraph(graph, { outputs }), graph.outputs);
     const names = parts.map(({ nodes, inputs, outputs: given }) => ({
       nodes: nodes.map(({ opType, outputs: [first] }) => `${opType} ${first!.name}`),
       inputs: inputs.map(({ name }) => name).toSorted(),

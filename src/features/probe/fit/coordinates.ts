@@ -7,9 +7,39 @@ import { addUpFolds } from '../rows/class-moments.js';
 import type { LabelledRows } from '../rows/labelled-rows.js';
 import { dot, type Evaluation } from './lbfgs.js';
 import type { ClassScorer } from '../rows/linear-scores.js';
-import type { LogisticData, LogisticProblem } from './logistic-problem.js';
 import { columnsOf, matrixGraph } from '../../linear/row-graphs.js';
 import { openRowSession, rowsTensor, type RowSession } from '../../linear/row-session.js';
+
+/**
+ * A problem: the classifier that minimises ½·Σ(penalty·weight²) + strength·Σ(importance·cross-entropy) over the rows outside one fold.
+ * The bias is not penalised.
+ */
+export interface LogisticProblem {
+  /** scikit-learn's C, from above 0. */
+  readonly strength: number;
+  /** The fold whose rows are left out; null to use all rows. */
+  readonly heldOut: number | null;
+  /** The importance of a row of each class. */
+  readonly classWeights: readonly number[];
+  /** Stops when no element of the gradient of the mean loss is larger, for elements of unit deviation. */
+  readonly tolerance: number;
+  readonly mostIterations: number;
+  /** Where to start: a classifier for a similar problem. By default from zeros. */
+  readonly start?: ClassScorer | undefined;
+}
+
+/** What the problems share. */
+export interface LogisticData {
+  readonly rows: LabelledRows;
+  readonly classes: number;
+  /** The fold of each row. */
+  readonly foldOf: Uint8Array;
+  /** The penalty of each element. */
+  readonly penalty: Float64Array;
+  readonly signal: AbortSignal | undefined;
+  /** Called before each pass over the rows, with the number of classifiers that are not finished. */
+  readonly onPass: (passes: number, open: number) => void;
+}
 
 /** Vectors of more elements are scaled element by element: a factor of their covariance would take too much memory. */
 const MOST_COVARIANCE = 1024;
@@ -177,11 +207,7 @@ export class Coordinates {
     return point;
   }
 
-  /**
-   * Turns the slopes of weights, sums over the rows, into those of the mean loss with its penalty, in place.
-   *
-   * @returns The penalty of the weights.
-   */
+  /** Turns slopes of weights, sums over the rows, into those of the mean loss with its penalty, in place. Returns the penalty. */
   slopesOf(
     weight: Float64Array,
     weightGradient: Float64Array,

@@ -154,19 +154,14 @@ class Tally {
   }
 
   calibration(): Calibration {
-    const bins = this.#bins.flatMap(({ count, confidence, right }, at) =>
-      count === 0
-        ? []
-        : [
-            {
-              from: at / BINS,
-              to: (at + 1) / BINS,
-              count,
-              confidence: confidence / count,
-              accuracy: right / count,
-            },
-          ],
-    );
+    const all = this.#bins.map(({ count, confidence, right }, at) => ({
+      from: at / BINS,
+      to: (at + 1) / BINS,
+      count,
+      confidence: confidence / count,
+      accuracy: right / count,
+    }));
+    const bins = all.filter(({ count }) => count > 0);
     const gaps = bins.map((bin) => (bin.count / this.#rows) * Math.abs(bin.confidence - bin.accuracy));
     return {
       bins,

@@ -2,12 +2,8 @@
 import { createRandom, seedOf, shuffled } from '../../../base/random.js';
 
 /**
- * Puts each row into a fold. The rows of a class are shuffled and dealt out one by one; a class begins where the one before it ended, so
- * that the folds are equally large.
- *
- * @param labels - The class of each row.
- * @param folds - The number of folds, from 2 to 255.
- * @param seed - The same seed gives the same folds.
+ * Puts each row into one of 2 to 255 folds. The rows of a class are shuffled and dealt out one by one; a class begins where the one before
+ * it ended, so that the folds are equally large. The same seed gives the same folds.
  */
 export function dealFolds(labels: Int32Array, classes: number, folds: number, seed: number): Uint8Array {
   const ofClass = Array.from({ length: classes }, (): number[] => []);

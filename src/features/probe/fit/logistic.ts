@@ -8,8 +8,14 @@ import {
   type Feeds,
   type RowSession,
 } from '../../linear/row-session.js';
-import { Coordinates, openScaling, type Curvatures, type Scaling } from './coordinates.js';
-import type { LogisticData, LogisticProblem } from './logistic-problem.js';
+import {
+  Coordinates,
+  openScaling,
+  type Curvatures,
+  type LogisticData,
+  type LogisticProblem,
+  type Scaling,
+} from './coordinates.js';
 import { addTo } from '../rows/class-moments.js';
 import type { LabelledBlock, LabelledRows } from '../rows/labelled-rows.js';
 import { minimize, type Evaluation, type Minimum } from './lbfgs.js';
@@ -17,10 +23,7 @@ import type { ClassScorer } from '../rows/linear-scores.js';
 
 /** A solved problem. */
 export interface LogisticFit extends Pick<Minimum, 'iterations' | 'isConverged'> {
-  readonly problem: LogisticProblem;
   readonly scorer: ClassScorer;
-  /** The objective divided by strength · Σ importance. */
-  readonly objective: number;
 }
 
 /** Memory for the minimisations that go side by side. */
@@ -175,18 +178,12 @@ function finish(
   biases: Float64Array,
   classes: number,
 ): LogisticFit {
-  const { value, iterations, isConverged } = state.value as Minimum;
+  const { iterations, isConverged } = state.value as Minimum;
   const weight = new Float64Array(classes * coordinates.elements);
   const bias = new Float64Array(classes);
   // The first of two classes has the logit 0.
   const skipped = classes - columnsOf(classes);
   weight.set(weights, skipped * coordinates.elements);
   bias.set(biases, skipped);
-  return {
-    problem: coordinates.problem,
-    scorer: { weight, bias },
-    objective: value,
-    iterations,
-    isConverged,
-  };
+  return { scorer: { weight, bias }, iterations, isConverged };
 }

@@ -33,10 +33,7 @@ export interface NeighbourRequest {
   readonly signal: AbortSignal | undefined;
 }
 
-/**
- * The share of each class among a row's nearest neighbours (Euclidean) in other folds, for all rows. Equally near rows count in
- * their order.
- */
+/** The share of each class among a row's nearest neighbours (Euclidean) in other folds, for all rows. Equally near rows count in their order. */
 export async function* voteByNeighbours(request: NeighbourRequest): AsyncGenerator<ScoredBlock> {
   const { rows, classes, neighbours, foldOf, signal } = request;
   const { elements } = rows;

@@ -1,4 +1,5 @@
 /** Sums over the rows of each fold: of each class, and of the products of all pairs of elements. */
+import { groupBy } from '../../../base/group-by.js';
 import { mapInOrder } from '../../../extract/map-in-order.js';
 import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
 import { momentGraph } from '../../linear/row-graphs.js';
@@ -65,25 +66,12 @@ function emptyMoments(classes: number, elements: number, withProducts: boolean):
 
 /** The moments of all folds but one; of all folds for null. */
 export function joinFolds(folds: readonly Moments[], heldOut: number | null): Moments {
-  const [first] = folds;
-  const joined: Moments = {
-    weights: new Float64Array(first!.weights.length),
-    sums: new Float64Array(first!.sums.length),
-    products: new Float64Array(first!.products.length),
+  const sumOf = (part: keyof Moments): Float64Array => {
+    const sum = new Float64Array(folds[0]![part].length);
+    for (const [fold, moments] of folds.entries()) if (fold !== heldOut) addTo(sum, moments[part]);
+    return sum;
   };
-  for (const [fold, moments] of folds.entries()) {
-    if (fold === heldOut) continue;
-    addTo(joined.weights, moments.weights);
-    addTo(joined.sums, moments.sums);
-    addTo(joined.products, moments.products);
-  }
-  return joined;
-}
-
-interface FoldPart {
-  readonly fold: number;
-  readonly part: LabelledBlock;
-  readonly labels: BigInt64Array;
+  return { weights: sumOf('weights'), sums: sumOf('sums'), products: sumOf('products') };
 }
 
 /** The rows of a block by fold. */
@@ -92,20 +80,14 @@ function* cutByFold(
   labels: Int32Array,
   foldOf: Uint8Array,
   elements: number,
-): Generator<FoldPart> {
-  const places = new Map<number, number[]>();
-  for (let i = 0; i < rows; i++) {
-    const fold = foldOf[first + i]!;
-    const own = places.get(fold);
-    if (own) own.push(i);
-    else places.set(fold, [i]);
-  }
+) {
+  const places = groupBy(Array.from({ length: rows }).keys(), (i) => foldOf[first + i]!);
   for (const [fold, own] of places) {
     const part = new Float32Array(own.length * elements);
     for (const [at, i] of own.entries())
       part.set(data.subarray(i * elements, (i + 1) * elements), at * elements);
     const ownLabels = BigInt64Array.from(own, (i) => BigInt(labels[first + i]!));
-    yield { fold, part: { first, rows: own.length, data: part }, labels: ownLabels };
+    yield { fold, part: { rows: own.length, data: part }, labels: ownLabels };
   }
 }
 

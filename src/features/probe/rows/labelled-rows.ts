@@ -70,11 +70,7 @@ export class LabelledRows {
     }
   }
 
-  /**
-   * All labelled rows in order. The data belongs to the rows: leave it unchanged.
-   *
-   * @param mostRows - Size limit of a block in rows.
-   */
+  /** All labelled rows in order, at most `mostRows` in a block. The data belongs to the rows: leave it unchanged. */
   async *blocks(mostRows: number = Infinity): AsyncGenerator<LabelledBlock> {
     const { elements, count } = this;
     const rows = Math.max(1, Math.min(mostRows, Math.floor(BLOCK_BYTES / (4 * elements))));

@@ -2,6 +2,7 @@
 import { counted } from '../../../base/printable.js';
 import { invalidOption } from '../../../base/checks.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
+import { countRows } from '../../search/live-rows.js';
 import { readColumnLabels, readTableLabels } from './label-tables.js';
 
 /**
@@ -42,8 +43,7 @@ export async function readLabels(
   option = 'labels',
 ): Promise<RowLabels> {
   const names = new NameTable();
-  const last = dataset.manifest.shards.at(-1);
-  const ofRow = new Int32Array(last ? last.firstRow + last.rows : 0).fill(NO_LABEL);
+  const ofRow = new Int32Array(countRows(dataset)).fill(NO_LABEL);
   const warnings =
     typeof given === 'string' && given.startsWith(COLUMN)
       ? await labelByColumn(dataset, given.slice(COLUMN.length), names, ofRow)

@@ -24,11 +24,7 @@ export interface ScoredBlock {
 /** Size limit of a block's scores. */
 const MOST_SCORES = 2 ** 20;
 
-/**
- * Scores all rows by several classifiers, in one pass.
- *
- * @returns Blocks with the scores of all classifiers, one after the other, for each row.
- */
+/** Scores all rows by several classifiers, in one pass. Returns blocks with the scores of all classifiers, one after the other, for each row. */
 export async function* scoreRows(
   rows: LabelledRows,
   scorers: readonly ClassScorer[],

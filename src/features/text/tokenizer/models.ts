@@ -11,11 +11,7 @@ interface Model {
 
 const TYPES: ReadonlySet<unknown> = new Set([undefined, 'BPE', 'Unigram', 'WordPiece', 'WordLevel']);
 
-/**
- * Makes the model.
- *
- * @throws Error for one that gives other ids than Python's; the caller names the file.
- */
+/** Makes the model. Throws Error for one that gives other ids than Python's; the caller names the file. */
 export function createModel(config: PartConfig, from: TokenizersPackage): Model {
   const { type, unk_token: unknown, end_of_word_suffix: end, merges, byte_fallback: hasBytes } = config;
   const suffix = typeof end === 'string' ? end : '';

@@ -53,17 +53,15 @@ const MAKERS: Readonly<Record<string, Maker>> = {
   BertNormalizer: (config) => createBertNormalizer(config),
 };
 
-/**
- * Makes a normalizer.
- *
- * @param config - Section `normalizer` of a tokenizer.json; null changes nothing.
- * @throws Error for a type that is not known here; the caller names the file.
- */
+/** Makes a normalizer; null changes nothing. Throws Error for a type that is not known here; the caller names the file. */
 export function createNormalizer(config: PartConfig | null, from: TokenizersPackage): Normalizer {
-  if (config === null) return (text) => text;
-  const make = Object.hasOwn(MAKERS, String(config.type)) ? MAKERS[String(config.type)] : undefined;
-  if (make === undefined) throw new Error(`normalizer "${String(config.type)}" is not supported`);
-  return make(config, from);
+  return config === null ? (text) => text : entryOf(MAKERS, config.type, 'normalizer')(config, from);
+}
+
+/** The entry of a table that a file names. Throws Error for a name that is not known here. */
+export function entryOf<Entry>(table: Readonly<Record<string, Entry>>, name: unknown, what: string): Entry {
+  if (Object.hasOwn(table, String(name))) return table[String(name)]!;
+  throw new Error(`${what} "${String(name)}" is not supported`);
 }
 
 /** Far above the patterns of tokenizers, which are made of classes: longer ones take the engine of regular expressions minutes. */

@@ -24,11 +24,7 @@ export interface TokenizersPackage {
 
 let opened: TokenizersPackage | undefined;
 
-/**
- * Loads the package, once.
- *
- * @throws {@link TapirError} `DEPENDENCY_MISSING` with the command that installs it.
- */
+/** Loads the package, once. Throws `DEPENDENCY_MISSING` with the command that installs it. */
 export function openTokenizers(): TokenizersPackage {
   opened ??= load();
   return opened;

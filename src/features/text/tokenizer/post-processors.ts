@@ -4,11 +4,7 @@ import { listOf, type PartConfig } from './normalizers.js';
 /** Ids before and after a text. */
 type Around = readonly [before: readonly number[], after: readonly number[]];
 
-/**
- * Reads which ids stand around a text.
- *
- * @throws Error for a post-processor that does something else; the caller names the file.
- */
+/** Reads which ids stand around a text. Throws Error for a post-processor that does something else; the caller names the file. */
 export function readTokensAround(config: PartConfig | null): Around {
   switch (config?.type) {
     case undefined:

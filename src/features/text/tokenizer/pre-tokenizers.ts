@@ -3,7 +3,7 @@
  * package's own differ in white space, digits, punctuation, what they do with the matches, and characters beyond U+FFFF.
  */
 import { WORD_CLASS } from './added-tokens.js';
-import { listOf, readPattern, type PartConfig } from './normalizers.js';
+import { entryOf, listOf, readPattern, type PartConfig } from './normalizers.js';
 import type { TokenizersPackage } from './open-tokenizers.js';
 
 /** A part of a normalised text. */
@@ -47,17 +47,9 @@ const MAKERS: Readonly<Record<string, Maker>> = {
   Metaspace: createMetaspace,
 };
 
-/**
- * Makes a pre-tokenizer.
- *
- * @param config - Section `pre_tokenizer` of a tokenizer.json; null splits nothing.
- * @throws Error for a type or a behaviour that is not known here; the caller names the file.
- */
+/** Makes a pre-tokenizer; null splits nothing. Throws Error for a type or behaviour that is not known here; the caller names the file. */
 export function createPreTokenizer(config: PartConfig | null, from: TokenizersPackage): PreTokenizer {
-  if (config === null) return (piece) => [piece];
-  const make = Object.hasOwn(MAKERS, String(config.type)) ? MAKERS[String(config.type)] : undefined;
-  if (make === undefined) throw new Error(`pre-tokenizer "${String(config.type)}" is not supported`);
-  return make(config, from);
+  return config === null ? (piece) => [piece] : entryOf(MAKERS, config.type, 'pre-tokenizer')(config, from);
 }
 
 /** Spaces become a visible character, which begins a word. */
@@ -108,8 +100,7 @@ function joined(ranges: readonly Range[], joins: (range: Range, last: Range) => 
 }
 
 function split(pattern: RegExp, behavior: unknown, invert: boolean = false): PreTokenizer {
-  const choose = Object.hasOwn(BEHAVIORS, String(behavior)) ? BEHAVIORS[String(behavior)] : undefined;
-  if (choose === undefined) throw new Error(`a split with behavior "${String(behavior)}" is not supported`);
+  const choose = entryOf(BEHAVIORS, behavior, 'a split with behavior');
   return ({ text, isStart }) =>
     choose(rangesOf(text, pattern, invert))
       .filter(([start, end]) => end > start)

@@ -7,7 +7,6 @@ import { createNormalizer, type PartConfig } from './normalizers.js';
 import { openTokenizers, type TokenizersPackage } from './open-tokenizers.js';
 import { readTokensAround } from './post-processors.js';
 import { createPreTokenizer } from './pre-tokenizers.js';
-import { tokenizerInvalid } from './tokenizer-invalid.js';
 
 /** The sections of a tokenizer.json. */
 export interface TokenizerJson {
@@ -24,25 +23,16 @@ export interface TokenizerJson {
 export interface Tokenizer {
   /** Number of tokens that stand around every text: start, end. */
   readonly added: number;
-  /**
-   * The ids of a text, with the tokens around it.
-   *
-   * @param most - Longest list. The text is cut, and the tokens around it stay, as in Python.
-   * @param side - The end of the text that is cut off.
-   */
+  /** The ids of a text, with the tokens around it. Of a text that is too long, `side` is cut off, and the tokens around it stay, as in Python. */
   encode(text: string, most: number, side: 'left' | 'right'): number[];
   /** The id of a token; undefined if the file has no such token. */
   idOf(token: string): number | undefined;
 }
 
 /**
- * Makes a tokenizer.
- *
- * @remarks Models and the translation of regular expressions are the npm package's. All other parts are written here, because the
+ * Makes a tokenizer. Models and the translation of regular expressions are the npm package's. All other parts are written here, because the
  * package's ids differ from Python's in them.
  *
- * @param json - A tokenizer.json.
- * @param path - Where it is from, for messages.
  * @throws {@link TapirError} `TOKENIZER_INVALID` for a part that cannot be followed; `DEPENDENCY_MISSING` without the package.
  */
 export function createTokenizer(json: TokenizerJson, path: string): Tokenizer {
@@ -58,6 +48,15 @@ export function createTokenizer(json: TokenizerJson, path: string): Tokenizer {
       },
     };
   });
+}
+
+/** Makes the error for a file of a tokenizer that is missing or damaged, or that says what cannot be followed. */
+export function tokenizerInvalid(
+  path: string,
+  reason: string,
+  cause?: unknown,
+): TapirError<'TOKENIZER_INVALID'> {
+  return new TapirError('TOKENIZER_INVALID', `"${path}": ${reason}`, { details: { path, reason }, cause });
 }
 
 /** Runs a step that knows no path: its errors are those of the file. */
