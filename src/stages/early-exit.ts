@@ -83,10 +83,7 @@ export interface EarlyExitRunOptions extends RunOptions {
   readonly until: readonly Until[] | undefined;
 }
 
-const EXIT_RUN_FIELDS: Fields<EarlyExitRunOptions> = {
-  ...RUN_FIELDS,
-  until: unchecked(undefined),
-};
+const EXIT_RUN_FIELDS: Fields<EarlyExitRunOptions> = { ...RUN_FIELDS, until: unchecked(undefined) };
 
 /** What a run gives: logits by key, and the exit of each row. */
 export type EarlyExitResult<Key extends string> = Record<Key, Tensor<'float32'>> & {
@@ -102,12 +99,15 @@ interface OpenStage extends ExitStage {
   readonly extractor: Extractor;
 }
 
-let newEarlyExit: <Key extends string>(
-  key: Key,
-  inputs: readonly TensorInfo[],
-  stages: readonly OpenStage[],
-  leaves: readonly Leaves[],
-) => EarlyExit<Key>;
+/** What a network with exits is made of. */
+interface ExitParts<Key> {
+  readonly key: Key;
+  readonly inputs: readonly TensorInfo[];
+  readonly stages: readonly OpenStage[];
+  readonly leaves: readonly Leaves[];
+}
+
+let newEarlyExit: <Key extends string>(parts: ExitParts<Key>) => EarlyExit<Key>;
 
 /**
  * A network with exits. Made by {@link createEarlyExit}.
@@ -125,15 +125,10 @@ export class EarlyExit<Key extends string = string> {
   readonly #leaves: readonly Leaves[];
 
   static {
-    newEarlyExit = (key, inputs, stages, leaves) => new EarlyExit(key, inputs, stages, leaves);
+    newEarlyExit = (parts) => new EarlyExit(parts);
   }
 
-  private constructor(
-    key: Key,
-    inputs: readonly TensorInfo[],
-    stages: readonly OpenStage[],
-    leaves: readonly Leaves[],
-  ) {
+  private constructor({ key, inputs, stages, leaves }: ExitParts<Key>) {
     this.inputs = inputs;
     this.models = stages.map(({ model }) => model);
     this.#key = key;
@@ -332,11 +327,6 @@ export async function createEarlyExit<const Nodes extends ReturnNodes>(
     stages.map((stage) => createFeatureExtractor(stage.model, undefined, { ...lane, session, ...place })),
     (extractor) => extractor.close(),
   );
-  const open = stages.map(({ model, inputs, logits }, i) => ({
-    model,
-    inputs,
-    logits,
-    extractor: opened[i]!,
-  }));
-  return newEarlyExit(final.key as KeysOf<Nodes>, inputs, open, leaves);
+  const open = stages.map((stage, i) => Object.assign(stage, { extractor: opened[i]! }));
+  return newEarlyExit({ key: final.key as KeysOf<Nodes>, inputs, stages: open, leaves });
 }

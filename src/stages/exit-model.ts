@@ -86,10 +86,7 @@ export async function cutExits(
   const { graph } = modelInternals.of(whole);
   const outputs = [...keys, final.key].map((key) => graph.values.get(key)!);
   const cut = cutGraph(graph, { outputs: outputsOf(outputs, 'exit') });
-  const parts = formExits(
-    cut,
-    outputs.map((value) => [value]),
-  );
+  const parts = formExits(cut, outputs);
   const models = await cutStages(whole, parts, NO_SIZES);
   const stages = parts.map((part, i) => ({
     model: models[i]!,

@@ -1,5 +1,6 @@
 /** What a model costs, node by node and module by module. */
 import type { Options } from '../base/checks.js';
+import { groupBy } from '../base/group-by.js';
 import { boolean, integer, optional, readOptions, unchecked, type Fields } from '../base/options.js';
 import type { Graph, Node, Value } from '../graph/graph.js';
 import { moduleTree } from '../graph/names/module-tree.js';
@@ -164,21 +165,15 @@ export async function profileModel(
 function listNodes(graph: Graph, measured: ReadonlyMap<Node, Measured>): NodeCost[] {
   const names = nameValues(graph);
   const { places } = moduleTree(graph);
-  return [...measured].map(([node, { macs = null, milliseconds = null, ...cost }]) => {
-    const outputs = node.outputs.filter((value) => value !== undefined);
-    return {
-      name: outputs.map((value) => names.get(value)).find(Boolean) ?? outputs[0]?.name ?? node.name,
-      op: node.domain === '' ? node.opType : `${node.domain}.${node.opType}`,
-      module: places.get(node)?.path ?? null,
-      macs,
-      parameters: cost.parameters,
-      buffers: cost.buffers,
-      constants: cost.constants,
-      weightBytes: cost.weightBytes,
-      activationBytes: cost.activationBytes,
-      milliseconds,
-    };
-  });
+  return [...measured].map(
+    ([node, { macs = null, milliseconds = null, initializers: _initializers, ...cost }]) => {
+      const outputs = node.outputs.filter((value) => value !== undefined);
+      const name = outputs.map((value) => names.get(value)).find(Boolean) ?? outputs[0]?.name ?? node.name;
+      const op = node.domain === '' ? node.opType : `${node.domain}.${node.opType}`;
+      const module = places.get(node)?.path ?? null;
+      return Object.assign({ name, op, module, macs }, cost, { milliseconds });
+    },
+  );
 }
 
 function listModules(graph: Graph, measured: ReadonlyMap<Node, Measured>, isTimed: boolean): ModuleCost[] {
@@ -188,7 +183,10 @@ function listModules(graph: Graph, measured: ReadonlyMap<Node, Measured>, isTime
     const atoms = places.get(node)?.path.split('.') ?? [];
     for (const [i, atom] of atoms.entries()) {
       if (atom === '') continue;
-      addTo(modules, atoms.slice(0, i + 1).join('.'), [node, cost]);
+      const path = atoms.slice(0, i + 1).join('.');
+      const inside = modules.get(path) ?? [];
+      modules.set(path, inside);
+      inside.push([node, cost]);
     }
   }
   return [...modules].map(([name, costs]) =>
@@ -213,13 +211,9 @@ function addUp(graph: Graph, measured: readonly (readonly [Node, Measured])[], i
 }
 
 function listUncounted(nodes: readonly NodeCost[]): Uncounted[] {
-  const names = new Map<string, string[]>();
-  for (const { op, name, macs } of nodes) if (macs === null) addTo(names, op, name);
-  return [...names].map(([op, list]) => ({ op, nodes: list }));
-}
-
-function addTo<Item>(lists: Map<string, Item[]>, key: string, item: Item): void {
-  const list = lists.get(key);
-  if (list) list.push(item);
-  else lists.set(key, [item]);
+  const uncounted = groupBy(
+    nodes.filter(({ macs }) => macs === null),
+    ({ op }) => op,
+  );
+  return [...uncounted].map(([op, list]) => ({ op, nodes: list.map(({ name }) => name) }));
 }

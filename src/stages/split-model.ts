@@ -1,14 +1,12 @@
 /** A model as stages that run one after the other, each a model itself. */
 import { checkInteger, givenFields, invalidOption, type Options } from '../base/checks.js';
 import { integer, oneOf, readOptions, unchecked, type Fields } from '../base/options.js';
-import type { Graph, Node, Value } from '../graph/graph.js';
+import type { Node } from '../graph/graph.js';
 import { resolveNames } from '../graph/names/resolve-names.js';
 import { choosePlaces, type PlaceCosts } from './graph/choose-places.js';
 import { lineUp } from '../graph/cost/cut-line.js';
 import { formStages, stagesAt, stagesBehind, type StagePart } from './graph/stages.js';
 import { cutGraph, describeNode, outputsOf } from '../graph/rewrite/prune.js';
-import type { TensorType } from '../onnx/wire/write-model.js';
-
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { readInputSizes, type InputSizes } from '../model/open/input-sizes.js';
 import { modelInternals } from '../model/open/model-state.js';
@@ -156,7 +154,10 @@ export async function splitModel(
   };
   const stageOf =
     'cuts' in request
-      ? stagesBehind(line, resolveCuts(graph, request.cuts))
+      ? stagesBehind(
+          line,
+          resolveNames(graph, request.cuts).map(({ value }) => value),
+        )
       : stagesAt(line, choosePlaces(line, placeCosts(costs, request, costOf)));
   const count = 'cuts' in request ? request.cuts.length + 1 : request.stages;
   const parts = formStages(cut, stageOf, count);
@@ -206,10 +207,6 @@ function readSplit(places: SplitPlaces, { by, maxTensors, memoryBytes, batch, in
   };
 }
 
-function resolveCuts(graph: Graph, names: readonly string[]): Value[] {
-  return resolveNames(graph, names).map(({ value }) => value);
-}
-
 /** What the choice of places depends on. */
 function placeCosts(
   { nodes, shapes }: ModelCosts,
@@ -253,11 +250,11 @@ function describeStage(
     parameters: allElements(weight),
     weightBytes: weight.weightBytes,
     inputs: describeInputs(rewrite),
-    outputs: rewrite.outputs.map(({ tensor, value }) => describeType(tensor, typeOf(value) ?? UNKNOWN)),
+    outputs: rewrite.outputs.map(({ tensor, value }) =>
+      describeType(tensor, typeOf(value) ?? { elemType: 0, dims: null }),
+    ),
   };
 }
-
-const UNKNOWN: TensorType = { elemType: 0, dims: null };
 
 /** What crosses the places between the stages: what is computed in front, or fed, and taken behind. */
 function crossingOf(parts: readonly StagePart[], { shapes, batch }: ModelCosts): Crossing[] {

@@ -7,6 +7,7 @@ import { readModulePath, type ModuleReading } from './module-names.js';
 import { moduleTree } from './module-tree.js';
 import { layerEnds } from './keras2onnx-names.js';
 import { findInside } from '../scopes.js';
+import { groupBy } from '../../base/group-by.js';
 import { nearestNames } from '../../base/nearest-names.js';
 
 /** A request and the value it denotes. */
@@ -46,13 +47,10 @@ export function isSharedName(graph: Graph, name: string): boolean {
 }
 
 function groupByName(graph: Graph): ReadonlyMap<string, readonly Node[]> {
-  const groups = new Map<string, Node[]>();
-  for (const node of graph.nodes) {
-    const group = groups.get(node.name);
-    if (group) group.push(node);
-    else if (node.name !== '') groups.set(node.name, [node]);
-  }
-  return groups;
+  return groupBy(
+    graph.nodes.filter(({ name }) => name !== ''),
+    ({ name }) => name,
+  );
 }
 
 /**

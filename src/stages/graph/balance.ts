@@ -13,11 +13,8 @@ export interface CostLine {
 }
 
 /**
- * Cuts a line into stages.
+ * Cuts a line into stages: of all ways with the least largest stage, one that crosses the fewest bytes. Takes the time of places × stages × 60.
  *
- * Of all ways with the least largest stage, one that crosses the fewest bytes. Takes the time of places × stages × 60.
- *
- * @param stages - How many, at least 1.
  * @returns The indices of the places in order, one fewer than stages; undefined if there is no way.
  */
 export function balance(line: CostLine, stages: number): number[] | undefined {

@@ -8,21 +8,19 @@ import type { StagePart } from './stages.js';
  * Forms one stage per exit. A stage holds the nodes that its exit needs and no earlier one does. It takes tensors with a row per
  * sample, so that rows can leave: what is computed from sizes alone belongs to each stage that reads it, and is computed again from
  * the rows that are left.
- *
- * @param exits - The values of each exit, from the first to the last.
  */
-export function formExits(cut: Cut, exits: readonly (readonly Value[])[]): StagePart[] {
+export function formExits(cut: Cut, exits: readonly Value[]): StagePart[] {
   const roles = nodeRoles(cut.graph);
   const stageOf = new Map<Node, number>();
-  const parts = exits.map((values) => ({
+  const parts = exits.map((exit) => ({
     nodes: [] as Node[],
     inputs: [] as Value[],
-    outputs: new Set(values),
+    outputs: new Set([exit]),
   }));
-  for (const [stage, values] of exits.entries()) {
+  for (const [stage, exit] of exits.entries()) {
     const { nodes, inputs } = parts[stage]!;
     const seen = new Set<Value>();
-    const open = [...values];
+    const open = [exit];
     for (let value = open.pop(); value; value = open.pop()) {
       if (seen.has(value)) continue;
       seen.add(value);

@@ -24,12 +24,7 @@ export function cutToNorms(graph: Graph, norms: readonly Norm[]): Cut {
   return cutGraph(graph, { outputs: outputsOf(inputs, 'norm') });
 }
 
-/**
- * Cuts a graph into stages. A node is in the stage of the most norms on a way to it, so norms that do not depend on each other share one.
- *
- * @param norms - At least one.
- * @param outputs - Further values to compute.
- */
+/** Cuts a graph into stages. A node is in the stage of the most norms on a way to it, so norms that are independent share one. */
 export function stagesOf(
   graph: Graph,
   norms: readonly Norm[],
