@@ -25,9 +25,7 @@ export interface GradientRequest {
 export interface Gradients {
   readonly nodes: readonly NewNode[];
   readonly tensors: readonly NewTensor[];
-  /**
-   * The tensors that hold the gradients of all values on the way. Values that no target depends on are missing: their gradients are zero.
-   */
+  /** The tensors that hold the gradients of all values on the way. Gradients of values that no target depends on are zero, and missing. */
   readonly of: ReadonlyMap<Value, string>;
 }
 
@@ -97,9 +95,7 @@ export function backpropagate(
 
 /**
  * Checks that every operator between targets and tensors has a rule. It needs no types, so an unknown operator is named before a
- * runtime refuses the model.
- *
- * @throws {@link TapirError} `GRADIENT_UNSUPPORTED`.
+ * runtime refuses the model. Throws `GRADIENT_UNSUPPORTED`.
  */
 export function checkOperators(cut: Cut, targets: readonly Value[], withRespectTo: readonly Value[]): void {
   const stated = ({ type }: Value): number | undefined =>

@@ -110,12 +110,7 @@ export async function differentiate(
 
 type Attributes = ReadonlyMap<string, Attribute>;
 
-/**
- * Adds the way back to a model's graph, as {@link differentiate} does.
- *
- * @param restate - Gives nodes other attributes than the file's: those that a rewrite of the result gives them a meaning for.
- * @throws {@link TapirError} those of {@link differentiate}.
- */
+/** Adds the way back to a graph, as {@link differentiate} does. `restate` gives nodes other attributes than the file has. */
 export async function planBackward(
   model: OnnxModel,
   plan: GradientPlan,
@@ -177,11 +172,7 @@ function isEmpty(list: unknown): boolean {
   return Array.isArray(list) && list.length === 0;
 }
 
-/**
- * What the file states about the values of a cut, else what ONNX Runtime infers and computes.
- *
- * @returns The types, and the lists of integers that the graph computes from constants.
- */
+/** What the file states about values, else what ONNX Runtime infers; and the lists of integers that the graph computes from constants. */
 async function lookUp(
   model: OnnxModel,
   nodes: Cut['nodes'],

@@ -30,10 +30,9 @@ export interface GradientPlan {
 
 /**
  * Adds the way back to a graph, and cuts the graph down to what it needs. A gradient of a tensor that no target depends on is zeros, and
- * a note says so.
+ * a note says so. Throws `GRADIENT_UNSUPPORTED`.
  *
  * @param forward - The part of the graph that targets and `returns` need.
- * @throws {@link TapirError} `GRADIENT_UNSUPPORTED`.
  */
 export function withGradients(forward: Cut, plan: GradientPlan, facts: GradientFacts): Rewrite {
   const { targets, gradients, returns } = plan;

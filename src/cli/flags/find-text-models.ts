@@ -11,7 +11,7 @@ import {
   parseRepositoryReference,
 } from '../../hub/repository-reference.js';
 import { listTextTowers } from '../../features/text/text-tower.js';
-import { tokenizerInvalid } from '../../features/text/tokenizer/tokenizer-invalid.js';
+import { tokenizerInvalid } from '../../features/text/tokenizer/tokenizer.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { findModelFile, locateInRepository, pullLocated, type LocatedModel } from './find-model.js';
 

@@ -191,12 +191,7 @@ export class Backward extends GraphMath {
     return axis < 0 ? axis + rank : axis;
   }
 
-  /**
-   * Undoes broadcasting: sums a gradient over the axes along which a tensor was repeated.
-   *
-   * @param from - The dims of the gradient.
-   * @param to - The tensor that was broadcast, whose dims the result has.
-   */
+  /** Undoes broadcasting: sums a gradient of dims `from` over the axes along which `to` was repeated. */
   fit(gradient: string, from: readonly Dim[], to: Value): string {
     const dims = this.dims(to);
     const added = from.length - dims.length;

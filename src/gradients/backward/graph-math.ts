@@ -148,12 +148,7 @@ export class GraphMath {
     return this.nodes.add('Pad', filler === 0 ? inputs : [...inputs, this.scalar(filler)]);
   }
 
-  /**
-   * Adds updates to zeros at indices. In float32 for half precision, in which onnxruntime's CPU cannot.
-   *
-   * @param opType - ScatterElements or ScatterND.
-   * @param sizes - Those of the zeros.
-   */
+  /** Adds updates to zeros at indices, by ScatterElements or ScatterND. In float32 for half precision, in which onnxruntime's CPU cannot. */
   scatterAdd(
     opType: string,
     sizes: string,

@@ -33,11 +33,7 @@ export const GRADIENT_RULES: ReadonlyMap<string, Rule> = new Map(
 
 const detached: Rule = ({ node }) => node.inputs.map(() => () => undefined);
 
-/**
- * The rule of a node's operator.
- *
- * @throws {@link TapirError} `GRADIENT_UNSUPPORTED` for an operator without one.
- */
+/** The rule of a node's operator. Throws `GRADIENT_UNSUPPORTED` for an operator without one. */
 export function ruleOf(node: Node): Rule {
   if (isDetached(node)) return detached;
   const rule = node.domain === '' ? GRADIENT_RULES.get(node.opType) : undefined;

@@ -30,13 +30,7 @@ export interface Sliding {
   readonly window: readonly WindowAxis[];
 }
 
-/**
- * The geometry of a node.
- *
- * @param large - The tensor that windows slide over.
- * @param small - The tensor with a position per window.
- * @param kernel - Sizes of the window.
- */
+/** The geometry of a node whose windows, of sizes `kernel`, slide over `large`; `small` has a position per window. */
 export function readWindow(b: Backward, large: Value, small: Value, kernel: readonly number[]): WindowAxis[] {
   const [sizes, positions] = [b.dims(large).slice(2), b.dims(small).slice(2)];
   const known = (size: Dim | undefined): number | null => (typeof size === 'number' ? size : null);
@@ -139,10 +133,7 @@ function turnedConvolution(
   });
 }
 
-/**
- * Weights with their kernels turned round: a product with a permutation. A slice that runs backwards copies element by element, on one
- * thread.
- */
+/** Weights with their kernels turned round: a product with a permutation. A slice that runs backwards copies element by element, on one thread. */
 function turnRound(b: Backward, weights: string, window: readonly WindowAxis[]): string {
   const kernel = window.map((axis) => axis.kernel);
   const offsets = kernel.reduce((product, size) => product * size, 1);

@@ -26,11 +26,7 @@ export function findHead(model: OnnxModel): Head | undefined {
   return { name, weight, bias: parameters.find((parameter) => parameter.name === `${name}.bias`) };
 }
 
-/**
- * Checks that a classifier gives logits: the loss takes their softmax itself.
- *
- * @throws {@link TapirError} `OPTION_INVALID` for one that gives probabilities.
- */
+/** Checks that a classifier gives logits: the loss takes their softmax itself. Throws `OPTION_INVALID` for one that gives probabilities. */
 export function checkLogits(model: OnnxModel): void {
   const [output] = modelInternals.of(model).graph.outputs;
   const producer = findProbabilities(output!);

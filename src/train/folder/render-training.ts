@@ -149,11 +149,7 @@ const WIDTH = 420;
 const HEIGHT = 180;
 const LINES = 4;
 
-/**
- * Draws curves from 0 to a highest value.
- *
- * @param format - Writes a value as text.
- */
+/** Draws curves from 0 to a highest value. */
 function renderCurve(
   title: string,
   curves: readonly Curve[],

@@ -56,11 +56,7 @@ export class TrainingRun {
     return [...new Map(all.map((failure) => [failure.path, failure])).values()];
   }
 
-  /**
-   * Goes on from the checkpoint, if there is one.
-   *
-   * @throws {@link TapirError} `CHECKPOINT_INVALID` if it belongs to other settings.
-   */
+  /** Goes on from the checkpoint, if there is one. Throws `CHECKPOINT_INVALID` if it belongs to other settings. */
   async resume(): Promise<void> {
     const { options, trainer, settings } = this.#parts;
     const { state, overwrite, epochs, tell } = options;

@@ -44,12 +44,7 @@ const LOG_SOFTMAX_AXIS = 13;
 /** What torch adds to squared lengths in cosine losses. */
 export const COSINE_EPSILON = 1e-12;
 
-/**
- * Adds a loss.
- *
- * @param output - float32, of known rank.
- * @throws {@link TapirError} `OUTPUT_MISFIT` if the operator set lacks the arithmetic.
- */
+/** Adds a loss after an output: float32, of known rank. Throws `OUTPUT_MISFIT` if the operator set lacks the arithmetic. */
 export function withLoss(
   rewrite: Rewrite,
   output: RewriteOutput,

@@ -58,13 +58,7 @@ export function formOf(loss: Loss): LossForm {
   }
 }
 
-/**
- * Prepares targets.
- *
- * @param output - Dims of the model's output, as far as the graph states them.
- * @param given - As the caller passes it.
- * @throws {@link TapirError} `INPUT_MISMATCH` for a target that does not suit the output: dims, a class out of range.
- */
+/** Prepares targets for an output. Throws `INPUT_MISMATCH` for those that do not suit its dims, and for a class out of range. */
 export function prepareTarget(loss: Loss, output: readonly Dim[], given: Target): PreparedTarget {
   const target = readTarget(given);
   if (loss.kind === 'nll') return classTarget(loss, output, target, 0);

@@ -156,12 +156,7 @@ const OPTIMIZER_FIELDS: { readonly [Kind in OptimizerKind]: Fields<OptionsOf<Kin
 /** The names of the optimizers. */
 export const OPTIMIZERS = Object.keys(OPTIMIZER_FIELDS) as OptimizerKind[];
 
-/**
- * Reads an optimizer's options.
- *
- * @returns All options, frozen.
- * @throws {@link TapirError} `OPTION_INVALID` for what torch refuses as well, for other names, and for numbers that are not finite.
- */
+/** Reads an optimizer's options. Throws `OPTION_INVALID` for what torch refuses, other names, and numbers that are not finite. */
 export function readOptimizerOptions(given: OptimizerLike): OptimizerOptions {
   const isText = typeof given === 'string';
   if (!isText && (given === null || typeof given !== 'object' || Array.isArray(given)))

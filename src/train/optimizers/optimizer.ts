@@ -33,14 +33,8 @@ interface UpdateRule {
   readonly hasMomentum: boolean;
 
   /**
-   * Moves a parameter by one step, and renews its state: both in place.
-   *
-   * @param parameter - Changed in place.
-   * @param gradient - As long as the parameter. It stays as it is.
-   * @param state - What `start` made, or what an earlier step left. Changed in place.
-   *
-   * @remarks Every element is computed in float64 and rounded to float32 when it is stored. The result depends on nothing else,
-   * so that the same steps give the same bits on every machine.
+   * Moves a parameter by one step, and renews its state: both in place. Every element is computed in float64 and rounded to float32 when it
+   * is stored. The result depends on nothing else, so that the same steps give the same bits on every machine.
    */
   update(parameter: Float32Array, gradient: Float32Array, state: OptimizerState, at: StepFacts): void;
 }
@@ -53,12 +47,7 @@ export interface Optimizer extends UpdateRule {
   start(length: number): OptimizerState;
 }
 
-/**
- * Reads an optimizer.
- *
- * @param given - A name, such as `'adam'`, or a name with options: `{ kind: 'sgd', lr: 0.01, momentum: 0.9 }`.
- * @throws {@link TapirError} `OPTION_INVALID` for what torch refuses as well, for other names, and for numbers that are not finite.
- */
+/** Reads an optimizer: a name, or a name with options. Throws as {@link readOptimizerOptions}. */
 export function readOptimizer(given: OptimizerLike): Optimizer {
   const options = readOptimizerOptions(given);
   const rule = ruleOf(options);

@@ -164,11 +164,6 @@ export interface Schedule {
   /** Whether it changes the momentum in some of its steps. */
   readonly changesMomentum: boolean;
 
-  /**
-   * The rate of the next step.
-   *
-   * @param step - Number of finished steps, from 0.
-   * @param baseLr - The rate of the optimizer's options.
-   */
+  /** The rate of the next step, after so many finished ones, for an optimizer whose options say `baseLr`. */
   at(step: number, baseLr: number): Rate;
 }

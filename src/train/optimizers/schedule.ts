@@ -63,13 +63,7 @@ const READERS: { readonly [Name in Kind]: (given: ScheduleOf<Name>) => Schedule 
 
 const KINDS = Object.keys(READERS) as Kind[];
 
-/**
- * Reads a schedule.
- *
- * @param given - See {@link ScheduleLike}. Left out, the rate is always that of the optimizer.
- * @throws {@link TapirError} `OPTION_INVALID`. A function that returns anything but a finite number from 0 throws it when the rate
- * is asked for.
- */
+/** Reads a schedule. Throws `OPTION_INVALID`; for a function whose result is no finite number from 0, when the rate is asked for. */
 export function readSchedule(given?: ScheduleLike): Schedule {
   if (given === undefined) return rateAlone((_step, baseLr) => baseLr);
   if (typeof given === 'function') return rateAlone((step) => checkNumber('schedule', given(step), 0));
@@ -80,11 +74,7 @@ export function readSchedule(given?: ScheduleLike): Schedule {
   return (READERS[kind] as (given: NamedSchedule) => Schedule)(given);
 }
 
-/**
- * Checks that an optimizer has the momentum that a schedule changes.
- *
- * @throws {@link TapirError} `OPTION_INVALID`, with what to change.
- */
+/** Checks that an optimizer has the momentum that a schedule changes. Throws `OPTION_INVALID`, with what to change. */
 export function checkMomentum(schedule: Schedule, { hasMomentum, options }: Optimizer): void {
   if (hasMomentum || !schedule.changesMomentum) return;
   const expected = `null for the optimizer "${options.kind}" without momentum`;

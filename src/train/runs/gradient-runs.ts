@@ -24,10 +24,7 @@ export interface BatchGradients {
 
 /** Computes the gradients of batches. */
 export interface GradientRuns {
-  /**
-   * @param pieces - In row order. All rows of the batch.
-   * @param seed - One divided by what the sum of terms is divided by.
-   */
+  /** Runs all rows of a batch, in row order. `seed` is one divided by what the sum of terms is divided by. */
   run(pieces: readonly Piece[], seed: number, signal: AbortSignal | undefined): Promise<BatchGradients>;
   close(): Promise<void>;
 }

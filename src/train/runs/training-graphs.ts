@@ -161,11 +161,7 @@ export function feedTensors(rewrite: Rewrite, tensors: readonly TrainedTensor[])
   );
 }
 
-/**
- * The norms of a model whose statistics training updates.
- *
- * @throws {@link TapirError} `NORMS_UNAVAILABLE` if an exporter folded norms into layers.
- */
+/** The norms of a model whose statistics training updates. Throws `NORMS_UNAVAILABLE` if an exporter folded norms into layers. */
 export async function trainableNorms(model: OnnxModel): Promise<NormLayer[]> {
   const { folded } = findParameters(modelInternals.of(model).graph);
   if (folded.length > 0)

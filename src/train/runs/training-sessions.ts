@@ -84,7 +84,7 @@ export class TrainingSessions {
 
   async close(): Promise<void> {
     const opened = [this.#gradients, this.#evaluation];
-    await Promise.allSettled(opened.map((one) => one?.then((runs) => runs.close())));
+    await Promise.allSettled(opened.map(async (one) => (await one)?.close()));
   }
 }
 

@@ -46,11 +46,7 @@ export class TrainingState {
     return this.#steps;
   }
 
-  /**
-   * Takes a step.
-   *
-   * @param refuse - Makes the error for gradients whose length is not finite.
-   */
+  /** Takes a step. `refuse` makes the error for gradients whose length is not finite. */
   update(
     { gradients, readMoments }: BatchGradients,
     { schedule, clipNorm }: Pick<TrainerSetup, 'schedule' | 'clipNorm'>,

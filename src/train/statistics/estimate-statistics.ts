@@ -122,14 +122,11 @@ function runMode(
   source: BatchSource,
   { mode, memoryBytes }: EstimateOptions,
 ): AsyncIterable<NormMoments> {
-  switch (mode) {
-    case 'synced':
-      return runStaged(place, layers, source, { isWhole: false, isTraining: true, memoryBytes });
-    case 'adabn-sequential':
-      return runStaged(place, layers, source, { isWhole: true, isTraining: false, memoryBytes });
-    default:
-      return runOnePass(place, layers, source, ONE_PASS[mode]);
-  }
+  if (mode === 'synced')
+    return runStaged(place, layers, source, { isWhole: false, isTraining: true, memoryBytes });
+  if (mode === 'adabn-sequential')
+    return runStaged(place, layers, source, { isWhole: true, isTraining: false, memoryBytes });
+  return runOnePass(place, layers, source, ONE_PASS[mode]);
 }
 
 async function startRunning(

@@ -64,11 +64,7 @@ export async function listNormNodes(model: OnnxModel): Promise<NormLayer[]> {
   });
 }
 
-/**
- * Checks that the norms of a model take their statistics from the file, not from the batch.
- *
- * @throws {@link TapirError} `NORMS_UNAVAILABLE` for a norm in training mode.
- */
+/** Checks that norms take their statistics from the file, not from the batch. Throws `NORMS_UNAVAILABLE` for one in training mode. */
 export async function checkFixedNorms(model: OnnxModel): Promise<void> {
   const state = modelInternals.of(model);
   const nodes = normNodes(state.graph);

@@ -22,10 +22,7 @@ import { readTap } from './norm-taps.js';
 export interface OnePass {
   /** Normalise each piece by its own statistics, instead of the model's. */
   readonly isTraining: boolean;
-  /**
-   * How batches go to devices: split as torch.chunk does; the same, but only the first device's rows are computed; or whole batches in
-   * turn.
-   */
+  /** How batches go to devices: split as torch.chunk does; the same, but only the first device's rows are computed; or whole in turn. */
   readonly split: 'chunk' | 'first' | 'whole';
 }
 

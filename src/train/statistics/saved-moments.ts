@@ -54,11 +54,7 @@ export async function saveMoments(
   return { format: FORMAT, model: sha256, mode, layers };
 }
 
-/**
- * Reads moments of a model.
- *
- * @throws {@link TapirError} `MOMENTS_INVALID` if they are damaged, or of another model.
- */
+/** Reads moments of a model. Throws `MOMENTS_INVALID` if they are damaged, or of another model. */
 export async function readMoments(model: OnnxModel, given: unknown): Promise<BatchNormMoments> {
   if (!isMoments(given)) throw invalid('they are not what estimateBatchNorm or measureMoments gives');
   const { sha256 } = await identifyFile(model);
@@ -77,12 +73,7 @@ export function statisticsByName({ layers }: BatchNormMoments): Map<string, Chan
   );
 }
 
-/**
- * Adds up the moments of several processes.
- *
- * @returns The moments by layer.
- * @throws {@link TapirError} `MOMENTS_INVALID` if the mode does not allow it, or the parts do not belong together.
- */
+/** Adds up the moments of several processes. Throws `MOMENTS_INVALID` if their mode does not allow it, or they do not belong together. */
 export function addMoments(
   parts: readonly BatchNormMoments[],
   layers: readonly NormLayer[],

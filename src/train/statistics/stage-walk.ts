@@ -73,12 +73,7 @@ export interface Travelling extends Piece {
   readonly held: Map<string, NamedTensor>;
 }
 
-/**
- * Cuts a stage out of a model. Its norms take their statistics from inputs.
- *
- * @param layers - All norms of the model.
- * @param keyOf - The key under which a tensor comes out.
- */
+/** Cuts a stage out of a model, all norms of which take their statistics from inputs. `keyOf` gives the key of a tensor. */
 export function cutForward(
   model: OnnxModel,
   stage: NormStage,
@@ -108,12 +103,7 @@ export function cutForward(
   };
 }
 
-/**
- * Runs a stage on a piece, which then holds what it gives.
- *
- * @param fixed - Feeds that all pieces share.
- * @returns The other outputs: the taps.
- */
+/** Runs a stage on a piece, which then holds what it gives. All pieces share `fixed`. Returns the other outputs: the taps. */
 export async function passStage(
   { rewrite, gives }: ForwardStage,
   replica: Runner,
