@@ -120,11 +120,8 @@ export async function planBackward(
   const { graph, withSource } = modelInternals.of(model);
   const cut = cutGraph(graph, { outputs: [...plan.targets, ...plan.returns] });
   const values = plan.gradients.map(({ value }) => value);
-  checkOperators(
-    cut,
-    plan.targets.map(({ value }) => value),
-    values,
-  );
+  const targets = plan.targets.map(({ value }) => value);
+  checkOperators(cut, targets, values);
   const { typeOf, folded } = await lookUp(model, cut.nodes, [...cut.values, ...values], inputSizes);
   for (const { request, value } of [...plan.targets, ...plan.gradients]) checkFloat(request, typeOf(value));
   return await withSource((source) => {
@@ -146,10 +143,8 @@ function planGradients(model: OnnxModel, options: DifferentiateOptions): Gradien
   const { of, withRespectTo } = options;
   const pairs = isEmpty(options.returnNodes) ? [] : readReturnNodes(options.returnNodes).pairs;
   const { graph } = modelInternals.of(model);
-  const returns = resolveNames(
-    graph,
-    pairs.map(({ request }) => request),
-  ).map((found, i) => Object.assign(found, { key: pairs[i]!.key }));
+  const names = pairs.map(({ request }) => request);
+  const returns = resolveNames(graph, names).map((found, i) => Object.assign(found, { key: pairs[i]!.key }));
   const targets = resolveTargets(model, [...new Set(of)]);
   const gradients = resolveWithRespectTo(model, [...new Set(withRespectTo)]);
   const keys = new Set(targets.map(({ key }) => key));

@@ -31,24 +31,19 @@ export interface RecomputeRequest {
   readonly seeds: readonly string[];
 }
 
-interface Recomputed {
-  readonly nodes: readonly BackNode[];
-  readonly tensors: readonly NewTensor[];
-}
-
 /**
  * Adds the repeated nodes to the way back, each as late as possible: after the gradient of the end of its segment and those of the
  * parameters of the segment behind.
  *
  * What a later segment reads as well, what is returned, and what random nodes give stays as it is.
  */
-export function recompute(request: RecomputeRequest, names: FreshNames): Recomputed {
+export function recompute(request: RecomputeRequest, names: FreshNames): Pick<Repeats, 'nodes' | 'tensors'> {
   const repeats = new Repeats(request, names);
   for (const node of request.nodes) repeats.add(node);
   return repeats;
 }
 
-class Repeats implements Recomputed {
+class Repeats {
   readonly nodes: BackNode[] = [];
   readonly #cut: Cut;
   readonly #segments: Segments;

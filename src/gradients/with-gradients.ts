@@ -43,12 +43,8 @@ export function withGradients(forward: Cut, plan: GradientPlan, facts: GradientF
   const names = freshNames(forward, plan);
   const seeds = targets.map(({ key, value }) => ({ name: names.claim(key), value }));
   const withRespectTo = [...new Set(gradients.map(({ value }) => value))];
-  const back = backpropagate(
-    forward,
-    { seeds: new Map(seeds.map(({ name, value }) => [value, name])), withRespectTo },
-    nameOpenSizes(forward, facts),
-    names,
-  );
+  const request = { seeds: new Map(seeds.map(({ name, value }) => [value, name])), withRespectTo };
+  const back = backpropagate(forward, request, nameOpenSizes(forward, facts), names);
   const builder = new NodeBuilder(names, 'gradient', opsetOf(forward.graph));
   const finished = finish(back, gradients, facts, builder);
   const needed = keepNeeded(finished);

@@ -46,53 +46,22 @@ const mish = (b: Backward): string => {
   return b.mul(b.dy, b.add(t, b.mul(b.x, inner)));
 };
 
-/** Passes strictly between the bounds, which are inputs since operator set 11: at them, ReLU6 has slope 0. */
-const clip: Rule = (b) => {
-  const bound = (name: string, position: number): string | number | undefined =>
-    b.has(position) ? b.input(position) : b.hasAttribute(name) ? b.float(name, 0) : undefined;
-  const inside = (): string | undefined => {
-    const [low, high] = [bound('min', 1), bound('max', 2)];
-    const above = low === undefined ? undefined : b.greater(b.x, low);
-    const below = high === undefined ? undefined : b.less(b.x, high);
-    return above !== undefined && below !== undefined ? b.nodes.add('And', [above, below]) : (above ?? below);
-  };
-  return [
-    () => {
-      const passes = inside();
-      return passes === undefined ? b.dy : b.where(passes, b.dy, 0);
-    },
-  ];
-};
-
-/** The slope of negative elements is an input, which is broadcast. */
-const prelu: Rule = (b) => [
-  () => leaky(b, b.input(1)),
-  () => {
-    const gradient = b.where(b.greater(b.x, 0), 0, b.mul(b.dy, b.x));
-    return b.fit(gradient, b.dims(b.output(0)), b.value(1));
-  },
-];
-
 /** max(0, min(1, αx + β)) passes where it is strictly between its bounds. */
 const isBetween = (b: Backward, low: number, high: number): string =>
   b.nodes.add('And', [b.greater(b.x, low), b.less(b.x, high)]);
-
-const hardSigmoid: Rule = (b) => {
-  const [alpha, beta] = [b.float('alpha', 0.2), b.float('beta', 0.5)];
-  return [() => b.where(isBetween(b, -beta / alpha, (1 - beta) / alpha), b.mul(b.dy, alpha), 0)];
-};
-
-/** x · max(0, min(1, x/6 + 1/2)). */
-const hardSwish: Rule = activation((b) => {
-  const inner = b.where(b.less(b.x, 3), b.mul(b.dy, b.add(b.div(b.x, 3), 0.5)), b.dy);
-  return b.where(b.greater(b.x, -3), inner, 0);
-});
 
 export const activations: Rules = {
   Relu: gate((b) => b.greater(b.y, 0)),
   LeakyRelu: activation((b) => leaky(b, b.float('alpha', 0.01))),
   ThresholdedRelu: gate((b) => b.greater(b.x, b.float('alpha', 1))),
-  PRelu: prelu,
+  /** The slope of negative elements is an input, which is broadcast. */
+  PRelu: (b) => [
+    () => leaky(b, b.input(1)),
+    () => {
+      const gradient = b.where(b.greater(b.x, 0), 0, b.mul(b.dy, b.x));
+      return b.fit(gradient, b.dims(b.output(0)), b.value(1));
+    },
+  ],
   Elu: activation((b) => leaky(b, b.mul(b.one('Exp', b.x), b.float('alpha', 1)))),
   Celu: activation((b) => leaky(b, b.one('Exp', b.div(b.x, b.float('alpha', 1))))),
   Selu: activation((b) => {
@@ -109,7 +78,32 @@ export const activations: Rules = {
   Gelu: activation((b) => (b.text('approximate', 'none') === 'tanh' ? tanhGelu(b) : gelu(b))),
   Swish: activation((b) => swish(b, b.float('alpha', 1))),
   Mish: activation(mish),
-  HardSigmoid: hardSigmoid,
-  HardSwish: hardSwish,
-  Clip: clip,
+  HardSigmoid: (b) => {
+    const [alpha, beta] = [b.float('alpha', 0.2), b.float('beta', 0.5)];
+    return [() => b.where(isBetween(b, -beta / alpha, (1 - beta) / alpha), b.mul(b.dy, alpha), 0)];
+  },
+  /** x · max(0, min(1, x/6 + 1/2)). */
+  HardSwish: activation((b) => {
+    const inner = b.where(b.less(b.x, 3), b.mul(b.dy, b.add(b.div(b.x, 3), 0.5)), b.dy);
+    return b.where(b.greater(b.x, -3), inner, 0);
+  }),
+  /** Passes strictly between the bounds, which are inputs since operator set 11: at them, ReLU6 has slope 0. */
+  Clip: (b) => {
+    const bound = (name: string, position: number): string | number | undefined =>
+      b.has(position) ? b.input(position) : b.hasAttribute(name) ? b.float(name, 0) : undefined;
+    const inside = (): string | undefined => {
+      const [low, high] = [bound('min', 1), bound('max', 2)];
+      const above = low === undefined ? undefined : b.greater(b.x, low);
+      const below = high === undefined ? undefined : b.less(b.x, high);
+      return above !== undefined && below !== undefined
+        ? b.nodes.add('And', [above, below])
+        : (above ?? below);
+    };
+    return [
+      () => {
+        const passes = inside();
+        return passes === undefined ? b.dy : b.where(passes, b.dy, 0);
+      },
+    ];
+  },
 };

@@ -4,7 +4,7 @@ import type { Backward, Rule, Rules } from '../backward/backward.js';
 import { axesFrom, TO_THE_END } from '../backward/graph-math.js';
 
 /** Since this operator set, scatters can add. */
-const SCATTER_ADDS = 16;
+export const SCATTER_ADDS = 16;
 
 /** Adds updates to zeros at indices along an axis; both have the dims of the updates. */
 function scatterAdd(b: Backward, updates: string, indices: string, axis: number): string {
@@ -79,14 +79,6 @@ function gatherByProduct(b: Backward, flat: string, list: string, rank: number, 
   );
 }
 
-const gatherElements: Rule = (b) => [() => scatterAdd(b, b.dy, b.input(1), b.axis(0)), () => undefined];
-
-const gatherNd: Rule = (b) => {
-  if (b.int('batch_dims', 0) !== 0) b.refuse('its batch_dims are not 0');
-  if (b.opset < SCATTER_ADDS) b.refuse(`its gradient needs operator set ${SCATTER_ADDS}`);
-  return [() => b.scatterAdd('ScatterND', b.shape(b.value(0)), b.input(1), b.dy), () => undefined];
-};
-
 /** Overwritten elements have no gradient; added ones keep it. */
 const scatter =
   (opType: string, take: (b: Backward) => string): Rule =>
@@ -103,17 +95,6 @@ const scatter =
       () => take(b),
     ];
   };
-
-const scatterElements = scatter('ScatterElements', (b) =>
-  b.nodes.add('GatherElements', [b.dy, b.input(1)], { axis: b.axis(0) }),
-);
-const scatterNd = scatter('ScatterND', (b) => b.nodes.add('GatherND', [b.dy, b.input(1)]));
-
-/** Only the values have a gradient; they go back to the indices. */
-const topK: Rule = (b) => {
-  if (b.hasGradient(1)) b.refuse('its indices have no gradient');
-  return [() => scatterAdd(b, b.dy, b.output(1).name, b.axis(-1)), () => undefined];
-};
 
 /** Bounds of a slice with steps of 1, counted from the front, where sizes and bounds are known: begin and end of each axis. */
 function knownBounds(b: Backward): readonly (readonly [begin: number, left: number])[] | undefined {
@@ -172,10 +153,20 @@ function scatterAxis(b: Backward, gradient: string, i: number, axis: number): st
 
 export const indexing: Rules = {
   Gather: gather,
-  GatherElements: gatherElements,
-  GatherND: gatherNd,
-  ScatterElements: scatterElements,
-  ScatterND: scatterNd,
-  TopK: topK,
+  GatherElements: (b) => [() => scatterAdd(b, b.dy, b.input(1), b.axis(0)), () => undefined],
+  GatherND: (b) => {
+    if (b.int('batch_dims', 0) !== 0) b.refuse('its batch_dims are not 0');
+    if (b.opset < SCATTER_ADDS) b.refuse(`its gradient needs operator set ${SCATTER_ADDS}`);
+    return [() => b.scatterAdd('ScatterND', b.shape(b.value(0)), b.input(1), b.dy), () => undefined];
+  },
+  ScatterElements: scatter('ScatterElements', (b) =>
+    b.nodes.add('GatherElements', [b.dy, b.input(1)], { axis: b.axis(0) }),
+  ),
+  ScatterND: scatter('ScatterND', (b) => b.nodes.add('GatherND', [b.dy, b.input(1)])),
+  /** Only the values have a gradient; they go back to the indices. */
+  TopK: (b) => {
+    if (b.hasGradient(1)) b.refuse('its indices have no gradient');
+    return [() => scatterAdd(b, b.dy, b.output(1).name, b.axis(-1)), () => undefined];
+  },
   Slice: slice,
 };

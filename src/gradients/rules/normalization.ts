@@ -72,45 +72,6 @@ const batchNormalization: Rule = (b) => {
 /** A scale or a shift that was broadcast against the input. */
 const fitted = (b: Backward, gradient: string, to: Value): string => b.fit(gradient, b.dims(b.value(0)), to);
 
-const layerNormalization: Rule = (b) => {
-  b.expectOneGradient();
-  const axes = axesFrom(b.axis(-1), b.rank(b.value(0)));
-  const own = (): Standardized => standardize(b, b.x, axes, b.float('epsilon', 1e-5));
-  return [
-    () => throughStandardize(b, b.mul(b.dy, b.input(1)), own()),
-    () => fitted(b, b.mul(b.dy, own().normal), b.value(1)),
-    () => fitted(b, b.dy, b.value(2)),
-  ];
-};
-
-/** x / √(mean(x²) + ε), without a mean. */
-const rmsNormalization: Rule = (b) => {
-  const axes = axesFrom(b.axis(-1), b.rank(b.value(0)));
-  const inverse = (): string => {
-    const square = b.mean(b.mul(b.x, b.x), axes);
-    return b.one('Reciprocal', b.one('Sqrt', b.add(square, b.float('epsilon', 1e-5))));
-  };
-  return [
-    () => {
-      const [scale, gradient] = [inverse(), b.mul(b.dy, b.input(1))];
-      const normal = b.mul(b.x, scale);
-      return b.mul(b.sub(gradient, b.mul(normal, b.mean(b.mul(gradient, normal), axes))), scale);
-    },
-    () => fitted(b, b.mul(b.dy, b.mul(b.x, inverse())), b.value(1)),
-  ];
-};
-
-const instanceNormalization: Rule = (b) => {
-  const rank = b.rank(b.value(0));
-  const own = (): Standardized => standardize(b, b.x, axesFrom(2, rank), b.float('epsilon', 1e-5));
-  const perVector = (gradient: string): string => b.sum(gradient, besideChannels(rank), false);
-  return [
-    () => throughStandardize(b, b.mul(b.dy, perChannel(b, b.input(1), rank)), own()),
-    () => perVector(b.mul(b.dy, own().normal)),
-    () => perVector(b.dy),
-  ];
-};
-
 /** Since this operator set, scale and bias of GroupNormalization are per channel; before, per group. */
 const GROUP_NORM_CHANNELS = 21;
 
@@ -138,25 +99,6 @@ const groupNormalization: Rule = (b) => {
 
 /** The operator adds this to the standard deviation. */
 const MEAN_VARIANCE_EPSILON = 1e-9;
-
-const meanVarianceNormalization: Rule = (b) => {
-  const axes = (b.list('axes') ?? [0, 2, 3]).map((axis) => b.wrap(axis, b.rank(b.value(0))));
-  return [() => throughStandardize(b, b.dy, standardize(b, b.x, axes, MEAN_VARIANCE_EPSILON ** 2))];
-};
-
-/** x / ‖x‖ with the sum of squares or of absolute values; 0 at the zero vector. */
-const lpNormalization: Rule = (b) => [
-  () => {
-    const axes = [b.axis(-1)];
-    const isEuclidean = b.int('p', 2) === 2;
-    const size = isEuclidean ? b.one('Sqrt', b.sum(b.mul(b.x, b.x), axes)) : b.sum(b.one('Abs', b.x), axes);
-    const isZero = b.equal(size, 0);
-    const norm = b.where(isZero, 1, size);
-    const direction = isEuclidean ? b.div(b.x, norm) : b.one('Sign', b.x);
-    const along = b.sum(b.mul(b.dy, b.div(b.x, norm)), axes);
-    return b.where(isZero, 0, b.div(b.sub(b.dy, b.mul(direction, along)), norm));
-  },
-];
 
 /**
  * Across channels, y = x · s^(−β) with s = bias + α/size · Σ x² over neighbouring channels. The same window, turned round, adds up what
@@ -190,11 +132,59 @@ const localResponse: Rule = (b) => [
 
 export const normalizations: Rules = {
   BatchNormalization: batchNormalization,
-  LayerNormalization: layerNormalization,
-  RMSNormalization: rmsNormalization,
-  InstanceNormalization: instanceNormalization,
+  LayerNormalization: (b) => {
+    b.expectOneGradient();
+    const axes = axesFrom(b.axis(-1), b.rank(b.value(0)));
+    const own = (): Standardized => standardize(b, b.x, axes, b.float('epsilon', 1e-5));
+    return [
+      () => throughStandardize(b, b.mul(b.dy, b.input(1)), own()),
+      () => fitted(b, b.mul(b.dy, own().normal), b.value(1)),
+      () => fitted(b, b.dy, b.value(2)),
+    ];
+  },
+  /** x / √(mean(x²) + ε), without a mean. */
+  RMSNormalization: (b) => {
+    const axes = axesFrom(b.axis(-1), b.rank(b.value(0)));
+    const inverse = (): string => {
+      const square = b.mean(b.mul(b.x, b.x), axes);
+      return b.one('Reciprocal', b.one('Sqrt', b.add(square, b.float('epsilon', 1e-5))));
+    };
+    return [
+      () => {
+        const [scale, gradient] = [inverse(), b.mul(b.dy, b.input(1))];
+        const normal = b.mul(b.x, scale);
+        return b.mul(b.sub(gradient, b.mul(normal, b.mean(b.mul(gradient, normal), axes))), scale);
+      },
+      () => fitted(b, b.mul(b.dy, b.mul(b.x, inverse())), b.value(1)),
+    ];
+  },
+  InstanceNormalization: (b) => {
+    const rank = b.rank(b.value(0));
+    const own = (): Standardized => standardize(b, b.x, axesFrom(2, rank), b.float('epsilon', 1e-5));
+    const perVector = (gradient: string): string => b.sum(gradient, besideChannels(rank), false);
+    return [
+      () => throughStandardize(b, b.mul(b.dy, perChannel(b, b.input(1), rank)), own()),
+      () => perVector(b.mul(b.dy, own().normal)),
+      () => perVector(b.dy),
+    ];
+  },
   GroupNormalization: groupNormalization,
-  MeanVarianceNormalization: meanVarianceNormalization,
-  LpNormalization: lpNormalization,
+  MeanVarianceNormalization: (b) => {
+    const axes = (b.list('axes') ?? [0, 2, 3]).map((axis) => b.wrap(axis, b.rank(b.value(0))));
+    return [() => throughStandardize(b, b.dy, standardize(b, b.x, axes, MEAN_VARIANCE_EPSILON ** 2))];
+  },
+  /** x / ‖x‖ with the sum of squares or of absolute values; 0 at the zero vector. */
+  LpNormalization: (b) => [
+    () => {
+      const axes = [b.axis(-1)];
+      const isEuclidean = b.int('p', 2) === 2;
+      const size = isEuclidean ? b.one('Sqrt', b.sum(b.mul(b.x, b.x), axes)) : b.sum(b.one('Abs', b.x), axes);
+      const isZero = b.equal(size, 0);
+      const norm = b.where(isZero, 1, size);
+      const direction = isEuclidean ? b.div(b.x, norm) : b.one('Sign', b.x);
+      const along = b.sum(b.mul(b.dy, b.div(b.x, norm)), axes);
+      return b.where(isZero, 0, b.div(b.sub(b.dy, b.mul(direction, along)), norm));
+    },
+  ],
   LRN: localResponse,
 };

@@ -2,11 +2,9 @@
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { Backward, Rule, Rules } from '../backward/backward.js';
 import { axesFrom } from '../backward/graph-math.js';
+import { SCATTER_ADDS } from './indexing.js';
 import { extremeGradient, meanGradient, type Reduced } from './reduction.js';
 import { readWindow, slicesByOffset, spanOf, spreadWindows, type WindowAxis } from './window.js';
-
-/** Since this operator set, scatters can add. */
-const SCATTER_ADDS = 16;
 
 /** The attributes that decide which elements a window takes. */
 function copiedAttributes(b: Backward): Record<string, number | string | readonly number[]> {

@@ -55,22 +55,6 @@ export const extremeGradient: Reduced = (b, dy, y, axes) => {
   return b.mul(chosen, b.div(dy, b.sum(chosen, axes)));
 };
 
-/** The product of all other elements: with one zero it is that of the rest, with two it is 0 everywhere. */
-const product = reduction((b, dy, y, axes) => {
-  const isZero = b.equal(b.x, 0);
-  const zeros = b.sum(b.indicator(isZero), axes);
-  const filled = b.where(isZero, 1, b.x);
-  const rest = b.nodes.reduce('ReduceProd', filled, axes, true);
-  const besideOneZero = b.where(b.equal(zeros, 1), rest, 0);
-  return b.mul(dy, b.where(isZero, besideOneZero, b.where(b.equal(zeros, 0), b.div(y, filled), 0)));
-});
-
-/** 0 at the zero vector. */
-const euclidean = reduction((b, dy, y) => {
-  const isZero = b.equal(y, 0);
-  return b.mul(b.x, b.where(isZero, 0, b.div(dy, b.where(isZero, 1, y))));
-});
-
 /** Softmax over some axes: dx = y · (dy − Σ dy·y). */
 const softmax =
   (gradient: Reduced): Rule =>
@@ -87,9 +71,21 @@ export const reductions: Rules = {
   ReduceMean: reduction(meanGradient),
   ReduceMax: reduction(extremeGradient),
   ReduceMin: reduction(extremeGradient),
-  ReduceProd: product,
+  /** The product of all other elements: with one zero it is that of the rest, with two it is 0 everywhere. */
+  ReduceProd: reduction((b, dy, y, axes) => {
+    const isZero = b.equal(b.x, 0);
+    const zeros = b.sum(b.indicator(isZero), axes);
+    const filled = b.where(isZero, 1, b.x);
+    const rest = b.nodes.reduce('ReduceProd', filled, axes, true);
+    const besideOneZero = b.where(b.equal(zeros, 1), rest, 0);
+    return b.mul(dy, b.where(isZero, besideOneZero, b.where(b.equal(zeros, 0), b.div(y, filled), 0)));
+  }),
   ReduceL1: reduction((b, dy) => b.mul(b.one('Sign', b.x), dy)),
-  ReduceL2: euclidean,
+  /** 0 at the zero vector. */
+  ReduceL2: reduction((b, dy, y) => {
+    const isZero = b.equal(y, 0);
+    return b.mul(b.x, b.where(isZero, 0, b.div(dy, b.where(isZero, 1, y))));
+  }),
   ReduceSumSquare: reduction((b, dy) => b.mul(b.x, b.mul(dy, 2))),
   ReduceLogSum: reduction((b, dy, y) => spread(b, b.div(dy, b.one('Exp', y)))),
   ReduceLogSumExp: reduction((b, dy, y) => b.mul(dy, b.one('Exp', b.sub(b.x, y)))),
