@@ -312,11 +312,8 @@ export async function createEarlyExit<const Nodes extends ReturnNodes>(
   if (!Array.isArray(exits) || exits.length === 0)
     throw invalidOption('exits', 'a list of { node, until }', exits);
   // Read now: what the caller does to the options later changes nothing.
-  const leaves = readUntils(
-    'exits',
-    exits.map(({ until }) => until),
-    exits.length,
-  );
+  const conditions = exits.map(({ until }) => until);
+  const leaves = readUntils('exits', conditions, exits.length);
   const final = onlyNode(readReturnNodes(returnNodes).pairs);
   const { inputs, stages } = await cutExits(model, exits, final, { input, batch, inputSizes });
   const single = Array.isArray(devices) && devices.length === 1;

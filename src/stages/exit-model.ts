@@ -35,9 +35,6 @@ export interface ExitPlace {
   readonly head?: ExitHead;
 }
 
-/** Options of the cut. */
-export type ExitRewriting = Options<Pick<RewriteOptions, 'input' | 'batch' | 'inputSizes'>>;
-
 /** A stage of a network with exits. */
 export interface ExitStage {
   readonly model: PrunedModel;
@@ -45,12 +42,6 @@ export interface ExitStage {
   readonly inputs: readonly string[];
   /** The name of the tensor that holds its exit’s logits. */
   readonly logits: string;
-}
-
-/** A network with exits. */
-export interface ExitModel {
-  readonly inputs: readonly TensorInfo[];
-  readonly stages: readonly ExitStage[];
 }
 
 /**
@@ -62,8 +53,8 @@ export async function cutExits(
   model: OnnxModel | ModelSource,
   exits: readonly ExitPlace[],
   final: ReturnNode,
-  rewriting: ExitRewriting,
-): Promise<ExitModel> {
+  rewriting: Options<Pick<RewriteOptions, 'input' | 'batch' | 'inputSizes'>>,
+): Promise<{ readonly inputs: readonly TensorInfo[]; readonly stages: readonly ExitStage[] }> {
   const keys = exits.map((_, i) => `exit/${i}`);
   const heads = exits.map(({ head }, i) => head && readHead(`exits[${i}].head`, head));
   const asked = keys.map((key, i) => (heads[i] ? `features/${i}` : key));
@@ -138,9 +129,6 @@ function describe({ dtype, dims }: { readonly dtype: string; readonly dims: read
 export function onlyNode(pairs: readonly ReturnNode[]): ReturnNode {
   const [final, ...others] = pairs;
   if (others.length === 0 && final!.key !== 'exits') return final!;
-  throw invalidOption(
-    'returnNodes',
-    'one node, under another key than "exits": what each exit predicts',
-    pairs.map(({ key }) => show(key)).join(', '),
-  );
+  const expected = 'one node, under another key than "exits": what each exit predicts';
+  throw invalidOption('returnNodes', expected, pairs.map(({ key }) => show(key)).join(', '));
 }

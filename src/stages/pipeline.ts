@@ -205,11 +205,8 @@ export class Pipeline<Key extends string = string> extends Extractor<Key> {
   ): AsyncGenerator<Record<Key, Tensor>> {
     const options = { ...readRunOptions(given), split: 'none' } as const;
     const set = extractorInternals.of(this);
-    return mapInOrder(
-      inputs,
-      set.runsAtOnce,
-      (input) => set.run(feedsOf(this, input), options) as Promise<Record<Key, Tensor>>,
-    );
+    const run = (input: RunInput) => set.run(feedsOf(this, input), options) as Promise<Record<Key, Tensor>>;
+    return mapInOrder(inputs, set.runsAtOnce, run);
   }
 }
 

@@ -211,9 +211,7 @@ function addUp(graph: Graph, measured: readonly (readonly [Node, Measured])[], i
 }
 
 function listUncounted(nodes: readonly NodeCost[]): Uncounted[] {
-  const uncounted = groupBy(
-    nodes.filter(({ macs }) => macs === null),
-    ({ op }) => op,
-  );
-  return [...uncounted].map(([op, list]) => ({ op, nodes: list.map(({ name }) => name) }));
+  const uncounted = nodes.filter(({ macs }) => macs === null);
+  const byOperator = groupBy(uncounted, ({ op }) => op);
+  return [...byOperator].map(([op, list]) => ({ op, nodes: list.map(({ name }) => name) }));
 }

@@ -33,19 +33,11 @@ function readUntil(option: string, given: unknown): Leaves {
   if (typeof given === 'function') return given as Leaves;
   const entries = given === null || typeof given !== 'object' ? [] : Object.entries(given as object);
   const [name, threshold] = (entries[0] ?? []) as [Criterion?, unknown?];
-  if (
-    entries.length !== 1 ||
-    !CRITERIA.includes(name!) ||
-    typeof threshold !== 'number' ||
-    Number.isNaN(threshold)
-  )
-    throw invalidOption(
-      option,
-      '{ confidence }, { margin } or { entropy } with a number, or a function of the row',
-      given,
-    );
-  const criterion = name!;
-  return ({ logits }) => isSure(criterion, scoreOf(criterion, logits), threshold);
+  const isCriterion = entries.length === 1 && CRITERIA.includes(name!);
+  if (isCriterion && typeof threshold === 'number' && !Number.isNaN(threshold))
+    return ({ logits }) => isSure(name!, scoreOf(name!, logits), threshold);
+  const expected = '{ confidence }, { margin } or { entropy } with a number, or a function of the row';
+  throw invalidOption(option, expected, given);
 }
 
 function isSure(criterion: Criterion, score: number, threshold: number): boolean {

@@ -34,12 +34,8 @@ export interface RowGraph<Returned extends object = object> {
 }
 
 /** The bytes of the ONNX model. */
-export function encodeRowGraph({
-  inputs,
-  constants = {},
-  steps,
-  outputs,
-}: RowGraph): Uint8Array<ArrayBuffer> {
+export function encodeRowGraph(graph: RowGraph): Uint8Array<ArrayBuffer> {
+  const { inputs, constants = {}, steps, outputs } = graph;
   return writeModel({
     irVersion: 8,
     opset: 13,

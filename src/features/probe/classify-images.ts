@@ -96,11 +96,8 @@ export async function* classifyImages(
 }
 
 function rank(scores: Float32Array, labels: readonly string[], top: number): ImageClass[] {
-  if (scores.length !== labels.length)
-    throw invalidOption(
-      'model',
-      `one with ${labels.length} scores, as many as labels`,
-      `${scores.length} scores`,
-    );
-  return listLargest(scores, top).map((k) => ({ label: labels[k]!, score: scores[k]! }));
+  if (scores.length === labels.length)
+    return listLargest(scores, top).map((k) => ({ label: labels[k]!, score: scores[k]! }));
+  const expected = `one with ${labels.length} scores, as many as labels`;
+  throw invalidOption('model', expected, `${scores.length} scores`);
 }

@@ -71,7 +71,7 @@ export class QueryModels {
    */
   async embedTexts(texts: readonly string[], signal?: AbortSignal): Promise<Float32Array[]> {
     if (texts.length === 0) return [];
-    const tower = await (this.#tower ??= this.#openTower());
+    const tower = await (this.#tower ??= openQueryTower(this.#dataset, this.#options, 'given for texts'));
     const vectors = await tower.encode(texts, { signal });
     if (vectors.every(({ length }) => length === this.elements)) return vectors;
     const outputs = tower.model.outputs.map(({ name }) => name).join(', ');
@@ -101,28 +101,29 @@ export class QueryModels {
     const opened = await openRecordedModel(recipe, model);
     return createFeatureExtractor(opened, [[recipe.request, key]], { device, ...recipe.parts });
   }
+}
 
-  async #openTower(): Promise<TextTower> {
-    const { model, textModel, device } = this.#options;
-    const path = textModel ?? (typeof model === 'object' ? modelPathOf(model) : model);
-    if (path === undefined)
-      throw invalidOption(
-        'textModel',
-        'given for texts, or the image model beside its text tower as "model"',
-        path,
-      );
-    // The tower beside another image model would give vectors of another space.
-    if (textModel === undefined) await openRecordedModel(readRecordedModel(this.#dataset), model!);
-    return createTextEncoder(path, { device });
-  }
+/** Opens a text tower, or the one beside the model of a dataset. `expected` says when it must be given. */
+export async function openQueryTower(
+  dataset: Dataset,
+  { model, textModel, device }: Omit<QueryModelOptions, 'key'>,
+  expected: string,
+): Promise<TextTower> {
+  const path = textModel ?? (typeof model === 'object' ? modelPathOf(model) : model);
+  if (path === undefined)
+    throw invalidOption(
+      'textModel',
+      `${expected}, or the image model beside its text tower as "model"`,
+      path,
+    );
+  // The tower beside another image model would give vectors of another space.
+  if (textModel === undefined) await openRecordedModel(readRecordedModel(dataset), model!);
+  return createTextEncoder(path, { device });
 }
 
 function toVector(tensor: Tensor, elements: number): Float32Array {
   const vector = floatsOf(tensor) ?? new Float32Array();
   if (vector.length === elements) return vector;
-  throw invalidOption(
-    'model',
-    `one that gives ${elements} elements per image, as the dataset holds`,
-    vector.length,
-  );
+  const expected = `one that gives ${elements} elements per image, as the dataset holds`;
+  throw invalidOption('model', expected, vector.length);
 }

@@ -49,10 +49,8 @@ export function combineVectors(
   const all = [...like, ...away];
   const other = all.find(({ length }) => length !== elements);
   if (other) throw invalidOption('query', `vectors of ${elements} elements`, `one of ${other.length}`);
-  return meanDirection(
-    all,
-    all.map((_, i) => (i < like.length ? 1 / like.length : -1 / away.length)),
-  );
+  const weights = all.map((_, i) => (i < like.length ? 1 / like.length : -1 / away.length));
+  return meanDirection(all, weights);
 }
 
 function textsOf({ text }: QueryParts): readonly string[] {

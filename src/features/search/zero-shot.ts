@@ -2,14 +2,13 @@
 import { checkText, invalidOption, type Options } from '../../base/checks.js';
 import { optional, positive, readOptions, type Fields } from '../../base/options.js';
 import type { Dataset } from '../../datasets/files/dataset.js';
-import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
 import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { ENCODE_LABELS_FIELDS, encodeLabels, type EncodeLabelsOptions } from '../text/class-vectors.js';
 import { readLogitSettings, type LogitSettings } from '../text/logit-settings.js';
-import { createTextEncoder } from '../text/text-encoder.js';
 import { readLiveRows, readPaths } from './live-rows.js';
 import { createQuery, exactValue } from './metric.js';
+import { openQueryTower } from './query-models.js';
 import { checkDataset, chooseKey, KEY } from './search-dataset.js';
 
 /** Options of {@link classifyZeroShot}. */
@@ -136,11 +135,7 @@ async function encodeClasses(
   key: string,
   { model, textModel, templates, device, signal }: ZeroShotOptions,
 ) {
-  const path = textModel ?? model;
-  if (path === undefined)
-    throw invalidOption('textModel', 'given, or the image model beside its text tower as "model"', path);
-  if (textModel === undefined) await openRecordedModel(readRecordedModel(dataset), path);
-  await using tower = await createTextEncoder(path, { device });
+  await using tower = await openQueryTower(dataset, { model, textModel, device }, 'given');
   const vectors = await encodeLabels(tower, labels, { templates, signal });
   const elements = elementCount(dataset.manifest.features[key]!.dims);
   if (vectors.length < 2) throw invalidOption('labels', 'two or more', labels);

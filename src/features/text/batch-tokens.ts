@@ -40,16 +40,12 @@ export function createTextBatcher(files: TokenizerFiles, graph: TokenGraph): Tex
     // A graph takes no list without tokens.
     const longest = Math.max(1, ...chosen.map((ids) => ids.length));
     const length = typeof padTo === 'number' ? padTo : longest;
+    const masks = chosen.map((ids) => ids.map(() => 1));
+    const filler = settings.masksPadding ? 0 : 1;
     return {
       positions,
       ids: chosen.map((ids) => pad(ids, length, padId)),
-      masks: chosen.map((ids) =>
-        pad(
-          ids.map(() => 1),
-          length,
-          settings.masksPadding ? 0 : 1,
-        ),
-      ),
+      masks: masks.map((mask) => pad(mask, length, filler)),
     };
   };
   return {

@@ -6,8 +6,9 @@ import { createFeatureExtractor } from '../../extract/create-feature-extractor.j
 import type { FeatureExtractor } from '../../extract/feature-extractor.js';
 import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
 import { DEVICE, type Device } from '../../runtime/lanes/device.js';
+import type { Tensor } from '../../tensor/tensor.js';
 import { dimsText, type TensorInfo } from '../../tensor/tensor-info.js';
-import { createTextBatcher, type TextBatch, type TextBatcher } from './batch-tokens.js';
+import { createTextBatcher, type TextBatch } from './batch-tokens.js';
 import { openTextTower, readTokenizerFiles } from './text-tower.js';
 import { tensorsOf, tokenInputsOf, type TokenInputs } from './tokenizer/token-inputs.js';
 
@@ -126,49 +127,31 @@ export async function createTextEncoder(
     const [rows, length] = inputs.ids.dims!.map((size) => (typeof size === 'number' ? size : undefined));
     const hasMask = inputs.all.some(({ role }) => role === 'mask');
     const batcher = createTextBatcher(files, { length, hasMask });
-    return assemble({ tower, output, extractor, inputs, batcher, rows });
+    const elements = extractor.outputs[0]!.dims?.[1];
+    return {
+      model: tower,
+      output,
+      elements: typeof elements === 'number' ? elements : null,
+      maxTokens: batcher.settings.maxTokens,
+      tokenize: (text) => batcher.encode(text),
+      async encode(texts, given = {}) {
+        const { signal } = readOptions(ENCODE_FIELDS, given, 'encode');
+        checkTexts('texts', texts);
+        const vectors: Float32Array[] = [];
+        for (const batch of batcher.batches(texts, rows ?? ROWS_PER_BATCH)) {
+          const { [output]: found } = await extractor.run(tensorsOf(inputs, filled(batch, rows)), { signal });
+          const computed = splitRows(output, found!, batch.positions.length);
+          batch.positions.forEach((position, i) => (vectors[position] = computed[i]!));
+        }
+        return vectors;
+      },
+      close: () => extractor.close(),
+      [Symbol.asyncDispose]: () => extractor.close(),
+    };
   } catch (error) {
     await extractor.close();
     throw error;
   }
-}
-
-/** What a text tower is made of. */
-interface Parts {
-  readonly tower: OnnxModel;
-  readonly output: string;
-  readonly extractor: FeatureExtractor;
-  readonly inputs: TokenInputs;
-  readonly batcher: TextBatcher;
-  /** The batch size that the graph has; undefined if it takes any. */
-  readonly rows: number | undefined;
-}
-
-function assemble({ tower, output, extractor, inputs, batcher, rows }: Parts): TextTower {
-  const elements = extractor.outputs[0]!.dims?.[1];
-  const run = async (batch: TextBatch, signal: AbortSignal | undefined): Promise<Float32Array[]> => {
-    const { [output]: vectors } = await extractor.run(tensorsOf(inputs, filled(batch, rows)), { signal });
-    return splitRows(output, vectors!.dims, vectors!.data as Float32Array, batch.positions.length);
-  };
-  return {
-    model: tower,
-    output,
-    elements: typeof elements === 'number' ? elements : null,
-    maxTokens: batcher.settings.maxTokens,
-    tokenize: (text) => batcher.encode(text),
-    async encode(texts, given = {}) {
-      const { signal } = readOptions(ENCODE_FIELDS, given, 'encode');
-      checkTexts('texts', texts);
-      const vectors: Float32Array[] = [];
-      for (const batch of batcher.batches(texts, rows ?? ROWS_PER_BATCH)) {
-        const computed = await run(batch, signal);
-        batch.positions.forEach((position, i) => (vectors[position] = computed[i]!));
-      }
-      return vectors;
-    },
-    close: () => extractor.close(),
-    [Symbol.asyncDispose]: () => extractor.close(),
-  };
 }
 
 /** Chooses the output in the space of the images. */
@@ -177,11 +160,8 @@ function chooseOutput({ outputs, label }: OnnxModel): string {
   if (known !== undefined) return known;
   const vectors = outputs.filter(({ dtype, dims }) => dtype?.startsWith('float') && dims?.length === 2);
   if (vectors.length === 1) return vectors[0]!.name;
-  throw invalidOption(
-    'output',
-    `an output of "${label}" with one vector per text: ${listTensors(outputs)}`,
-    undefined,
-  );
+  const expected = `an output of "${label}" with one vector per text: ${listTensors(outputs)}`;
+  throw invalidOption('output', expected, undefined);
 }
 
 function listTensors(tensors: readonly TensorInfo[]): string {
@@ -207,12 +187,7 @@ function filled(batch: TextBatch, rows: number | undefined): TextBatch {
   return { ...batch, ids: repeat(batch.ids), masks: repeat(batch.masks) };
 }
 
-function splitRows(
-  output: string,
-  dims: readonly number[],
-  data: Float32Array,
-  rows: number,
-): Float32Array[] {
+function splitRows(output: string, { dims, data }: Tensor, rows: number): Float32Array[] {
   if (dims.length !== 2) {
     const actual = `[${dims.join(', ')}]`;
     const reason = 'one vector per text, [N, D], is needed';
@@ -221,5 +196,6 @@ function splitRows(
     });
   }
   const elements = dims[1]!;
-  return Array.from({ length: rows }, (_, i) => data.slice(i * elements, (i + 1) * elements));
+  const own = (i: number): Float32Array => (data as Float32Array).slice(i * elements, (i + 1) * elements);
+  return Array.from({ length: rows }, (_, i) => own(i));
 }

@@ -47,10 +47,8 @@ export function isSharedName(graph: Graph, name: string): boolean {
 }
 
 function groupByName(graph: Graph): ReadonlyMap<string, readonly Node[]> {
-  return groupBy(
-    graph.nodes.filter(({ name }) => name !== ''),
-    ({ name }) => name,
-  );
+  const named = graph.nodes.filter(({ name }) => name !== '');
+  return groupBy(named, ({ name }) => name);
 }
 
 /**

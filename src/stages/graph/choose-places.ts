@@ -1,6 +1,6 @@
 /** Choosing the places at which a line is cut, by costs and under limits of memory. Pure. */
 import type { Node, Value } from '../../graph/graph.js';
-import { balance } from './balance.js';
+import { balance, type CostLine } from './balance.js';
 import type { CutLine } from '../../graph/cost/cut-line.js';
 import { impossible } from './stages.js';
 
@@ -69,12 +69,7 @@ export function choosePlaces(line: CutLine, costs: PlaceCosts): number[] {
 }
 
 /** A place that may be chosen. */
-interface UsablePlace {
-  /** Its index on the line. */
-  readonly at: number;
-  readonly front: number;
-  readonly bytes: number;
-}
+type UsablePlace = CostLine['places'][number] & { /** Its index on the line. */ readonly at: number };
 
 /** How many larger numbers of tensors an error tries out, for its advice. */
 const WIDER_TRIES = 8;

@@ -18,10 +18,10 @@ export interface NormStage {
   readonly frees: readonly Value[];
 }
 
-/** The part of a graph that computes what norms normalise. */
-export function cutToNorms(graph: Graph, norms: readonly Norm[]): Cut {
+/** The part of a graph that computes what norms normalise, and further outputs. */
+export function cutToNorms(graph: Graph, norms: readonly Norm[], outputs: readonly CutOutput[] = []): Cut {
   const inputs = norms.map(({ input }) => input);
-  return cutGraph(graph, { outputs: outputsOf(inputs, 'norm') });
+  return cutGraph(graph, { outputs: [...outputsOf(inputs, 'norm'), ...outputs] });
 }
 
 /** Cuts a graph into stages. A node is in the stage of the most norms on a way to it, so norms that are independent share one. */
@@ -30,11 +30,7 @@ export function stagesOf(
   norms: readonly Norm[],
   outputs: readonly CutOutput[] = [],
 ): NormStage[] {
-  const inputs = outputsOf(
-    norms.map(({ input }) => input),
-    'norm',
-  );
-  const { nodes } = cutGraph(graph, { outputs: [...inputs, ...outputs] });
+  const { outputs: all, nodes } = cutToNorms(graph, norms, outputs);
   const roles = nodeRoles(graph);
   const isNorm = new Set(norms.filter(({ added }) => !added).map(({ node }) => node));
   const isNormalised = new Set(norms.filter(({ added }) => added).map(({ input }) => input));
@@ -45,7 +41,7 @@ export function stagesOf(
     const depths = node.reads.map((value) => stageOf(value) + (isNormalised.has(value) ? 1 : 0));
     stages.set(node, depths.reduce((most, depth) => Math.max(most, depth), 0) + (isNorm.has(node) ? 1 : 0));
   }
-  const count = 1 + Math.max(...[...inputs, ...outputs].map(({ value }) => stageOf(value)));
+  const count = 1 + Math.max(...all.map(({ value }) => stageOf(value)));
   const drafts = Array.from({ length: count }, () => ({
     norms: [] as Norm[],
     outputs: [] as CutOutput[],

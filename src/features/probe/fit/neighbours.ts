@@ -14,12 +14,9 @@ const MOST_ROWS = 100_000;
 
 /** Throws `OPTION_INVALID` for more rows than can be compared with each other. */
 export function checkNeighbourRows(count: number): void {
-  if (count > MOST_ROWS)
-    throw invalidOption(
-      'kind',
-      `another one than "knn" for more than ${MOST_ROWS} labelled rows`,
-      `${count} rows`,
-    );
+  if (count <= MOST_ROWS) return;
+  const expected = `another one than "knn" for more than ${MOST_ROWS} labelled rows`;
+  throw invalidOption('kind', expected, `${count} rows`);
 }
 
 /** How neighbours are found. */

@@ -11,12 +11,9 @@ const MOST_PRODUCT_BYTES = 512 * 2 ** 20;
 export function checkRidgeSize(elements: number, folds: number): void {
   // Of each fold, of all but one, the factor, and what the session returns.
   const bytes = 8 * elements ** 2 * (folds + 3);
-  if (bytes > MOST_PRODUCT_BYTES)
-    throw invalidOption(
-      'kind',
-      `another one than "ridge" for vectors of ${elements} numbers, or fewer folds`,
-      'ridge',
-    );
+  if (bytes <= MOST_PRODUCT_BYTES) return;
+  const expected = `another one than "ridge" for vectors of ${elements} numbers, or fewer folds`;
+  throw invalidOption('kind', expected, 'ridge');
 }
 
 /**

@@ -73,15 +73,16 @@ export class LabelledRows {
   /** All labelled rows in order, at most `mostRows` in a block. The data belongs to the rows: leave it unchanged. */
   async *blocks(mostRows: number = Infinity): AsyncGenerator<LabelledBlock> {
     const { elements, count } = this;
-    const rows = Math.max(1, Math.min(mostRows, Math.floor(BLOCK_BYTES / (4 * elements))));
-    if (!this.#kept) {
-      yield* this.#read(rows);
-      return;
-    }
+    if (!this.#kept) return yield* this.#read(mostRows);
+    const rows = this.#rowsPerBlock(mostRows);
     for (let first = 0; first < count; first += rows) {
       const end = Math.min(count, first + rows);
       yield { first, rows: end - first, data: this.#kept.subarray(first * elements, end * elements) };
     }
+  }
+
+  #rowsPerBlock(mostRows: number): number {
+    return Math.max(1, Math.min(mostRows, Math.floor(BLOCK_BYTES / (4 * this.elements))));
   }
 
   /** Reads all rows once: keeps them if they fit, and computes mean and deviation. */
@@ -103,7 +104,7 @@ export class LabelledRows {
   async *#read(mostRows: number): AsyncGenerator<LabelledBlock> {
     const { elements, numbers } = this;
     let first = 0;
-    const rowsPerBlock = Math.max(1, Math.min(mostRows, Math.floor(BLOCK_BYTES / (4 * elements))));
+    const rowsPerBlock = this.#rowsPerBlock(mostRows);
     for await (const { firstRow, rows, data } of this.#dataset.blocks(this.#key, { rowsPerBlock })) {
       const start = first;
       while (first < numbers.length && numbers[first]! < firstRow + rows) {

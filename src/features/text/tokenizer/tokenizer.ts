@@ -113,14 +113,10 @@ function assemble(json: TokenizerJson, from: TokenizersPackage): Tokenizer {
     );
   const preTokenize = createPreTokenizer(json.pre_tokenizer ?? null, from);
   const [before, after] = readTokensAround(json.post_processor ?? null);
-  const splitPlain = createTokenSplitter(
-    tokens.filter(({ normalized }) => !normalized),
-    (content) => content,
-  );
-  const splitNormalized = createTokenSplitter(
-    tokens.filter(({ normalized }) => normalized),
-    normalize,
-  );
+  const plain = tokens.filter(({ normalized }) => !normalized);
+  const splitPlain = createTokenSplitter(plain, (content) => content);
+  const normalized = tokens.filter((token) => token.normalized);
+  const splitNormalized = createTokenSplitter(normalized, normalize);
   if (![...before, ...after].every(Number.isSafeInteger)) throw new Error('its post-processor names no ids');
   const added = before.length + after.length;
   const stated = new Set(json.added_tokens?.filter(({ id }) => id >= 0).map(({ content }) => content));
