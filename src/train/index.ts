@@ -10,7 +10,7 @@ export {
 export type { EstimateOptions } from './statistics/estimate-options.js';
 export type { BatchNormEstimate, EstimatedNorm } from './statistics/estimate-statistics.js';
 export type { BatchNormMode } from './statistics/modes.js';
-export type { Momentum } from './statistics/running-statistics.js';
+export type { Momentum } from './statistics/channel-moments.js';
 export type { BatchNormMoments } from './statistics/saved-moments.js';
 export { trainFolder, type TrainedFolder } from './folder/train-folder.js';
 export type { Augmentation, TrainFolderOptions } from './folder/train-folder-options.js';

@@ -232,7 +232,7 @@ export class Trainer {
   #split(labelled: TrainBatch, most: number | undefined) {
     const { input, target: given } = givenFields(labelled, 'batch');
     const { setup, sessions } = trainerInternals.of(this);
-    const { loss, place } = sessions;
+    const { loss, place } = sessions.setup;
     const target = prepareTarget(setup.loss, loss.dims, given);
     const targets = loss.targets.map((name): TensorInfo => ({ name, dtype: 'float32', dims: loss.dims }));
     const feeds = [

@@ -15,7 +15,7 @@ import { readJson } from '../../base/read-json.js';
 import type { FoldedOptions } from '../../train/statistics/estimate-options.js';
 import type { BatchNormEstimate } from '../../train/statistics/estimate-statistics.js';
 import { MODES, type BatchNormMode } from '../../train/statistics/modes.js';
-import type { Momentum } from '../../train/statistics/running-statistics.js';
+import type { Momentum } from '../../train/statistics/channel-moments.js';
 import type { BatchNormMoments } from '../../train/statistics/saved-moments.js';
 import { openModel } from '../../model/open/open-model.js';
 import { readStateDict } from '../../parameters/dicts/read-state-dict.js';

@@ -16,8 +16,6 @@ export interface ClassImage extends SourceItem {
   readonly label: number;
 }
 
-type ListedItem = SourceItem & { readonly path: string };
-
 /** The images of a folder by class. */
 export interface ClassFolders {
   /** Names of the class folders, in the order of their bytes. */
@@ -41,7 +39,7 @@ const SHOWN = 5;
 export async function readClassFolders(folder: string, known?: readonly string[]): Promise<ClassFolders> {
   checkText('folder', folder);
   const unread = new UnreadFiles();
-  const listed: ListedItem[] = [];
+  const listed: Omit<ClassImage, 'label'>[] = [];
   const outside: string[] = [];
   for await (const item of listFiles(folder, unread)) {
     const path = item.path!;
@@ -52,8 +50,8 @@ export async function readClassFolders(folder: string, known?: readonly string[]
   await checkClasses(folder, found, known);
   const classes = known ?? found;
   const labels = new Map(classes.map((name, label) => [name, label]));
-  const withLabel = (item: ListedItem): ClassImage => ({ ...item, label: labels.get(classOf(item.path))! });
-  const images = listed.map(withLabel).toSorted((a, b) => compareBytes(a.path, b.path));
+  const labelled = listed.map((item) => Object.assign(item, { label: labels.get(classOf(item.path))! }));
+  const images = labelled.toSorted((a, b) => compareBytes(a.path, b.path));
   const warnings = [...describeUnread(unread.counts)];
   if (outside.length > 0)
     warnings.unshift(

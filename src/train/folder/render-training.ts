@@ -110,15 +110,11 @@ function renderCurves(epochs: readonly EpochRecord[]): Markup[] {
     { name: 'held-out', values: epochs.flatMap(({ heldOut }) => (heldOut ? [pick(heldOut)] : [])) },
   ];
   const lossCurves = curvesOf(({ loss }) => loss);
+  const accuracyCurves = curvesOf(({ accuracy }) => accuracy);
   const highest = Math.max(...lossCurves.flatMap(({ values }) => values));
   return [
     renderCurve('Loss', lossCurves, highest, formatValue),
-    renderCurve(
-      'Accuracy',
-      curvesOf(({ accuracy }) => accuracy),
-      1,
-      formatShare,
-    ),
+    renderCurve('Accuracy', accuracyCurves, 1, formatShare),
   ];
 }
 

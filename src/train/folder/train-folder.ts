@@ -3,10 +3,11 @@ import { chooseModelTransform } from '../../datasets/embed/model-transform.js';
 import { basename, join } from 'node:path';
 import { digestOf } from '../../base/digest.js';
 import { removeLeftovers, writeAtomically } from '../../base/atomic-file.js';
-import { invalidOption, type Options } from '../../base/checks.js';
+import { invalidOption, pickFields, type Options } from '../../base/checks.js';
 import { lockFolder, writeWithCompanion, type FolderLock } from '../../base/folder-lock.js';
 import { makeFolder } from '../../base/make-folder.js';
 import { withClassLabels } from '../../extract/class-labels.js';
+import { PLACE_FIELDS } from '../../extract/replicas/place-options.js';
 import { createTrainer } from '../create-trainer.js';
 import type { Trainer } from '../trainer.js';
 import { sidecarOf } from '../../images/configs/find-transform.js';
@@ -153,13 +154,10 @@ function openTrainer(
   { split: { training } }: TrainingData,
   options: TrainFolderSetup,
 ): Promise<Trainer> {
-  const { devices, session, isolation, cudaLibraries, split, batchNorm, clipNorm, accumulate } = options;
+  const { batchNorm, clipNorm, accumulate } = options;
+  const { signal: _, ...place } = pickFields(options, PLACE_FIELDS);
   return createTrainer(model, {
-    devices,
-    session,
-    isolation,
-    cudaLibraries,
-    split,
+    ...place,
     loss: { kind: 'cross-entropy', labelSmoothing: options.labelSmoothing },
     optimizer: options.optimizer,
     parameters: train,

@@ -113,12 +113,9 @@ function checkDims(output: readonly Dim[], dims: readonly number[]): void {
   const fits =
     dims.length === output.length &&
     dims.every((size, axis) => axis === 0 || typeof output[axis] !== 'number' || output[axis] === size);
-  if (!fits)
-    throw mismatch(
-      TARGET,
-      `of the output's dims ${dimsText({ name: TARGET, dtype: null, dims: output })}`,
-      `[${dims.join(', ')}]`,
-    );
+  if (fits) return;
+  const expected = `of the output's dims ${dimsText({ name: TARGET, dtype: null, dims: output })}`;
+  throw mismatch(TARGET, expected, `[${dims.join(', ')}]`);
 }
 
 /** Class indices: minus the coefficients of the log probabilities. */

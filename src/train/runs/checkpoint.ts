@@ -46,14 +46,12 @@ export async function writeCheckpoint(folder: string, { tensors, facts }: Checkp
   await makeFolder(folder);
   // A kill in each of many runs would leave a file of weights each.
   await removeLeftovers(folder, 0, process.pid);
-  const file = `tensors-${1 + Math.max(0, ...(await tensorNumbers(folder)))}.safetensors`;
+  const numbers = (await readdir(folder)).map((name) => Number(TENSOR_FILE.exec(name)?.[1] ?? 0));
+  const file = `tensors-${1 + Math.max(0, ...numbers)}.safetensors`;
   const path = join(folder, file);
   await writeStateDict(path, tensors);
-  const record: CheckpointRecord = {
-    format: FORMAT,
-    tensors: { file, sha256: await digestFile(path) },
-    facts,
-  };
+  const sha256 = await digestFile(path);
+  const record: CheckpointRecord = { format: FORMAT, tensors: { file, sha256 }, facts };
   await writeAtomically(join(folder, RECORD_FILE), Buffer.from(`${JSON.stringify(record, null, 2)}\n`));
   await removeOthers(folder, file);
 }
@@ -126,11 +124,6 @@ function checkFacts(value: unknown, path: string, depth = 0): void {
   } else if (isPlainObject(value)) {
     for (const [key, inner] of Object.entries(value)) checkFacts(inner, `${path}.${key}`, depth + 1);
   } else throw invalidOption(path, 'what JSON can express', value);
-}
-
-async function tensorNumbers(folder: string): Promise<number[]> {
-  const names = await readdir(folder);
-  return names.map((name) => Number(TENSOR_FILE.exec(name)?.[1] ?? 0));
 }
 
 /** Removes the tensors of former checkpoints. What cannot be removed is left to the next write. */

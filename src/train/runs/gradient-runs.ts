@@ -47,15 +47,8 @@ export async function openGradientRuns(
     run: async (pieces, seed, signal) => {
       const scale = floatPart(SEED, [], Float32Array.of(seed));
       const sums = replicas.map(() => new GradientSums(outputs));
-      const run = async (replica: Runner, piece: Piece): Promise<Outputs> => {
-        const inOrder = sums[piece.replica]!.takeTurn();
-        try {
-          const results = await replica.run([...feedsOf(piece), scale], fetches, { signal });
-          return await inOrder.add(results);
-        } finally {
-          inOrder.end();
-        }
-      };
+      const run = (replica: Runner, piece: Piece): Promise<Outputs> =>
+        sums[piece.replica]!.add(replica.run([...feedsOf(piece), scale], fetches, { signal }));
       const results = await runOn(replicas, pieces, run, signal);
       const readMoments = (): NormMoments[] => {
         const ofFirst = results.filter((_, i) => normed.length > 0 && pieces[i]!.replica === 0);
@@ -124,31 +117,22 @@ function ownArrays(arrays: readonly Float32Array[]): readonly Float32Array[] {
 /** Adds up the gradients of a device's pieces in their order, as they come. */
 class GradientSums {
   readonly #names: ReadonlySet<string>;
-  readonly #sums = new Map<string, Float32Array>();
-  #last: Promise<void> = Promise.resolve();
+  readonly sums = new Map<string, Float32Array>();
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(names: readonly string[]) {
     this.#names = new Set(names);
   }
 
-  get sums(): ReadonlyMap<string, Float32Array> {
-    return this.#sums;
-  }
-
-  /** Takes a place in the order. `add` waits for those before, and returns the other outputs. */
-  takeTurn(): { add(outputs: Outputs): Promise<Outputs>; end(): void } {
-    const before = this.#last;
-    let end = (): void => undefined;
-    this.#last = new Promise((resolve) => (end = resolve));
-    return {
-      add: async (outputs) => {
-        await before;
-        for (const { name, data } of outputs)
-          if (this.#names.has(name)) addTo(this.#sums, name, data as Float32Array);
-        return outputs.filter(({ name }) => !this.#names.has(name));
-      },
-      end: () => end(),
-    };
+  /** Adds what a run gives, after the runs before it. Returns its other outputs. */
+  add(run: Promise<Outputs>): Promise<Outputs> {
+    const added = Promise.all([run, this.#last]).then(([outputs]) => {
+      for (const { name, data } of outputs)
+        if (this.#names.has(name)) addTo(this.sums, name, data as Float32Array);
+      return outputs.filter(({ name }) => !this.#names.has(name));
+    });
+    this.#last = added.catch(() => undefined);
+    return added;
   }
 }
 

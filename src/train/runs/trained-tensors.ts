@@ -11,6 +11,7 @@ import { deriveModel, type OnnxModel } from '../../model/open/open-model.js';
 import { soleTensor } from '../../gradients/gradient-names.js';
 import { readInitializer, readInitializerBytes } from '../../model/open/read-initializer.js';
 import { replaceTensors, type SiteEdit } from '../../model/open/replace-tensors.js';
+import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import { bytesOf } from '../../tensor/bits.js';
 import { permute } from '../../tensor/permute.js';
 import { makeTensor, mismatch, type Tensor } from '../../tensor/tensor.js';
@@ -122,12 +123,9 @@ function notFoundError(request: string, reason: string, nearest: readonly string
 
 function checkFloat32(name: string, { initializer }: Value): void {
   const { elemType } = initializer!;
-  if (elemType !== 1)
-    throw mismatch(
-      name,
-      'float32 to be trained (convert the model to float32 first)',
-      `of ONNX type ${elemType}`,
-    );
+  if (elemType === ELEMENT_TYPE.float32) return;
+  const expected = 'float32 to be trained (convert the model to float32 first)';
+  throw mismatch(name, expected, `of ONNX type ${elemType}`);
 }
 
 /** A model in which each wanted tensor has its own initializer. */

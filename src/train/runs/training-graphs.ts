@@ -154,11 +154,8 @@ export function lossOutputs({ model, loss, predicted }: LossModel): CutOutput[] 
 
 /** Makes inputs of those tensors in training that a rewritten graph holds. */
 export function feedTensors(rewrite: Rewrite, tensors: readonly TrainedTensor[]): Rewrite {
-  const { values } = rewrite.cut.graph;
-  return feedInitializers(
-    rewrite,
-    tensors.flatMap(({ initializer }) => values.get(initializer) ?? []),
-  );
+  const held = tensors.flatMap(({ initializer }) => rewrite.cut.graph.values.get(initializer) ?? []);
+  return feedInitializers(rewrite, held);
 }
 
 /** The norms of a model whose statistics training updates. Throws `NORMS_UNAVAILABLE` if an exporter folded norms into layers. */

@@ -32,16 +32,12 @@ interface Setup extends Pick<TrainerSetup, 'inputSizes' | 'recompute'> {
 
 /** Opens sessions once, and closes them. */
 export class TrainingSessions {
-  readonly loss: LossModel;
-  readonly place: Place;
-  readonly #setup: Setup;
+  readonly setup: Setup;
   #gradients: Promise<GradientRuns> | undefined;
   #evaluation: Promise<Evaluator> | undefined;
 
   constructor(setup: Setup) {
-    this.loss = setup.loss;
-    this.place = setup.place;
-    this.#setup = setup;
+    this.setup = setup;
   }
 
   /** What computes gradients. */
@@ -50,7 +46,7 @@ export class TrainingSessions {
   }
 
   async #openGradients(): Promise<GradientRuns> {
-    const { place, loss, parameters, layers, isSynced, inputSizes, recompute } = this.#setup;
+    const { place, loss, parameters, layers, isSynced, inputSizes, recompute } = this.setup;
     if (isSynced && layers.length > 0) return openSyncedRuns(place, loss, layers, parameters, inputSizes);
     const graph = await trainingGraph(loss, parameters, layers, { inputSizes, recompute });
     return openGradientRuns(place, loss, graph, layers);
@@ -62,11 +58,11 @@ export class TrainingSessions {
     signal: AbortSignal | undefined,
   ): Promise<Pick<BatchGradients, 'lossSum' | 'predicted'>> {
     const { run } = await (this.#evaluation ??= this.#openEvaluation());
-    return readLoss(this.loss, await run(pieces, signal));
+    return readLoss(this.setup.loss, await run(pieces, signal));
   }
 
   async #openEvaluation(): Promise<Evaluator> {
-    const { place, loss, parameters, buffers } = this.#setup;
+    const { place, loss, parameters, buffers } = this.setup;
     const tensors = [...parameters, ...buffers];
     const rewrite = evaluationGraph(loss, tensors);
     const fetches = fetchesOf(rewrite);

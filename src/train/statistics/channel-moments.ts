@@ -47,3 +47,36 @@ export function populationStatistics({ count, mean, m2 }: ChannelMoments): Chann
 export function unbiasedStatistics({ count, mean, m2 }: ChannelMoments): ChannelStatistics {
   return { mean, variance: m2.map((value) => value / (count - 1)) };
 }
+
+/** The weight of the latest batch, or `cumulative` for the plain average over batches (torch: `momentum=None`). */
+export type Momentum = number | 'cumulative';
+
+/** The running means and variances of one norm, as torch's BatchNorm updates them. */
+export class RunningStatistics {
+  readonly #momentum: Momentum;
+  #now: ChannelStatistics;
+  #updates = 0;
+
+  /** @param start - The statistics before the first batch. With `cumulative`, the first batch replaces them. */
+  constructor(start: ChannelStatistics, momentum: Momentum) {
+    this.#now = start;
+    this.#momentum = momentum;
+  }
+
+  get now(): ChannelStatistics {
+    return this.#now;
+  }
+
+  /** Adds a batch, with its unbiased variance. */
+  update(batch: ChannelMoments): void {
+    const weight = this.#momentum === 'cumulative' ? 1 / ++this.#updates : this.#momentum;
+    const next = unbiasedStatistics(batch);
+    // torch's order: a momentum of 1 gives the batch's numbers exactly.
+    const blend = (old: Float64Array, latest: Float64Array): Float64Array =>
+      old.map((value, c) => (1 - weight) * value + weight * latest[c]!);
+    this.#now = {
+      mean: blend(this.#now.mean, next.mean),
+      variance: blend(this.#now.variance, next.variance),
+    };
+  }
+}

@@ -6,7 +6,7 @@ import type { StateSource } from '../../parameters/dicts/write-state-dict.js';
 import { PLACE_FIELDS, type PlaceOptions } from '../../extract/replicas/place-options.js';
 import { isRunning, MODES, type BatchNormMode } from './modes.js';
 import type { FoldedKnowledge } from './prepare-norms.js';
-import type { Momentum } from './running-statistics.js';
+import type { Momentum } from './channel-moments.js';
 import type { BatchNormMoments } from './saved-moments.js';
 
 /** What is known of norms that the exporter folded. */
@@ -87,13 +87,8 @@ export function checkMode({ mode, momentum }: EstimateOptions): void {
 }
 
 /** Reads the state dicts. Throws `OPTION_INVALID`. */
-export function readFolded({
-  state,
-  reference,
-  prefix,
-  epsilon,
-  sourceMoments,
-}: FoldedOptions): Omit<FoldedKnowledge, 'source'> {
+export function readFolded(options: FoldedOptions): Omit<FoldedKnowledge, 'source'> {
+  const { state, reference, prefix, epsilon, sourceMoments } = options;
   if (state !== undefined && sourceMoments !== undefined)
     throw invalidOption('sourceMoments', 'left out where "state" is given: that is exact', 'both');
   if (reference !== undefined && state === undefined)

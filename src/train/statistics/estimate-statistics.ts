@@ -7,15 +7,16 @@ import type { Place } from '../../extract/replicas/rewrite-sessions.js';
 import {
   combineMoments,
   populationStatistics,
+  RunningStatistics,
   type ChannelMoments,
   type ChannelStatistics,
+  type Momentum,
 } from './channel-moments.js';
 import { checkMode, readFolded, type EstimateOptions, type FoldedOptions } from './estimate-options.js';
 import { isRunning, type BatchNormMode } from './modes.js';
 import type { NormLayer, NormMoments } from './norm-layers.js';
 import { runOnePass } from './one-pass.js';
 import { measurableNorms, prepareNorms, type EstimatedLayer, type PreparedNorms } from './prepare-norms.js';
-import { RunningStatistics, type Momentum } from './running-statistics.js';
 import {
   addMoments,
   readMoments,
@@ -153,12 +154,9 @@ async function finish(
 ): Promise<BatchNormEstimate> {
   return {
     model: await writeStatistics(base, statistics),
-    layers: [...statistics].map(([layer, { mean, variance }]) => ({
-      name: layer.name,
-      mean,
-      variance,
-      count: moments.get(layer)!.count,
-    })),
+    layers: [...statistics].map(([layer, own]) =>
+      Object.assign({ name: layer.name }, own, { count: moments.get(layer)!.count }),
+    ),
     moments: await saveMoments(model, mode, moments),
   };
 }

@@ -32,8 +32,8 @@ export function feedStatistics(
   feed: NormFeed,
   { mean, variance }: ChannelStatistics,
 ): FeedPart[] {
+  const type = momentsType(norm);
   const part = (name: string, values: Float64Array): FeedPart => {
-    const type = momentsType(norm);
     const data = type === 'float64' ? values : new Float32Array(values);
     return wholePart(nameTensor(name, makeTensor(type, [norm.channels], data as never)));
   };

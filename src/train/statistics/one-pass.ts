@@ -39,12 +39,10 @@ export async function* runOnePass(
   const replicas = await openOnDevices({ ...place, devices }, graph.rewrite);
   const needed = graph.rewrite.cut.inputs.map(({ name }) => name);
   const fetches = fetchesOf(graph.rewrite);
-  const run = (replica: Runner, { feeds }: Piece) =>
-    replica.run(
-      needed.map((name) => feeds.get(name)!),
-      fetches,
-      { signal },
-    );
+  const run = (replica: Runner, { feeds }: Piece) => {
+    const fed = needed.map((name) => feeds.get(name)!);
+    return replica.run(fed, fetches, { signal });
+  };
   try {
     let turn = 0;
     const batches = readBatches(model.inputs, source, signal);
@@ -72,12 +70,9 @@ export async function* runOnePass(
 
 function tapAll({ model }: Place, layers: readonly NormLayer[], isTraining: boolean): NormRewrite {
   const { graph } = modelInternals.of(model);
-  const rewrite = startRewrite(cutToNorms(graph, layers), true);
   const from = isTraining ? 'batch' : 'model';
-  return withNorms(
-    rewrite,
-    layers.map((norm) => ({ norm, from, isTapped: true })),
-  );
+  const uses = layers.map((norm) => ({ norm, from, isTapped: true }) as const);
+  return withNorms(startRewrite(cutToNorms(graph, layers), true), uses);
 }
 
 /** Refuses what torch refuses. Throws `INPUT_MISMATCH`. */

@@ -18,7 +18,7 @@ type State = ReadonlyMap<string, StateValue>;
 
 /** A norm, and the layer that it is folded into again. */
 export interface EstimatedLayer extends NormLayer {
-  readonly folded: FoldedLayer | undefined;
+  readonly folded?: FoldedLayer;
 }
 
 /** A model and its norms. */
@@ -57,7 +57,7 @@ export async function prepareNorms(model: OnnxModel, known: FoldedKnowledge): Pr
       [],
     );
   if (folded.length === 0) {
-    if (!known.source) return { base: model, layers: nodes.map(unfolded) };
+    if (!known.source) return { base: model, layers: nodes };
     throw invalidOption('sourceMoments', 'left out: no norm of this model is folded into a layer', 'moments');
   }
   // Norms that are still nodes keep their statistics: moments are matched for the others only.
@@ -84,10 +84,6 @@ function layerNames(folded: readonly FoldedLayer[]): string[] {
   return uniqueNames(
     folded.map(({ layer, norms, isProven }) => (isProven || norms.length === 1 ? norms[0]! : layer)),
   );
-}
-
-function unfolded(layer: NormLayer): EstimatedLayer {
-  return { ...layer, folded: undefined };
 }
 
 /** What is added after a folded layer to normalise by other statistics. */
@@ -173,8 +169,10 @@ async function unfold(
       return normBehind(inBase, names[i]!, { ...values, epsilon: own });
     }),
   );
-  const nodes = (await listNormNodes(base)).map(unfolded);
-  return { base, layers: [...nodes, ...layers].toSorted((a, b) => a.node.index - b.node.index) };
+  return {
+    base,
+    layers: [...(await listNormNodes(base)), ...layers].toSorted((a, b) => a.node.index - b.node.index),
+  };
 }
 
 async function readNorm(

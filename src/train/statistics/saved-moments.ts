@@ -65,12 +65,10 @@ export async function readMoments(model: OnnxModel, given: unknown): Promise<Bat
 
 /** The statistics of moments by layer. */
 export function statisticsByName({ layers }: BatchNormMoments): Map<string, ChannelStatistics> {
-  return new Map(
-    layers.map(({ name, mean, variance }) => [
-      name,
-      { mean: Float64Array.from(mean), variance: Float64Array.from(variance) },
-    ]),
-  );
+  const statistics = new Map<string, ChannelStatistics>();
+  for (const { name, mean, variance } of layers)
+    statistics.set(name, { mean: Float64Array.from(mean), variance: Float64Array.from(variance) });
+  return statistics;
 }
 
 /** Adds up the moments of several processes. Throws `MOMENTS_INVALID` if their mode does not allow it, or they do not belong together. */
