@@ -3,7 +3,7 @@ import { counted } from '../../../base/printable.js';
 import { invalidOption } from '../../../base/checks.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import { countRows } from '../../search/live-rows.js';
-import { readColumnLabels, readTableLabels } from './label-tables.js';
+import { readColumnLabels, readTableLabels, type LabelledInput } from './label-tables.js';
 
 /**
  * Where labels come from: `by-folder`, the first folder of each path; `by-last-folder`, the folder that holds the image;
@@ -42,16 +42,26 @@ export async function readLabels(
   given: ProbeLabels,
   option = 'labels',
 ): Promise<RowLabels> {
+  const { inputs, listed } = await openLabels(dataset, given, option);
   const names = new NameTable();
   const ofRow = new Int32Array(countRows(dataset)).fill(NO_LABEL);
-  const warnings =
-    typeof given === 'string' && given.startsWith(COLUMN)
-      ? await labelByColumn(dataset, given.slice(COLUMN.length), names, ofRow)
-      : await labelByPath(dataset, await openLabels(given, option), names, ofRow);
+  let [used, unlabelled, failed] = [0, 0, 0];
+  for await (const { row, label } of inputs) {
+    if (label !== null) used++;
+    if (row === null) failed++;
+    else if (label === null) unlabelled++;
+    else ofRow[row] = names.place(label);
+  }
   const { classes, places } = names.sorted();
   for (const [row, label] of ofRow.entries()) if (label !== NO_LABEL) ofRow[row] = places[label]!;
   if (classes.length < 2)
     throw invalidOption(option, 'a source of at least two classes', describeClasses(given, classes));
+  const unknown = listed ? listed.size - used : 0;
+  const warnings = [
+    ...(unlabelled > 0 ? [`${unlabelled} images have no label and are left out`] : []),
+    ...(failed > 0 ? [`${counted(failed, 'image')} left out, which could not be embedded`] : []),
+    ...(unknown > 0 ? [`${unknown} labels are for paths that the dataset does not have`] : []),
+  ];
   return { classes, ofRow, warnings };
 }
 
@@ -61,68 +71,27 @@ function describeClasses(given: ProbeLabels, classes: readonly string[]): string
   return `${what}: ${found}`;
 }
 
-/** Gives the label of a path; undefined if it has none. */
-interface PathLabels {
-  readonly labelOf: (path: string) => string | undefined;
-  /** The paths of a table; undefined if the labels are part of the paths. */
-  readonly listed?: ReadonlyMap<string, string>;
-}
-
-async function openLabels(given: ProbeLabels, option: string): Promise<PathLabels> {
+/** Opens a source of labels: the inputs with theirs; and the labels of a table by path, of which a dataset may lack some. */
+async function openLabels(dataset: Dataset, given: ProbeLabels, option: string) {
+  if (typeof given === 'string' && given.startsWith(COLUMN))
+    return { inputs: readColumnLabels(dataset, given.slice(COLUMN.length)), listed: undefined };
   if (typeof given === 'string' && Object.hasOwn(FOLDERS, given)) {
     const place = FOLDERS[given as keyof typeof FOLDERS];
-    return { labelOf: (path) => path.split('/').slice(0, -1).at(place) };
+    const folderOf = (path: string): string | undefined => path.split('/').slice(0, -1).at(place);
+    return { inputs: labelPaths(dataset, folderOf), listed: undefined };
   }
   const isTable = typeof given === 'string' && TABLE.test(given);
-  const listed = isTable ? await readTableLabels(given) : given;
+  const listed: unknown = isTable ? await readTableLabels(given) : given;
   if (!(listed instanceof Map)) throw invalidOption(option, EXPECTED, given);
-  return { labelOf: (path) => listed.get(path) as string | undefined, listed };
+  return { inputs: labelPaths(dataset, (path) => listed.get(path) as string | undefined), listed };
 }
 
-async function labelByPath(
+async function* labelPaths(
   dataset: Dataset,
-  { labelOf, listed }: PathLabels,
-  names: NameTable,
-  ofRow: Int32Array,
-): Promise<string[]> {
-  let unlabelled = 0;
-  let failed = 0;
-  let used = 0;
-  for await (const { path, row } of dataset.rows()) {
-    const label = path === null ? undefined : labelOf(path);
-    if (label !== undefined) used++;
-    if (row === null) failed++;
-    else if (label === undefined) unlabelled++;
-    else ofRow[row] = names.place(label);
-  }
-  const unknown = listed ? listed.size - used : 0;
-  return [
-    ...leftOut(unlabelled, failed),
-    ...(unknown > 0 ? [`${unknown} labels are for paths that the dataset does not have`] : []),
-  ];
-}
-
-async function labelByColumn(
-  dataset: Dataset,
-  column: string,
-  names: NameTable,
-  ofRow: Int32Array,
-): Promise<string[]> {
-  let unlabelled = 0;
-  let failed = 0;
-  for await (const { row, label } of readColumnLabels(dataset, column)) {
-    if (row === null) failed++;
-    else if (label === null) unlabelled++;
-    else ofRow[row] = names.place(label);
-  }
-  return leftOut(unlabelled, failed);
-}
-
-function leftOut(unlabelled: number, failed: number): string[] {
-  return [
-    ...(unlabelled > 0 ? [`${unlabelled} images have no label and are left out`] : []),
-    ...(failed > 0 ? [`${counted(failed, 'image')} left out, which could not be embedded`] : []),
-  ];
+  labelOf: (path: string) => string | undefined,
+): AsyncGenerator<LabelledInput> {
+  for await (const { path, row } of dataset.rows())
+    yield { row, label: (path === null ? undefined : labelOf(path)) ?? null };
 }
 
 /** Names in the order in which they are met. */
