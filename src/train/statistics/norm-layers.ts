@@ -9,7 +9,7 @@ import { toFloat64 } from '../../model/open/encode-values.js';
 import { modelInternals, type ModelState } from '../../model/open/model-state.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { readInitializer } from '../../model/open/read-initializer.js';
-import { readAttributes, type Attribute } from '../../onnx/scan/attributes.js';
+import { readAttributes } from '../../onnx/scan/attributes.js';
 import { operatorKey } from '../../onnx/scan/scan-body.js';
 import { WireReader } from '../../onnx/wire/wire.js';
 import type { ChannelMoments, ChannelStatistics } from './channel-moments.js';
@@ -43,46 +43,39 @@ const DIGITS = 6;
 export async function listNormNodes(model: OnnxModel): Promise<NormLayer[]> {
   const state = modelInternals.of(model);
   const { graph } = state;
-  const nodes = normNodes(graph);
   const inside = findInside(graph);
   if (inside !== undefined)
     throw unavailable(`a BatchNorm is inside ${inside}`, 'inline it first (onnx.inliner)', [inside]);
-  const names = namesOf(graph, nodes);
-  return state.withSource((source) => {
-    const reader = new WireReader(source);
-    return nodes.map((node) => {
-      const attributes = readAttributes(reader, node.scanned);
-      const name = names.get(node)!;
-      checkFixed(node, attributes, name);
-      const momentum = attributes.get('momentum')?.float ?? 1 - MOMENTUM;
-      return Object.assign(readNorm(node, name), {
-        name,
-        momentum: Number((1 - momentum).toPrecision(DIGITS)),
-        readStatistics: () => readStatistics(state, node, name),
-      });
+  const fixed = await readFixedNorms(state);
+  return fixed.map(({ node, name, attributes }) => {
+    const momentum = attributes.get('momentum')?.float ?? 1 - MOMENTUM;
+    return Object.assign(readNorm(node, name), {
+      name,
+      momentum: Number((1 - momentum).toPrecision(DIGITS)),
+      readStatistics: () => readStatistics(state, node, name),
     });
   });
 }
 
 /** Checks that norms take their statistics from the file, not from the batch. Throws `NORMS_UNAVAILABLE` for one in training mode. */
 export async function checkFixedNorms(model: OnnxModel): Promise<void> {
-  const state = modelInternals.of(model);
-  const nodes = normNodes(state.graph);
-  const names = namesOf(state.graph, nodes);
-  await state.withSource((source) => {
+  await readFixedNorms(modelInternals.of(model));
+}
+
+/** The nodes of norms with their names and attributes. Throws `NORMS_UNAVAILABLE` for one in training mode. */
+function readFixedNorms({ graph, withSource }: ModelState) {
+  const nodes = graph.nodes.filter(({ domain, opType }) => domain === '' && opType === 'BatchNormalization');
+  const names = namesOf(graph, nodes);
+  return withSource((source) => {
     const reader = new WireReader(source);
-    for (const node of nodes) checkFixed(node, readAttributes(reader, node.scanned), names.get(node)!);
+    return nodes.map((node) => {
+      const name = names.get(node)!;
+      const attributes = readAttributes(reader, node.scanned);
+      if (attributes.get('training_mode')?.int === 1 || node.outputs.length !== 1)
+        throw unavailable(`"${name}" is in training mode`, 'export the model after model.eval()', [name]);
+      return { node, name, attributes };
+    });
   });
-}
-
-function normNodes(graph: Graph): Node[] {
-  return graph.nodes.filter((node) => node.domain === '' && node.opType === 'BatchNormalization');
-}
-
-/** Throws `NORMS_UNAVAILABLE` for a norm in training mode. */
-function checkFixed(node: Node, attributes: ReadonlyMap<string, Attribute>, name: string): void {
-  if (attributes.get('training_mode')?.int !== 1 && node.outputs.length === 1) return;
-  throw unavailable(`"${name}" is in training mode`, 'export the model after model.eval()', [name]);
 }
 
 /** `NORMS_UNAVAILABLE`. */
