@@ -1,7 +1,7 @@
 /** A page in one file: text, style, script and data. It loads nothing from elsewhere, and its policy forbids it to. */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { packageFile } from '../base/package.js';
+import { packageFile, packageVersion } from '../base/package.js';
 import { markup, Markup, toScriptJson } from './html.js';
 
 /** The pages that the package writes; also the names of their script and style. */
@@ -13,32 +13,16 @@ export interface PageParts {
   readonly title: string;
   readonly subtitle: Markup;
   /** Stands beside the title, before the button for light and dark. */
-  readonly controls: Markup | null;
+  readonly controls?: Markup | null;
   /** Target and text of the first link, which skips to the main part. */
   readonly skip: { readonly target: string; readonly text: string };
   readonly main: Markup;
   /** Sentences for the foot of the page. */
-  readonly notes: readonly string[];
+  readonly notes?: readonly string[];
   /** What the script reads. */
-  readonly data: unknown;
-  readonly version: string;
-  readonly files: PageFiles;
+  readonly data?: unknown;
   /** Whether the page asks the server that it comes from; else it loads nothing. */
   readonly isServed?: boolean;
-}
-
-/** The script and the style of a page. */
-export interface PageFiles {
-  readonly script: string;
-  readonly style: string;
-}
-
-/** Reads a page's script and style, which the build has bundled. */
-export async function readPageFiles(kind: PageKind): Promise<PageFiles> {
-  const read = (ending: string): Promise<string> =>
-    readFile(packageFile(`dist/lib/page/${kind}.${ending}`), 'utf8');
-  const [script, style] = await Promise.all([read('js'), read('css')]);
-  return { script, style };
 }
 
 /** How every page of a kind begins, so that one page may replace another and no other file is lost. */
@@ -46,25 +30,27 @@ export function markOf(kind: PageKind): string {
   return `<!doctype html>\n<!-- onnx-tapir ${kind} -->\n`;
 }
 
-/** Writes the page as text. */
-export function renderPage(parts: PageParts): string {
+/** Writes the page, with its script and its style, which the build has bundled. */
+export async function renderPage(parts: PageParts): Promise<Uint8Array> {
   const {
     kind,
     title,
     subtitle,
-    controls,
+    controls = null,
     skip,
     main,
-    notes,
-    data,
-    version,
-    files,
+    notes = [],
+    data = {},
     isServed = false,
   } = parts;
+  const version = packageVersion();
+  const [script, style] = await Promise.all(
+    ['js', 'css'].map((ending) => readFile(packageFile(`dist/lib/page/${kind}.${ending}`), 'utf8')),
+  );
   const policy = [
     "default-src 'none'",
-    `script-src ${hashOf(files.script)}`,
-    `style-src ${hashOf(files.style)}`,
+    `script-src ${hashOf(script!)}`,
+    `style-src ${hashOf(style!)}`,
     'img-src data:',
     ...(isServed ? ["connect-src 'self'"] : []),
     "base-uri 'none'",
@@ -78,7 +64,7 @@ export function renderPage(parts: PageParts): string {
 <meta name="color-scheme" content="light dark">
 <meta name="generator" content="onnx-tapir ${version}">
 <title>${title} · tapir ${kind}</title>
-<style>${new Markup(files.style)}</style>
+<style>${new Markup(style!)}</style>
 </head>
 <body>
 <a class="skip" href="#${skip.target}">${skip.text}</a>
@@ -101,11 +87,11 @@ ${main}
   <p>Made by onnx-tapir ${version}. ${isServed ? 'This page talks to this machine only.' : 'This file is complete: it loads nothing and sends nothing.'}</p>
 </footer>
 <script type="application/json" id="data">${new Markup(toScriptJson(data))}</script>
-<script>${new Markup(files.script)}</script>
+<script>${new Markup(script!)}</script>
 </body>
 </html>
 `;
-  return markOf(kind) + page.text;
+  return Buffer.from(markOf(kind) + page.text);
 }
 
 function hashOf(text: string): string {

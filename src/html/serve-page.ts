@@ -13,7 +13,7 @@ export interface PageSetup {
   /** Port of this machine; 0 for a free one. */
   readonly port: number;
   /** Writes the page, which sends the key with everything that it asks. */
-  readonly render: (key: string) => string | Promise<string>;
+  readonly render: (key: string) => Promise<Uint8Array>;
   /** Adds what the page asks, below `/api/`. Bodies are buffers. */
   readonly addRoutes: (app: FastifyInstance) => void;
   /** Called with errors that are not the request's fault. */

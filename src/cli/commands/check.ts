@@ -2,11 +2,10 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { writeAtomically } from '../../base/atomic-file.js';
-import { packageVersion } from '../../base/package.js';
 import { shown } from '../../base/printable.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { renderColumns, renderSection, renderTable } from '../../html/components.js';
-import { readPageFiles, renderPage } from '../../html/document.js';
+import { renderPage } from '../../html/document.js';
 import type { Fact } from '../../html/facts.js';
 import { markup } from '../../html/html.js';
 import { formatBytes } from '../../html/numbers.js';
@@ -110,19 +109,13 @@ async function renderCheck(found: ModelCheck): Promise<Uint8Array> {
     return [name, `${MARKS[verdict]} ${verdict}: ${says}`, verdict === 'no' ? 'bad' : undefined];
   });
   const caption = 'The model alone, on the first photos; cosines to ONNX Runtime in float32';
-  const page = renderPage({
+  return renderPage({
     kind: 'check',
     title: shown(file),
     subtitle: markup`${formatBytes(bytes)}, ${shown(producer)}, SHA-256 ${sha256}`,
-    controls: null,
     skip: { target: 'findings-section', text: 'Skip to the findings' },
     main: markup`<p class="lead">${leads.join(' ') || 'Nothing is wrong.'}</p>
 ${renderSection('findings', 'Findings', renderTable(facts))}
 ${renderSection('engines', 'Engines', renderColumns(caption, COLUMNS, engineRows(found)))}`,
-    notes: [],
-    data: {},
-    version: packageVersion(),
-    files: await readPageFiles('check'),
   });
-  return Buffer.from(page);
 }

@@ -1,25 +1,20 @@
 /** A described model → its page. */
 import { shown } from '../../base/printable.js';
-import { packageVersion } from '../../base/package.js';
-import { readPageFiles, renderPage } from '../../html/document.js';
+import { renderPage } from '../../html/document.js';
 import { markup, type Markup } from '../../html/html.js';
 import { formatBytes, formatCount, formatLarge } from '../../html/numbers.js';
 import type { PageData, PageModel } from './page/data.js';
 
-/** Writes the page as text. */
-export async function renderExplorer(data: PageData): Promise<string> {
+/** Writes the page. */
+export function renderExplorer(data: PageData): Promise<Uint8Array> {
   const { model, key } = data;
   return renderPage({
     kind: 'explore',
     title: shown(model.title),
     subtitle: subtitleOf(model),
-    controls: null,
     skip: { target: 'path', text: 'Skip to the model' },
     main: MAIN,
-    notes: [],
     data,
-    version: packageVersion(),
-    files: await readPageFiles('explore'),
     isServed: key !== null,
   });
 }

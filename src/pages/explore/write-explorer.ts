@@ -171,7 +171,7 @@ export async function writeExplorer(
   }
   const tell = begin('reading weights', 'nodes', explorer.page.nodes.length);
   await recordDetails(explorer, recorded, tell, signal);
-  const html = await renderExplorer({
+  const bytes = await renderExplorer({
     model: explorer.page,
     key: null,
     photos: explorer.photos,
@@ -181,7 +181,6 @@ export async function writeExplorer(
     photoNote: explorer.photoNote,
     photoCode: explorer.photoCode,
   });
-  const bytes = Buffer.from(html);
   await writeAtomically(path, bytes);
   return { path, bytes: bytes.length, problems };
 }

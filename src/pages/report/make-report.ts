@@ -2,11 +2,9 @@
 import { basename } from 'node:path';
 import { countSteps } from '../../base/progress.js';
 import { checkText, invalidOption } from '../../base/checks.js';
-import { packageVersion } from '../../base/package.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { openDataset, type Dataset } from '../../datasets/files/dataset.js';
 import { findDuplicates, type Duplicates } from '../../features/dedupe/find-duplicates.js';
-import { readPageFiles } from '../../html/document.js';
 import { createBreathe } from '../../tensor/vectors/breathe.js';
 import { collectInputs, type SampledImage } from './collect/collect-inputs.js';
 import { collectOutput, takePlaces, type CollectedOutput } from './collect/collect-output.js';
@@ -37,8 +35,8 @@ export interface MadeReport {
   readonly notes: readonly string[];
   /** Makes the picture of the image at a place, WebP in base64; null if its file cannot be read. */
   readonly makePictureAt: (place: number) => Promise<string | null>;
-  /** Writes the page as text; for a page that is served, with what it needs for its questions. */
-  readonly render: (server?: PageServer) => string;
+  /** Writes the page; for a page that is served, with what it needs for its questions. */
+  readonly render: (server?: PageServer) => Promise<Uint8Array>;
 }
 
 /**
@@ -79,12 +77,11 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
     const onProgress = options.onProgress;
     duplicates.push(await findDuplicates(dataset, { key, cosine, signal, onProgress }));
   }
-  const files = await readPageFiles('report');
   const render = (
     pictures: PageImages['thumbnails'],
     notes: readonly string[],
     server: PageServer | null,
-  ): string =>
+  ): Promise<Uint8Array> =>
     renderReport({
       facts,
       inputs,
@@ -94,10 +91,8 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
       probe: probed?.part,
       duplicates,
       notes,
-      version: packageVersion(),
-      files,
     });
-  const room = MAX_PAGE_BYTES - Buffer.byteLength(render({}, [], null));
+  const room = MAX_PAGE_BYTES - (await render({}, [], null)).length;
   // Of the images that are compared with each other, which fit the page.
   const places = takePlaces(inputs.images.length, 1);
   const tell = say('making pictures', 'images', places.length);

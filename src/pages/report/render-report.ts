@@ -1,6 +1,6 @@
 /** The report's page: its parts in their order. */
 import { shown } from '../../base/printable.js';
-import { renderPage, type PageFiles } from '../../html/document.js';
+import { renderPage } from '../../html/document.js';
 import { renderSection } from '../../html/components.js';
 import { markup, type Markup } from '../../html/html.js';
 import { formatCount } from '../../html/numbers.js';
@@ -33,13 +33,11 @@ export interface ReportParts {
   readonly duplicates: readonly Duplicates[];
   /** What the page does not show, and why. */
   readonly notes: readonly string[];
-  readonly version: string;
-  readonly files: PageFiles;
 }
 
-/** Writes the page as text. */
-export function renderReport(parts: ReportParts): string {
-  const { facts, inputs, outputs, data, heatmaps, probe, duplicates, notes, version, files } = parts;
+/** Writes the page. */
+export function renderReport(parts: ReportParts): Promise<Uint8Array> {
+  const { facts, inputs, outputs, data, heatmaps, probe, duplicates, notes } = parts;
   const statistics = markup`<p class="lead">Over all ${formatCount(inputs.ok)} rows.</p>${outputs.map(renderStatistics)}`;
   const script = markup`<div id="duplicates"><p class="note">This part needs the page’s script.</p></div>`;
   const main = markup`${renderCounts(inputs)}
@@ -60,8 +58,6 @@ ${renderSection('facts', 'How it was made', renderOrigin(facts))}`;
     main,
     notes,
     data,
-    version,
-    files,
     isServed: data.server !== null,
   });
 }

@@ -57,7 +57,7 @@ export async function writeReport(
   const path = resolve(out ?? join(checkText('folder', folder), 'report.html'));
   await checkReplaceable(path, 'report');
   const { counts, duplicates, notes, render } = await makeReport(folder, contents);
-  const bytes = Buffer.from(render());
+  const bytes = await render();
   await writeAtomically(path, bytes);
   return { path, bytes: bytes.length, ...counts, duplicates, notes };
 }

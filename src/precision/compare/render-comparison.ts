@@ -1,9 +1,8 @@
 /** A comparison → one page to look at. */
 import { shown } from '../../base/printable.js';
-import { packageVersion } from '../../base/package.js';
 import { tryThumbnail } from '../../images/thumbnail.js';
 import type { SourceItem } from '../../datasets/sources/items/source-item.js';
-import { readPageFiles, renderPage } from '../../html/document.js';
+import { renderPage } from '../../html/document.js';
 import { renderNumbers, renderProblems, renderSection, renderTable } from '../../html/components.js';
 import { renderBins } from '../../html/histogram.js';
 import { factsOf, type Fact } from '../../html/facts.js';
@@ -23,11 +22,10 @@ export async function renderComparison(
   const { a, b, outputs, seen, sampled, failures } = comparison;
   const sections: Markup[] = [];
   for (const [place, output] of outputs.entries()) sections.push(await renderOutput(output, place, items));
-  const page = renderPage({
+  return renderPage({
     kind: 'compare',
     title: `${shown(a.file)} and ${shown(b.file)}`,
     subtitle: markup`${formatCount(sampled)} of ${formatCount(seen)} images`,
-    controls: null,
     skip: { target: 'outputs', text: 'Skip to the outputs' },
     main: markup`<p class="lead">${describeVerdict(outputs)}</p>${renderNumbers([
       ['compared', formatCount(sampled - failures.length)],
@@ -45,12 +43,7 @@ ${renderProblems(
   'Failures',
   failures.map(({ path, error }) => ({ path, message: error.message })),
 )}`,
-    notes: [],
-    data: {},
-    version: packageVersion(),
-    files: await readPageFiles('compare'),
   });
-  return Buffer.from(page);
 }
 
 async function renderOutput(

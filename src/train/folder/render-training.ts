@@ -1,6 +1,5 @@
 /** A training → one page to look at: its curves, its settings and its classes. */
 import { shown } from '../../base/printable.js';
-import { packageVersion } from '../../base/package.js';
 import {
   renderColumns,
   renderConfusion,
@@ -10,7 +9,7 @@ import {
   renderSection,
   renderTable,
 } from '../../html/components.js';
-import { readPageFiles, renderPage } from '../../html/document.js';
+import { renderPage } from '../../html/document.js';
 import { factsOf } from '../../html/facts.js';
 import { markup, type Markup } from '../../html/html.js';
 import { formatCount, formatSeconds, formatShare, formatShareOf, formatValue } from '../../html/numbers.js';
@@ -48,19 +47,13 @@ ${renderSection('curves', 'Curves', markup`<div class="sides grid">${renderCurve
 ${renderSection('classes', 'Classes', [renderColumns('Images by class', ['class', 'training', 'held out'], counts), ...renderJudgement(training)])}
 ${renderSection('settings', 'Settings', renderTable(factsOf(training.settings)))}
 ${renderProblems('Images that could not be read', training.failures)}`;
-  const page = renderPage({
+  return renderPage({
     kind: 'train',
     title: shown(title),
     subtitle: markup`${formatCount(classes.length)} classes · ${formatCount(epochs.length)} epochs`,
-    controls: null,
     skip: { target: 'curves-section', text: 'Skip to the curves' },
     main,
-    notes: [],
-    data: {},
-    version: packageVersion(),
-    files: await readPageFiles('train'),
   });
-  return Buffer.from(page);
 }
 
 function renderFigures({ best, epochs }: TrainingPage): Markup {
