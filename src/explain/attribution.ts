@@ -10,6 +10,7 @@ import { readFeeds } from '../tensor/read-feeds.js';
 import { selectRows } from '../tensor/rows.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { makeTensor, mismatch, nameTensor, type NamedTensor, type Tensor } from '../tensor/tensor.js';
+import { highest } from '../tensor/vectors/largest.js';
 import { extractorInternals, type Extractor } from '../extract/extractor.js';
 import { inheritFrom, readSession } from '../extract/inherit-options.js';
 import type { RunInput } from '../extract/replicas/run-options.js';
@@ -23,7 +24,7 @@ import { readAttributionOptions, type AttributionOptions } from './options.js';
 import { createPasses, type Pass, type Passes } from './passes.js';
 import { pathPoints } from './quadrature.js';
 import { scoreMaps } from './score-cam.js';
-import { largestOf, readsLogits, scoresOf, seedsOf, type AttributionTarget } from './targets.js';
+import { readsLogits, scoresOf, seedsOf, type AttributionTarget } from './targets.js';
 
 /** Options of {@link Attribution.run}. */
 export interface AttributionRunOptions {
@@ -122,10 +123,11 @@ export class Attribution {
 
   private constructor(passes: Passes, options: AttributionOptions, labels: ClassLabels) {
     this.inputs = passes.inputs;
-    this.gradients = passes.gradients ?? null;
-    this.output = passes.scores.output;
-    this.skipped = passes.scores.skipped;
-    this.layer = passes.layer ?? null;
+    const { backward, scores, layer } = passes.plan;
+    this.gradients = backward ?? null;
+    this.output = scores.output;
+    this.skipped = scores.skipped;
+    this.layer = layer ?? null;
     this.labels = 'labels' in labels ? labels.labels : null;
     this.#passes = passes;
     this.#options = options;
@@ -144,13 +146,13 @@ export class Attribution {
    */
   async run(input: RunInput, given: Options<AttributionRunOptions> = {}): Promise<AttributionResult> {
     const { target, signal } = readOptions(ATTRIBUTION_RUN_FIELDS, given, 'run');
-    const passes = this.#passes;
+    const { classes: stated, imageLayout } = this.#passes.plan;
     const feeds = readFeeds(this.inputs, input);
     const image = this.#readImage(feeds);
-    const isForward = !passes.gradients || passes.classes === undefined || readsLogits(target);
-    const forward = isForward ? await passes.forward(feeds, signal) : undefined;
+    const isForward = !this.gradients || stated === undefined || readsLogits(target);
+    const forward = isForward ? await this.#passes.forward(feeds, signal) : undefined;
     const { rows, size } = image;
-    const classes = forward?.logits.dims[1] ?? passes.classes!;
+    const classes = forward?.logits.dims[1] ?? stated!;
     const labels = fitLabels(this.#labels, classes, this.#options.labels !== undefined);
     const seeds = seedsOf(indexLabels(target, labels), [rows, classes], forward?.logits);
     const job = { feeds, image, seeds, signal, forward };
@@ -158,14 +160,14 @@ export class Attribution {
     const found = await (isLayerMethod(method) ? this.#ofLayer(method, job) : this.#ofImage(method, job));
     const normalised = normaliseMaps(found.map, found.size);
     const counted = Array.from({ length: rows }, (_, row) =>
-      largestOf(seeds.data.subarray(row * classes, (row + 1) * classes)),
+      highest(seeds.data.subarray(row * classes, (row + 1) * classes)),
     );
     const heatmap = normaliseMaps(resizeMaps(normalised, found.size, size, 'half-pixel'), size);
     return {
       map: makeTensor('float32', [rows, ...found.size], found.map),
       normalised: makeTensor('float32', [rows, ...found.size], normalised),
       heatmap: makeTensor('float32', [rows, ...size], heatmap),
-      values: found.values && toImage({ ...image, data: found.values }, passes.imageLayout),
+      values: found.values && toImage({ ...image, data: found.values }, imageLayout),
       classes: counted,
       labels: counted.map((index) => ('labels' in labels ? labels.labels[index]! : null)),
       scores: scoresOf(found.logits, seeds),
@@ -185,7 +187,7 @@ export class Attribution {
   }
 
   #readImage(feeds: readonly NamedTensor[]): Maps {
-    const { image, imageLayout } = this.#passes;
+    const { image, imageLayout } = this.#passes.plan;
     const feed = feeds.find(({ name }) => name === image)!;
     if (feed.dtype !== 'float32') throw mismatch(image, 'float32', feed.dtype);
     return readMaps(image, feed, imageLayout, [0, 0]);
@@ -194,7 +196,7 @@ export class Attribution {
   async #ofLayer(method: LayerMethod, job: Job): Promise<Found> {
     const { image, forward } = job;
     const layer = this.layer!;
-    const read = (tensor: Tensor): Maps => readMaps(layer, tensor, this.#passes.layerLayout, image.size);
+    const read = (tensor: Tensor): Maps => readMaps(layer, tensor, this.#passes.plan.layerLayout, image.size);
     const isForward = method === 'score-cam' || method === 'eigen-cam';
     const pass = isForward
       ? forward!
@@ -226,7 +228,7 @@ export class Attribution {
       const feeds = this.#withImage(job.feeds, { ...image, data });
       const pass = await this.#passes.backward(feeds, seeds, signal);
       if (data === image.data) logits = pass.logits;
-      return readMaps('gradient', pass.gradient!, this.#passes.imageLayout, image.size).data;
+      return readMaps('gradient', pass.gradient!, this.#passes.plan.imageLayout, image.size).data;
     };
     const smooth = (kind: NoiseMethod) => () =>
       smoothGradients(kind, image, seededNoise(image, { samples, level, seed }), gradientAt);
@@ -246,7 +248,7 @@ export class Attribution {
 
   /** The feeds with other pixels. */
   #withImage(feeds: readonly NamedTensor[], image: Maps): NamedTensor[] {
-    const { image: name, imageLayout } = this.#passes;
+    const { image: name, imageLayout } = this.#passes.plan;
     return feeds.map((feed) => (feed.name === name ? nameTensor(name, toImage(image, imageLayout)) : feed));
   }
 }

@@ -37,14 +37,19 @@ type Place = Options<
   LaneOptions & Pick<FeatureExtractorOptions, 'device' | 'devices' | 'parallel' | 'session'>
 >;
 
-interface State {
+/** What the passes are of. */
+interface PassPlan {
+  /** The name of the image input. */
   readonly image: string;
   readonly imageLayout: Layout;
   readonly layerLayout: Layout | null;
   readonly scores: ChosenScores;
+  /** The layer of a CAM method. */
   readonly layer: string | undefined;
+  /** The number of classes, if the file states it. */
   readonly classes: number | undefined;
   readonly forward: PrunedModel;
+  /** Undefined where the gradients need no such pass. */
   readonly backward: PrunedModel | undefined;
   /** The head after the layer, if it makes the backward pass unnecessary. */
   readonly head: PoolingWeights | undefined;
@@ -55,41 +60,23 @@ interface State {
 export class Passes {
   /** The inputs of the model. */
   readonly inputs: readonly TensorInfo[];
-  /** The name of the image input. */
-  readonly image: string;
-  readonly imageLayout: Layout;
-  readonly layerLayout: Layout | null;
-  /** The number of classes, if the file states it. */
-  readonly classes: number | undefined;
-  readonly scores: ChosenScores;
-  /** The layer of a CAM method. */
-  readonly layer: string | undefined;
-  /** The backward pass; `undefined` where the gradients need no such pass. */
-  readonly gradients: PrunedModel | undefined;
-  readonly #state: State;
+  readonly plan: PassPlan;
   readonly #sessions = new Map<PrunedModel, Promise<Extractor>>();
   #isClosed = false;
 
-  constructor(state: State) {
-    this.inputs = describeInputs(prunedInternals.of(state.forward).rewrite);
-    this.image = state.image;
-    this.imageLayout = state.imageLayout;
-    this.layerLayout = state.layerLayout;
-    this.classes = state.classes;
-    this.scores = state.scores;
-    this.layer = state.layer;
-    this.gradients = state.backward;
-    this.#state = state;
+  constructor(plan: PassPlan) {
+    this.inputs = describeInputs(prunedInternals.of(plan.forward).rewrite);
+    this.plan = plan;
   }
 
   /** Opens the session that every run needs. */
   async open(): Promise<void> {
-    await this.#open(this.#state.backward ?? this.#state.forward);
+    await this.#open(this.plan.backward ?? this.plan.forward);
   }
 
   /** The logits, and the layer. */
   forward(feeds: readonly NamedTensor[], signal: AbortSignal | undefined): Promise<Pass> {
-    return this.#run(this.#state.forward, feeds, signal);
+    return this.#run(this.plan.forward, feeds, signal);
   }
 
   /**
@@ -103,7 +90,7 @@ export class Passes {
     signal: AbortSignal | undefined,
     known?: Pass,
   ): Promise<Pass> {
-    const { scores, backward, head } = this.#state;
+    const { scores, backward, head } = this.plan;
     if (backward)
       return await this.#run(backward, [...feeds, { ...seeds, name: `gradient/${scores.output}` }], signal);
     const pass = known ?? (await this.forward(feeds, signal));
@@ -115,8 +102,7 @@ export class Passes {
     feeds: readonly NamedTensor[],
     signal: AbortSignal | undefined,
   ): Promise<Pass> {
-    const { layer, image } = this.#state;
-    const { output } = this.#state.scores;
+    const { layer, image, scores } = this.plan;
     const extractor = await this.#open(model);
     const needed = new Set(extractor.inputs.map(({ name }) => name));
     const fed = feeds.filter(({ name }) => needed.has(name)).map((feed) => [feed.name, feed] as const);
@@ -125,7 +111,7 @@ export class Passes {
     });
     const rows = feeds.find(({ name }) => name === image)!.dims[0]!;
     return {
-      logits: checkScores(output, results[output]!, rows),
+      logits: checkScores(scores.output, results[scores.output]!, rows),
       layer: layer === undefined ? undefined : results[layer],
       gradient: results[`gradient/${layer ?? `tensor:${image}`}`],
     };
@@ -136,7 +122,7 @@ export class Passes {
       throw new TapirError('CLOSED', 'the attribution is closed', { details: { what: 'attribution' } });
     let opened = this.#sessions.get(model);
     if (!opened) {
-      opened = createFeatureExtractor(model, undefined, this.#state.place);
+      opened = createFeatureExtractor(model, undefined, this.plan.place);
       this.#sessions.set(model, opened);
       // A session that fails to open is tried again by the next run.
       opened.catch(() => this.#sessions.delete(model));
@@ -199,10 +185,10 @@ export async function createPasses(
     head,
     place,
   });
-  const { dtype } = passes.inputs.find(({ name }) => name === passes.image) ?? {};
+  const { dtype } = passes.inputs.find(({ name }) => name === image.value.name) ?? {};
   if (dtype !== 'float32') {
     const actual = dtype === undefined ? 'one that it does not read' : `${dtype} in this model`;
-    throw mismatch(passes.image, `a float32 image that "${output}" depends on`, actual);
+    throw mismatch(image.value.name, `a float32 image that "${output}" depends on`, actual);
   }
   await passes.open();
   return passes;

@@ -2,6 +2,7 @@
 import { invalidOption } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { makeTensor, type Tensor } from '../tensor/tensor.js';
+import { highest } from '../tensor/vectors/largest.js';
 
 /** The seed of one row: what each of its logits counts in the score. */
 export type SeedOfRow = (logits: Float32Array, row: number) => ArrayLike<number>;
@@ -49,8 +50,7 @@ export function seedsOf(
     const scores = logits?.data.subarray(row * classes, (row + 1) * classes);
     if (typeof target === 'function') seeds.data.set(readSeed(target(scores!, row), classes), row * classes);
     else {
-      const index =
-        target === 'predicted' ? largestOf(scores!) : Array.isArray(target) ? target[row] : target;
+      const index = target === 'predicted' ? highest(scores!) : Array.isArray(target) ? target[row] : target;
       seeds.data[row * classes + checkClass(index, classes)] = 1;
     }
   }
@@ -68,11 +68,6 @@ function checkClass(index: unknown, classes: number): number {
   if (typeof index === 'number' && Number.isInteger(index) && index >= 0 && index < classes) return index;
   const forms = `"predicted", a class from 0 to ${classes - 1}, a label, a list of them, or a function`;
   throw invalidOption('target', forms, index);
-}
-
-/** The position of the largest value: the first of several. */
-export function largestOf(values: Float32Array): number {
-  return values.reduce((best, value, i) => (value > values[best]! ? i : best), 0);
 }
 
 /** The score of each row. */

@@ -2,6 +2,7 @@
 import { TapirError } from '../../base/errors.js';
 import { findGrid } from '../../graph/rewrite/token-grid.js';
 import type { Layout } from '../../graph/layout.js';
+import { permute } from '../../tensor/permute.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
 
 export type Size = readonly [height: number, width: number];
@@ -41,51 +42,33 @@ export function readMaps(
 
 /** {@link readMaps}; returns the reason as text if the tensor holds no maps. */
 export function findMaps(
-  { dims, data }: Tensor<'float32'>,
+  tensor: Tensor<'float32'>,
   layout: Layout | null,
   imageSize: Size | undefined,
 ): Maps | string {
+  const { dims } = tensor;
   if (dims.length !== 3 && dims.length !== 4)
     return 'only a map [N, C, H, W] or tokens [N, L, C] have places';
   const isFirst = layout === 'NCL' || (dims.length === 4 && layout !== 'NHWC');
   const [rows, channels] = [dims[0]!, dims[isFirst ? 1 : dims.length - 1]!];
+  const { data } = isFirst ? tensor : permute(tensor, dims.length === 4 ? [0, 3, 1, 2] : [0, 2, 1]);
   if (dims.length === 4) {
     const size: Size = isFirst ? [dims[2]!, dims[3]!] : [dims[1]!, dims[2]!];
-    return { rows, channels, size, data: isFirst ? data : channelsFirst(data, rows, channels, 0), prefix: 0 };
+    return { rows, channels, size, data, prefix: 0 };
   }
   const tokens = dims[isFirst ? 2 : 1]!;
   const measured = imageSize && { imageSize, tokens, channels, follows: undefined };
   const grid = findGrid(tokens, undefined, measured);
   if (typeof grid === 'string') return grid;
   const { prefix } = grid;
-  const patches = isFirst
-    ? data.filter((_, i) => i % tokens >= prefix)
-    : channelsFirst(data, rows, channels, prefix);
+  const patches = data.filter((_, i) => i % tokens >= prefix);
   return { rows, channels, size: grid.size!, data: patches, prefix };
-}
-
-/** Moves the last axis before those of the positions, and leaves out the first positions of each row. */
-function channelsFirst(given: Float32Array, rows: number, channels: number, prefix: number): Float32Array {
-  const all = rows === 0 || channels === 0 ? 0 : given.length / rows / channels;
-  const places = all - prefix;
-  const moved = new Float32Array(rows * channels * Math.max(0, places));
-  for (let row = 0; row < rows; row++)
-    for (let place = 0; place < places; place++)
-      for (let c = 0; c < channels; c++)
-        moved[(row * channels + c) * places + place] = given[(row * all + prefix + place) * channels + c]!;
-  return moved;
 }
 
 /** Undoes {@link readMaps} for an image: the axes in the model's order. */
 export function toImage({ rows, channels, size, data }: Maps, layout: Layout | null): Tensor<'float32'> {
-  if (layout !== 'NHWC') return makeTensor('float32', [rows, channels, ...size], data);
-  const places = size[0] * size[1];
-  const moved = new Float32Array(data.length);
-  for (let row = 0; row < rows; row++)
-    for (let c = 0; c < channels; c++)
-      for (let place = 0; place < places; place++)
-        moved[(row * places + place) * channels + c] = data[(row * channels + c) * places + place]!;
-  return makeTensor('float32', [rows, ...size, channels], moved);
+  const tensor = makeTensor('float32', [rows, channels, ...size], data);
+  return layout === 'NHWC' ? permute(tensor, [0, 2, 3, 1]) : tensor;
 }
 
 /** The maps of one row: a view. */
