@@ -27,22 +27,13 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
   const element = document.createElement(tag);
   if (tag === 'button') element.setAttribute('type', 'button');
   if (className !== '') element.className = className;
-  take(element, parts);
-  return element;
-}
-
-function take(element: HTMLElement, parts: readonly Part[]): void {
-  for (const part of parts) {
+  for (const part of (parts as readonly unknown[]).flat(Infinity) as (Node | string | Traits | undefined)[]) {
     if (part === undefined) continue;
     if (typeof part === 'string') element.append(printable(part));
     else if (part instanceof Node) element.append(part);
-    else if (isList(part)) take(element, part);
     else for (const [name, value] of Object.entries(part)) setTrait(element, name, value);
   }
-}
-
-function isList(part: Traits | readonly Part[]): part is readonly Part[] {
-  return Array.isArray(part);
+  return element;
 }
 
 function setTrait(element: HTMLElement, name: string, value: Traits[string]): void {
@@ -66,6 +57,32 @@ export function makeHead(about: string, title: Node | string, action?: HTMLEleme
     make('div', '', make('p', 'eyebrow', about), make('h2', '', title)),
     action,
   );
+}
+
+/** A row of a list of names and values. */
+export function makeFact(name: Node | string, value: Part, className: string = ''): HTMLElement {
+  return make('div', className, make('dt', '', name), make('dd', '', value));
+}
+
+/** A button that copies a text, and says for a moment whether the browser let it. */
+export function makeCopyButton(
+  label: string,
+  refusal: string,
+  textOf: () => string,
+  onEnd?: (isDone: boolean) => void,
+): HTMLButtonElement {
+  const tell = (isDone: boolean): void => {
+    button.textContent = isDone ? 'Copied' : refusal;
+    onEnd?.(isDone);
+    setTimeout(() => (button.textContent = label), 1600);
+  };
+  const click = (): void =>
+    void navigator.clipboard.writeText(textOf()).then(
+      () => tell(true),
+      () => tell(false),
+    );
+  const button = make('button', '', { click }, label);
+  return button;
 }
 
 /** Buttons of which one is pressed: a value and a text each. `name` is that of {@link press}. */

@@ -23,6 +23,7 @@ import { Explorer } from './explorer.js';
 import type { PageMeasure } from './page/data.js';
 import { ModelGraph } from './page/graph.js';
 import { mostCostly } from './page/rows.js';
+import { writeQuestion } from './page/source.js';
 import { answerQuestion } from './questions.js';
 import { renderExplorer } from './render-explorer.js';
 
@@ -234,18 +235,18 @@ function questionsOf(
   const request = opened === undefined ? undefined : graph.requestOf(opened);
   const isShown = request !== undefined && !graph.nodesIn(opened!).some((node) => needing.has(node));
   const looked = returnNodes.length === 0 && isShown ? [request] : returnNodes;
-  const ask = (name: string, fields: Readonly<Record<string, string>>): string =>
-    `${name}?${new URLSearchParams(fields).toString()}`;
   return [
     'measure',
-    ...(time ? [ask('measure', { times: '1' })] : []),
+    ...(time ? ['measure?times=1'] : []),
     ...photos.flatMap(({ id: photo }) => [
-      ...(hasClasses ? [ask('classes', { photo })] : []),
-      ...looked.map((node) => ask('features', { node, photo })),
-      ...(attention === undefined ? [] : [ask('attention', { node: attention, photo })]),
+      ...(hasClasses ? [`classes?photo=${photo}`] : []),
+      ...looked.map((node) => writeQuestion('features', { node, photo })),
+      ...(attention === undefined ? [] : [writeQuestion('attention', { node: attention, photo })]),
       ...(layer === undefined
         ? []
-        : [ask('heat', { node: layer, photo, ...(target === undefined ? {} : { class: target }) })]),
+        : [
+            writeQuestion('heat', { node: layer, photo, ...(target === undefined ? {} : { class: target }) }),
+          ]),
     ]),
   ];
 }

@@ -1,35 +1,33 @@
 /** The card of the cut: what was picked, what stays, and the code that does it. */
 import { printable } from '../../../base/printable.js';
-import { byId, make, makeChip, makeChoice, makeHead, press } from '../../../html/browser/elements.js';
+import {
+  byId,
+  make,
+  makeChip,
+  makeChoice,
+  makeCopyButton,
+  makeFact,
+  makeHead,
+  press,
+} from '../../../html/browser/elements.js';
 import { formatBytes, formatCount, formatLarge } from '../../../html/numbers.js';
 import { cutFile, LANGUAGES, writeCode, type Language } from './code.js';
 import type { Kept } from './cut.js';
-import type { PageCut, PhotoCode } from './data.js';
 import { formatShare } from './format.js';
-import { ROOT, type Id, type ModelGraph } from './graph.js';
-import type { Source } from './source.js';
+import { ROOT, type Id } from './graph.js';
+import type { Page } from './source.js';
 
 /** Shows the cut of some picks; remembers the language. */
 export class CutPanel {
   readonly #card: HTMLElement;
-  readonly #graph: ModelGraph;
-  readonly #source: Source;
-  readonly #photoCode: PhotoCode;
+  readonly #page: Page;
   readonly #onDrop: (id: Id) => void;
   #language: Language = 'typescript';
   #latest = 0;
 
-  constructor(
-    card: HTMLElement,
-    graph: ModelGraph,
-    source: Source,
-    photoCode: PhotoCode,
-    onDrop: (id: Id) => void,
-  ) {
-    this.#photoCode = photoCode;
+  constructor(card: HTMLElement, page: Page, onDrop: (id: Id) => void) {
     this.#card = card;
-    this.#graph = graph;
-    this.#source = source;
+    this.#page = page;
     this.#onDrop = onDrop;
   }
 
@@ -40,8 +38,8 @@ export class CutPanel {
     const hint =
       'Pick modules or nodes to return: the model is cut down to what they need, and the code for it stands here.';
     if (picks.length === 0) return this.#card.replaceChildren(head, make('p', 'hint muted', hint));
-    const names = picks.map((id) => this.#graph.requestOf(id)!);
-    const bytes = make('dd', '');
+    const names = picks.map((id) => this.#page.graph.requestOf(id)!);
+    const file = makeFact('written file', '');
     const chips = picks.map((id, i) => {
       const traits = { 'aria-label': `Return ${names[i]!} no more` };
       const chip = makeChip(names[i]!, () => this.#onDrop(id), traits, make('span', 'muted', '×'));
@@ -51,44 +49,34 @@ export class CutPanel {
     this.#card.replaceChildren(
       head,
       make('div', 'line', chips),
-      this.#makeFigures(kept, bytes),
+      this.#makeFigures(kept, file),
       this.#makeCode(names, kept),
       ...this.#makeSave(names),
     );
-    void this.#showBytes(names, bytes, ticket).catch((error: unknown) =>
-      this.#card.append(make('p', 'note bad', String(error))),
-    );
+    void this.#showBytes(names, file, ticket);
   }
 
   /** Asks how large the cut file is. */
-  async #showBytes(names: readonly string[], bytes: HTMLElement, ticket: number): Promise<void> {
-    const outcome = await this.#source.cut(names);
+  async #showBytes(names: readonly string[], file: HTMLElement, ticket: number): Promise<void> {
+    const { source } = this.#page;
+    const outcome = await source.cut(names);
     if (ticket !== this.#latest) return;
     if ('problem' in outcome) {
-      if (this.#source.isServed) this.#card.append(make('p', 'note bad', outcome.problem));
-      else bytes.closest('div')!.remove();
+      if (source.isServed) this.#card.append(make('p', 'note bad', outcome.problem));
+      else file.remove();
       return;
     }
-    const cut = outcome.value as PageCut;
-    bytes.textContent = formatBytes(cut.bytes);
-    for (const note of cut.notes) this.#card.append(make('p', 'note', note));
+    const { bytes, notes } = outcome.value;
+    file.querySelector('dd')!.textContent = formatBytes(bytes);
+    for (const note of notes) this.#card.append(make('p', 'note', note));
   }
 
-  #makeFigures(kept: Kept, bytes: HTMLElement): HTMLElement {
-    const graph = this.#graph;
+  #makeFigures(kept: Kept, file: HTMLElement): HTMLElement {
+    const { graph } = this.#page;
     const all = graph.model.nodes.length;
-    const rowOf = (name: string, value: Node | string, share?: number): HTMLElement =>
-      make(
-        'div',
-        '',
-        make('dt', '', name),
-        value instanceof Node
-          ? value
-          : make('dd', '', value, share === undefined ? undefined : makeBar(share)),
-      );
-    const rowOfPart = (name: string, part: number, whole: number): HTMLElement => {
+    const makePart = (name: string, part: number, whole: number): HTMLElement => {
       const share = whole === 0 ? 0 : part / whole;
-      return rowOf(name, `${formatLarge(part)} · ${formatShare(share)}`, share);
+      return makeFact(name, [`${formatLarge(part)} · ${formatShare(share)}`, makeBar(share)]);
     };
     const inputs = graph
       .inputsOf(kept.inputs)
@@ -98,37 +86,31 @@ export class CutPanel {
     return make(
       'dl',
       'table',
-      rowOf('nodes kept', nodes, kept.nodes.size / all),
-      graph.model.inputs.length > 1 ? rowOf('inputs', inputs || 'none') : undefined,
-      rowOfPart('parameters kept', kept.elements, graph.costOf(ROOT, 'parameters')),
-      graph.measure && rowOfPart('multiply-accumulates', kept.macs, graph.costOf(ROOT, 'macs')),
-      rowOf('weights', formatBytes(kept.weightBytes)),
-      rowOf('written file', bytes),
+      makeFact('nodes kept', [nodes, makeBar(kept.nodes.size / all)]),
+      graph.model.inputs.length > 1 ? makeFact('inputs', inputs || 'none') : undefined,
+      makePart('parameters kept', kept.elements, graph.costOf(ROOT, 'parameters')),
+      graph.measure && makePart('multiply-accumulates', kept.macs, graph.costOf(ROOT, 'macs')),
+      makeFact('weights', formatBytes(kept.weightBytes)),
+      file,
     );
   }
 
   #makeCode(names: readonly string[], kept: Kept): HTMLElement {
     const code = make('code', '');
-    const { path } = this.#graph.model;
-    const cut = { path, names, inputs: this.#graph.inputsOf(kept.inputs) };
+    const { graph, data } = this.#page;
+    const cut = { path: graph.model.path, names, inputs: graph.inputsOf(kept.inputs) };
     const write = (language: Language): void => {
       this.#language = language;
-      code.textContent = printable(writeCode(language, cut, this.#photoCode));
+      code.textContent = printable(writeCode(language, cut, data.photoCode));
       press('language', language, tabs);
     };
     const tabs = makeChoice('Language', 'language', LANGUAGES, this.#language, write);
-    const tell = (isDone: boolean): void => {
-      copy.textContent = isDone ? 'Copied' : 'Select it, and copy';
+    const onEnd = (isDone: boolean): void => {
       byId('live').textContent = isDone ? 'The code is copied.' : '';
       if (!isDone) getSelection()?.selectAllChildren(code);
-      setTimeout(() => (copy.textContent = 'Copy'), 1600);
     };
-    const click = (): void =>
-      void navigator.clipboard.writeText(code.textContent).then(
-        () => tell(true),
-        () => tell(false),
-      );
-    const copy = make('button', '', { id: 'copy', click }, 'Copy');
+    const copy = makeCopyButton('Copy', 'Select it, and copy', () => code.textContent, onEnd);
+    copy.id = 'copy';
     write(this.#language);
     return make(
       'div',
@@ -139,8 +121,9 @@ export class CutPanel {
   }
 
   #makeSave(names: readonly string[]): HTMLElement[] {
-    if (!this.#source.isServed) return [];
-    const name = cutFile(this.#graph.model.path, names);
+    const { source, graph } = this.#page;
+    if (!source.isServed) return [];
+    const name = cutFile(graph.model.path, names);
     const field = make('input', '', { value: name, 'aria-label': 'Name of the file', spellcheck: false });
     const said = make('p', 'note saved', { role: 'status' });
     const submit = (event: Event): void => {
@@ -150,13 +133,10 @@ export class CutPanel {
         said.textContent = printable(text);
         said.classList.toggle('bad', !isDone);
       };
-      void this.#source
-        .save(names, field.value)
-        .then((outcome) => {
-          if ('problem' in outcome) tell(outcome.problem, false);
-          else tell(`Saved: ${outcome.value.path} (${formatBytes(outcome.value.bytes)})`, true);
-        })
-        .catch((error: unknown) => tell(String(error), false));
+      void source.save(names, field.value).then((outcome) => {
+        if ('problem' in outcome) tell(outcome.problem, false);
+        else tell(`Saved: ${outcome.value.path} (${formatBytes(outcome.value.bytes)})`, true);
+      });
     };
     const button = make('button', '', { type: 'submit' }, 'Save the cut');
     return [make('form', 'save tools line', { submit }, field, button), said];

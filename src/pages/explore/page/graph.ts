@@ -244,14 +244,8 @@ export class ModelGraph {
       const weights = new Set(nodes.flatMap((node) => this.model.nodes[node]!.weights));
       return [...weights].reduce((sum, weight) => sum + this.model.weights[weight]![0], 0);
     }
-    const { measure } = this;
-    const costs =
-      metric === 'macs' ? measure?.macs : metric === 'milliseconds' ? measure?.milliseconds : undefined;
-    return nodes.reduce((sum, node) => {
-      if (metric === 'bytes')
-        return sum + (measure?.bytes[node] ?? []).reduce((total, bytes) => total + bytes, 0);
-      return sum + (costs?.[node] ?? 0);
-    }, 0);
+    const costs = this.measure?.[metric];
+    return nodes.flatMap((node) => costs?.[node] ?? 0).reduce((sum, cost) => sum + cost, 0);
   }
 
   /** What flows between the shown children of a box, from its entry and to its exit. */

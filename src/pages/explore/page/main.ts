@@ -12,17 +12,20 @@ import { mostCostly, openAtFirst } from './rows.js';
 import { listNames, type Hit } from './search.js';
 import { startSearch } from './search-box.js';
 import { SeePanel } from './see-panel.js';
-import { sourceOf, type Source } from './source.js';
+import { sourceOf, type Page } from './source.js';
 
 /** Rows that are open at first. */
 const FIRST_ROWS = 24;
 /** Pixels from which the facts stand open. */
 const WIDE = 1820;
+/** The question for times. */
+const TIMES = 'measure?times=1';
 
 function start(): void {
   const data = readPageData<PageData>();
   const source = sourceOf(data);
   const graph = new ModelGraph(data.model);
+  const page = { graph, source, data };
   const names = listNames(graph);
   const picks: Id[] = [];
   const isPicked = (id: Id): boolean => picks.includes(id);
@@ -60,8 +63,8 @@ function start(): void {
     view.focus();
   };
 
-  const cut = new CutPanel(byId('cut'), graph, source, data.photoCode, pick);
-  const see = new SeePanel(byId('see'), graph, source, data, goTo);
+  const cut = new CutPanel(byId('cut'), page, pick);
+  const see = new SeePanel(byId('see'), page, goTo);
   const view = new PathView(graph, byId('path'), openAtFirst(graph, FIRST_ROWS), {
     onChoose: (id) => {
       showNode(byId('node'), graph, id, actions);
@@ -77,22 +80,20 @@ function start(): void {
     });
   startFacts(data.model.facts);
   startSearch(names, find);
-  startControls(view, source, graph, () => showPicks());
+  startControls(view, page, showPicks);
   picks.push(...new Set(data.picked));
   showPicks();
   see.show(undefined);
   if (picks.length > 0) view.choose(picks.at(-1)!);
   startTheme(() => undefined);
   byId('at').textContent = ' · measuring …';
-  void measure(source, graph, false)
-    .then(() => {
-      const hasWork = !graph.measure || graph.costOf(ROOT, 'macs') > 0;
-      if (!hasWork) showCost(view, 'bytes');
-      if (view.chosen === undefined) view.chooseOpen(mostCostly(graph));
-      showPicks();
-      see.show(view.chosen);
-    })
-    .catch((error: unknown) => tellUnmeasured(false, String(error)));
+  void measure(page, false).then(() => {
+    const hasWork = !graph.measure || graph.costOf(ROOT, 'macs') > 0;
+    if (!hasWork) showCost(view, 'bytes');
+    if (view.chosen === undefined) view.chooseOpen(mostCostly(graph));
+    showPicks();
+    see.show(view.chosen);
+  });
   document.documentElement.dataset['ready'] = 'true';
 }
 
@@ -102,30 +103,27 @@ function startFacts(facts: readonly string[]): void {
   byId('fact-list').replaceChildren(...facts.map((fact) => make('li', '', make('bdi', '', fact))));
 }
 
-function startControls(view: PathView, source: Source, graph: ModelGraph, onMeasured: () => void): void {
+function startControls(view: PathView, page: Page, onMeasured: () => void): void {
   const times = document.querySelector<HTMLButtonElement>('[data-cost=milliseconds]')!;
   onPress('cost', (value) => {
     const metric = value as Metric;
     showCost(view, metric);
-    if (metric !== 'milliseconds' || graph.measure?.milliseconds || times.ariaBusy === 'true') return;
+    if (metric !== 'milliseconds' || page.graph.measure?.milliseconds || times.ariaBusy === 'true') return;
     byId('live').textContent = 'Timing every node.';
     times.setAttribute('aria-busy', 'true');
     times.textContent = 'Timing …';
-    void measure(source, graph, true)
+    void measure(page, true)
       .then(onMeasured)
-      .catch((error: unknown) => tellUnmeasured(true, String(error)))
       .finally(() => {
         times.removeAttribute('aria-busy');
         times.textContent = 'Time';
       });
   });
-  if (!source.has('measure', { times: '1' })) {
+  if (!page.source.has(TIMES)) {
     times.disabled = true;
     times.title = 'A served page measures it; a file has it if it was written with --time.';
   }
   onPress('fold', (value) => view.foldAll(value === 'open'));
-  const aside = byId('aside') as HTMLInputElement;
-  aside.addEventListener('change', () => view.showAside(aside.checked));
 }
 
 function showCost(view: PathView, metric: Metric): void {
@@ -134,9 +132,13 @@ function showCost(view: PathView, metric: Metric): void {
 }
 
 /** Asks for sizes and costs, and shows at which sizes they were measured. */
-async function measure(source: Source, graph: ModelGraph, isTimed: boolean): Promise<void> {
-  const outcome = await source.ask<PageMeasure>('measure', isTimed ? { times: '1' } : {});
-  if ('problem' in outcome) return tellUnmeasured(isTimed, outcome.problem);
+async function measure({ source, graph }: Page, isTimed: boolean): Promise<void> {
+  const outcome = await source.ask<PageMeasure>(isTimed ? TIMES : 'measure');
+  if ('problem' in outcome) {
+    const what = isTimed ? 'not timed' : 'not measured';
+    byId('at').textContent = printable(` · ${what}: ${outcome.problem}`);
+    return;
+  }
   graph.setMeasure(outcome.value);
   const inputs = graph.model.inputs.flatMap(({ tensor }, i) => {
     const dims = outcome.value.inputs[i];
@@ -144,10 +146,6 @@ async function measure(source: Source, graph: ModelGraph, isTimed: boolean): Pro
   });
   byId('at').textContent = printable(` · measured at ${inputs.join(', ')}`);
   document.documentElement.dataset['measured'] = isTimed ? 'times' : 'sizes';
-}
-
-function tellUnmeasured(isTimed: boolean, problem: string): void {
-  byId('at').textContent = printable(` · ${isTimed ? 'not timed' : 'not measured'}: ${problem}`);
 }
 
 start();

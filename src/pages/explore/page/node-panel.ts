@@ -1,5 +1,5 @@
 /** The card of the chosen module or node: its name, shape, cost, marks and neighbours. */
-import { make, makeChip, makeHead } from '../../../html/browser/elements.js';
+import { make, makeChip, makeFact, makeHead } from '../../../html/browser/elements.js';
 import { formatBytes, formatCount, formatValue } from '../../../html/numbers.js';
 import type { PageDetail, PageDims, PageWeight } from './data.js';
 import { formatCost, formatShare, MARKS, METRIC_NAMES } from './format.js';
@@ -57,19 +57,17 @@ export function showNode(
 function makeDetail(source: Source, node: number): HTMLElement {
   const place = make('div', 'detail');
   const fill = async (): Promise<void> => {
-    const outcome = await source.ask<PageDetail>('detail', { node: String(node) });
+    const outcome = await source.ask<PageDetail>(`detail?node=${node}`);
     if ('problem' in outcome)
       return source.isServed ? place.append(make('p', 'note bad', outcome.problem)) : undefined;
     const { attributes, weights } = outcome.value;
-    const rows = attributes.map(([name, text]) =>
-      make('div', '', make('dt', '', make('bdi', '', name)), make('dd', '', make('bdi', '', text))),
-    );
+    const rows = attributes.map(([name, text]) => makeFact(make('bdi', '', name), make('bdi', '', text)));
     place.replaceChildren(
       ...(rows.length > 0 ? [make('h3', '', 'Attributes'), make('dl', 'table', rows)] : []),
       ...(weights.length > 0 ? [make('h3', '', 'In the file'), ...weights.map(makeWeight)] : []),
     );
   };
-  void fill().catch((error: unknown) => place.append(make('p', 'note bad', String(error))));
+  void fill();
   return place;
 }
 
@@ -123,9 +121,8 @@ function kindOf(graph: ModelGraph, id: Id): string {
 
 function makeTable(graph: ModelGraph, id: Id, request: string | undefined): HTMLElement {
   const table = make('dl', 'table');
-  const add = (name: string, ...values: readonly (Node | string)[]): void => {
-    table.append(make('div', '', make('dt', '', name), make('dd', '', ...values)));
-  };
+  const add = (name: string, ...values: readonly (Node | string)[]): void =>
+    table.append(makeFact(name, values));
   const dims = graph.dimsOf(id);
   const info = graph.tensorOf(id);
   if (dims)

@@ -1,6 +1,6 @@
 /** The model as nested boxes: only the rows in sight are in the page. */
 import { printable } from '../../../base/printable.js';
-import { make } from '../../../html/browser/elements.js';
+import { byId, make } from '../../../html/browser/elements.js';
 import { ROOT, type Id, type Metric, type ModelGraph } from './graph.js';
 import { makeRow } from './row-element.js';
 import { layOut, ROW, type Frame, type Layout, type Line, type Row } from './rows.js';
@@ -20,6 +20,7 @@ export class PathView {
   readonly #graph: ModelGraph;
   readonly #host: HTMLElement;
   readonly #events: PathEvents;
+  readonly #aside = byId('aside') as HTMLInputElement;
   readonly #sheet = make('div', 'sheet', { role: 'presentation' });
   readonly #frameLayer = make('div', 'frames');
   readonly #port = make('p', 'port tiny clip');
@@ -27,9 +28,8 @@ export class PathView {
   readonly #shown = new Map<Id, HTMLElement>();
   readonly #frames = new Map<Id, HTMLElement>();
   #open: Set<Id>;
-  #withAside = false;
   #metric: Metric = 'macs';
-  #layout: Layout;
+  #layout!: Layout;
   #chosen: Id | undefined;
   #picked: ReadonlySet<Id> = new Set();
   #kept: ReadonlySet<number> | undefined;
@@ -41,7 +41,6 @@ export class PathView {
     this.#host = host;
     this.#events = events;
     this.#open = open;
-    this.#layout = layOut(graph, open, false);
     this.#sheet.append(this.#frameLayer, this.#lines, this.#port);
     host.append(this.#sheet);
     host.addEventListener('scroll', () => this.#later(), { passive: true });
@@ -49,6 +48,7 @@ export class PathView {
     host.addEventListener('focus', () => {
       if (this.#chosen === undefined && this.#layout.rows[0]) this.choose(this.#layout.rows[0].id, false);
     });
+    this.#aside.addEventListener('change', () => this.refresh());
     new ResizeObserver(() => this.#later()).observe(host);
     this.refresh();
   }
@@ -59,7 +59,7 @@ export class PathView {
 
   /** Draws everything again: the model was measured, or another cost is shown. */
   refresh(): void {
-    this.#layout = layOut(this.#graph, this.#open, this.#withAside);
+    this.#layout = layOut(this.#graph, this.#open, this.#aside.checked);
     this.#sheet.style.height = `${this.#layout.height}px`;
     this.#mostBytes = this.#layout.lines.reduce((most, { bytes }) => Math.max(most, bytes), 1);
     this.#showPort();
@@ -71,11 +71,6 @@ export class PathView {
 
   showCost(metric: Metric): void {
     this.#metric = metric;
-    this.refresh();
-  }
-
-  showAside(withAside: boolean): void {
-    this.#withAside = withAside;
     this.refresh();
   }
 
@@ -97,10 +92,7 @@ export class PathView {
   /** Chooses an id; opens the boxes around it and brings it into sight. */
   choose(id: Id, isCentred = true): void {
     const above = this.#graph.above(id).filter((box) => box !== ROOT);
-    if (!this.#withAside && this.#graph.isHidden(id)) {
-      this.#withAside = true;
-      document.querySelector<HTMLInputElement>('#aside')!.checked = true;
-    }
+    if (this.#graph.isHidden(id)) this.#aside.checked = true;
     const mustOpen = above.filter((box) => !this.#open.has(box));
     for (const box of mustOpen) this.#open.add(box);
     this.#mark(id, false);

@@ -129,10 +129,8 @@ export function sortFlows(
     else bySource.set(flow.from, [flow]);
   }
   const ends: number[] = [];
-  const spanOf = ([from, list]: readonly [number, readonly Flow[]]): number =>
-    Math.max(...list.map(({ to }) => Math.abs(to - from)));
   const buses = [...bySource]
-    .toSorted((a, b) => a[0] - b[0] || spanOf(a) - spanOf(b))
+    .toSorted(([a], [b]) => a - b)
     .map(([from, list]) => {
       const last = Math.max(...list.map(({ to }) => to));
       let lane = ends.findIndex((end) => end <= from);

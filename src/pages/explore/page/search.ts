@@ -14,12 +14,9 @@ export interface Hit {
 /** Lists all names that can be found. */
 export function listNames(graph: ModelGraph): Hit[] {
   const { nodes, values, boxes, refusals, aliases } = graph.model;
-  const known = new Set<string>();
-  const hits: Hit[] = [];
+  const hits = new Map<string, Hit>();
   const add = (hit: Hit): void => {
-    if (hit.name === '' || known.has(hit.name)) return;
-    known.add(hit.name);
-    hits.push(hit);
+    if (hit.name !== '' && !hits.has(hit.name)) hits.set(hit.name, hit);
   };
   boxes.forEach(({ kind, name }, i) => {
     if (kind === 'module') add({ name, id: -1 - i, about: 'module' });
@@ -34,7 +31,7 @@ export function listNames(graph: ModelGraph): Hit[] {
   }
   for (const id of [...nodes.keys(), ...further])
     add({ name: graph.tensorOf(id)?.tensor ?? '', id, about: 'tensor' });
-  return hits;
+  return [...hits.values()];
 }
 
 /** The best hits: names that begin with the text, names that hold it, names with its letters in order, then the nearest ones. */

@@ -3,18 +3,16 @@ import { acceptDrops } from '../../../html/browser/accept-drops.js';
 import { make, makeChip, makeChoice, makeHead } from '../../../html/browser/elements.js';
 import { makeBar } from './cut-panel.js';
 import { keepFor } from './cut.js';
-import type { PageClass, PageData, PagePhoto } from './data.js';
+import type { PageClass, PagePhoto } from './data.js';
 import { formatShare } from './format.js';
-import type { Id, ModelGraph } from './graph.js';
-import type { Source } from './source.js';
+import type { Id } from './graph.js';
+import { writeQuestion, type Page } from './source.js';
 import { makeView, MODES, questionOf, type Mode, type View } from './views.js';
 
 /** Shows what photos give at the chosen node. */
 export class SeePanel {
   readonly #card: HTMLElement;
-  readonly #graph: ModelGraph;
-  readonly #source: Source;
-  readonly #data: PageData;
+  readonly #page: Page;
   readonly #onGo: (name: string) => void;
   readonly #photos: PagePhoto[];
   #photo: PagePhoto | undefined;
@@ -26,21 +24,13 @@ export class SeePanel {
   #said = '';
   #latest = 0;
 
-  constructor(
-    card: HTMLElement,
-    graph: ModelGraph,
-    source: Source,
-    data: PageData,
-    onGo: (name: string) => void,
-  ) {
+  constructor(card: HTMLElement, page: Page, onGo: (name: string) => void) {
     this.#card = card;
-    this.#graph = graph;
-    this.#source = source;
-    this.#data = data;
+    this.#page = page;
     this.#onGo = onGo;
-    this.#photos = [...data.photos];
+    this.#photos = [...page.data.photos];
     this.#photo = this.#photos[0];
-    if (source.isServed) acceptDrops(card, (files) => void this.#add(files));
+    if (page.source.isServed) acceptDrops(card, (files) => void this.#add(files));
   }
 
   /** Shows a node or a module. */
@@ -56,10 +46,9 @@ export class SeePanel {
   async #draw(): Promise<void> {
     const ticket = ++this.#latest;
     const head = makeHead('with a photo', 'What it sees');
-    if (this.#data.noPhotos !== null) {
-      this.#card.replaceChildren(head, make('p', 'note', `Photos cannot be fed: ${this.#data.noPhotos}.`));
-      return;
-    }
+    const { noPhotos } = this.#page.data;
+    if (noPhotos !== null)
+      return this.#card.replaceChildren(head, make('p', 'note', `Photos cannot be fed: ${noPhotos}.`));
     const view = this.#view();
     const said = make('p', 'note bad', { hidden: this.#said === '' }, this.#said);
     const place = make('div', 'views');
@@ -68,7 +57,7 @@ export class SeePanel {
     if (!view) return place.replaceChildren(...this.#makeMissing());
     place.append(make('p', 'note', 'Computing …'));
     const views = this.#pinned ? [this.#pinned, view] : [view];
-    const figures = await Promise.all(views.map((one) => makeView(this.#source, one)));
+    const figures = await Promise.all(views.map((one) => makeView(this.#page.source, one)));
     if (ticket !== this.#latest) return;
     place.classList.toggle('two', figures.length > 1);
     place.replaceChildren(...figures);
@@ -79,48 +68,50 @@ export class SeePanel {
     const [photo, mode, target] = [this.#photo, this.#mode, this.#target];
     if (!photo) return undefined;
     const node = mode === 'attention' ? this.#chosenSoftmax(this.#softmaxes()) : this.#id;
-    const request = node === undefined ? undefined : this.#graph.requestOf(node);
+    const request = node === undefined ? undefined : this.#page.graph.requestOf(node);
     if (request === undefined || this.#lacking(node!).length > 0) return undefined;
-    const { name, fields } = questionOf({ mode, request, photo, target });
     const title = mode === 'attention' ? this.#titleOf(node!) : request;
-    return this.#source.has(name, fields) ? { mode, request, title, photo, target } : undefined;
+    const view = { mode, request, title, photo, target };
+    return this.#page.source.has(questionOf(view)) ? view : undefined;
   }
 
   /** The inputs besides the photo that a node or a module needs. */
   #lacking(id: Id): string[] {
-    const [source] = this.#graph.valueOf(id) ?? [];
-    const { inputs } = keepFor(this.#data.model, source === undefined ? [] : [source], undefined);
-    const names = this.#graph.inputsOf(inputs).map(({ tensor }) => tensor);
-    return names.filter((name) => name !== this.#data.photoCode.input);
+    const { graph, data } = this.#page;
+    const [source] = graph.valueOf(id) ?? [];
+    const { inputs } = keepFor(graph.model, source === undefined ? [] : [source], undefined);
+    const names = graph.inputsOf(inputs).map(({ tensor }) => tensor);
+    return names.filter((name) => name !== data.photoCode.input);
   }
 
   #softmaxes(): readonly number[] {
-    return this.#graph.attentionOf(this.#data.photoCode.input).filter((id) => {
-      const node = this.#graph.requestOf(id) ?? '';
-      return this.#photos.some(({ id: photo }) => this.#source.has('attention', { node, photo }));
+    const { graph, source, data } = this.#page;
+    return graph.attentionOf(data.photoCode.input).filter((id) => {
+      const node = graph.requestOf(id) ?? '';
+      return this.#photos.some(({ id: photo }) => source.has(writeQuestion('attention', { node, photo })));
     });
   }
 
   /** An operator that computes attention as a whole, and gives none of its weights. */
   #fused(): string | undefined {
-    return this.#graph.model.nodes.find(({ op }) => /(?:^|\.)\w*Attention$/.test(op))?.op;
+    return this.#page.graph.model.nodes.find(({ op }) => /(?:^|\.)\w*Attention$/.test(op))?.op;
   }
 
   /** The softmax that was chosen, else the one in the chosen module, else the last one. */
   #chosenSoftmax(all: readonly number[]): number | undefined {
     if (this.#softmax !== undefined && all.includes(this.#softmax)) return this.#softmax;
-    const inside = new Set(this.#id === undefined ? [] : this.#graph.nodesIn(this.#id));
+    const inside = new Set(this.#id === undefined ? [] : this.#page.graph.nodesIn(this.#id));
     return all.findLast((node) => inside.has(node)) ?? all.at(-1);
   }
 
   /** Why there is nothing to show; in a written page, the nodes that it holds. */
   #makeMissing(): HTMLElement[] {
-    const { isServed } = this.#source;
+    const { graph, data, source } = this.#page;
     if (!this.#photo) {
-      const hint = isServed
+      const hint = source.isServed
         ? 'Drop a photo here, or choose one: its feature maps appear for every node you choose.'
         : 'This page was written without a photo.';
-      return [make('p', 'hint muted', hint), make('p', 'note', this.#data.photoNote)];
+      return [make('p', 'hint muted', hint), make('p', 'note', data.photoNote)];
     }
     const fused = this.#mode === 'attention' && this.#softmaxes().length === 0 ? this.#fused() : undefined;
     if (fused !== undefined)
@@ -132,7 +123,7 @@ export class SeePanel {
         ),
       ];
     if (this.#id === undefined) return [make('p', 'hint muted', 'Choose a module or a node.')];
-    if (this.#graph.requestOf(this.#id) === undefined)
+    if (graph.requestOf(this.#id) === undefined)
       return [make('p', 'note', 'This node has no value; choose a node in it.')];
     const lacking = this.#lacking(this.#id);
     if (lacking.length > 0)
@@ -140,11 +131,11 @@ export class SeePanel {
         make(
           'p',
           'note',
-          `It needs ${lacking.map((name) => `“${name}”`).join(', ')}, and a photo feeds “${this.#data.photoCode.input}” only.`,
+          `It needs ${lacking.map((name) => `“${name}”`).join(', ')}, and a photo feeds “${data.photoCode.input}” only.`,
         ),
       ];
-    if (isServed) return [make('p', 'note', 'There is nothing to show.')];
-    const held = Object.keys(this.#data.recorded).flatMap((question) => {
+    if (source.isServed) return [make('p', 'note', 'There is nothing to show.')];
+    const held = Object.keys(data.recorded).flatMap((question) => {
       const { pathname, searchParams } = new URL(question, 'page:/');
       return pathname.endsWith(this.#mode === 'heat' ? 'heat' : 'features') &&
         searchParams.get('photo') === this.#photo!.id
@@ -187,7 +178,7 @@ export class SeePanel {
     });
     field.addEventListener('change', () => void this.#add([...(field.files ?? [])]));
     const text = thumbs.length === 0 ? 'Choose a photo' : 'Add';
-    const chooser = this.#source.isServed
+    const chooser = this.#page.source.isServed
       ? [field, make('button', '', { click: () => field.click() }, text)]
       : [];
     return make('div', 'strip line', thumbs, chooser);
@@ -197,7 +188,7 @@ export class SeePanel {
     this.#said = '';
     for (const file of files) {
       // oxlint-disable-next-line no-await-in-loop -- photos keep their order
-      const outcome = await this.#source.addPhoto(file);
+      const outcome = await this.#page.source.addPhoto(file);
       if ('problem' in outcome) this.#said = `${file.name}: ${outcome.problem}`;
       else {
         this.#photos.push(outcome.value);
@@ -209,11 +200,12 @@ export class SeePanel {
 
   /** The top classes, filled in when they are known. */
   #makeClasses(): HTMLElement | undefined {
-    const photo = this.#photo?.id;
-    if (photo === undefined || !this.#source.has('classes', { photo })) return undefined;
+    const { source } = this.#page;
+    const question = `classes?photo=${this.#photo?.id}`;
+    if (!this.#photo || !source.has(question)) return undefined;
     const list = make('ol', 'classes', { 'aria-label': 'Classes with the highest scores' });
     const fill = async (): Promise<void> => {
-      const outcome = await this.#source.ask<readonly PageClass[]>('classes', { photo });
+      const outcome = await source.ask<readonly PageClass[]>(question);
       if ('problem' in outcome) return list.remove();
       const items = outcome.value.map(({ index, label, probability }) => {
         const name = make('bdi', '', label ?? `class ${index}`);
@@ -221,7 +213,7 @@ export class SeePanel {
       });
       list.append(...items);
     };
-    void fill().catch(() => list.remove());
+    void fill();
     return list;
   }
 
@@ -233,7 +225,7 @@ export class SeePanel {
     const setMode = (mode: Mode): void => this.#choose(() => (this.#mode = mode));
     const tools: HTMLElement[] = [makeChoice('How to show it', 'mode', modes, this.#mode, setMode)];
     if (this.#mode === 'attention' && softmaxes.length > 1) tools.push(this.#makeLayers(softmaxes));
-    if (this.#mode === 'heat' && this.#source.isServed) tools.push(this.#makeTarget());
+    if (this.#mode === 'heat' && this.#page.source.isServed) tools.push(this.#makeTarget());
     const pin = this.#pinned ? undefined : view;
     if (this.#pinned ?? pin) {
       const click = (): void => this.#choose(() => (this.#pinned = pin));
@@ -254,7 +246,8 @@ export class SeePanel {
 
   /** The last two parts of the module that a softmax is in. */
   #titleOf(node: number): string {
-    const module = this.#graph.nameOf(this.#graph.parentOf(node)!) || this.#graph.nameOf(node);
+    const { graph } = this.#page;
+    const module = graph.nameOf(graph.parentOf(node)!) || graph.nameOf(node);
     return module.split('.').slice(-2).join('.');
   }
 

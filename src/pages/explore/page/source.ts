@@ -1,14 +1,15 @@
 /** Where answers come from: the server of a served page, or the record that a written page carries. */
 import { askServer, outcomeOf, type Outcome } from '../../../html/browser/ask-server.js';
-import type { PageData, PagePhoto } from './data.js';
+import type { PageCut, PageData, PagePhoto } from './data.js';
+import type { ModelGraph } from './graph.js';
 
-/** Answers questions. A question that fails gives `{ problem }`. */
+/** Answers questions, such as `features?node=layer4&photo=0`. What fails gives `{ problem }`; no answer rejects. */
 export interface Source {
   readonly isServed: boolean;
-  ask<Value>(name: string, fields?: Readonly<Record<string, string>>): Promise<Outcome<Value>>;
-  /** Whether an answer is there without a wait. */
-  has(name: string, fields: Readonly<Record<string, string>>): boolean;
-  cut(names: readonly string[]): Promise<Outcome<unknown>>;
+  ask<Value>(question: string): Promise<Outcome<Value>>;
+  /** Whether there is an answer. */
+  has(question: string): boolean;
+  cut(names: readonly string[]): Promise<Outcome<PageCut>>;
   addPhoto(file: File): Promise<Outcome<PagePhoto>>;
   save(
     names: readonly string[],
@@ -16,25 +17,29 @@ export interface Source {
   ): Promise<Outcome<{ readonly path: string; readonly bytes: number }>>;
 }
 
+/** What the cards of a page share. */
+export interface Page {
+  readonly graph: ModelGraph;
+  readonly source: Source;
+  readonly data: PageData;
+}
+
+/** A question as text. */
+export function writeQuestion(name: string, fields: Readonly<Record<string, string>>): string {
+  return `${name}?${new URLSearchParams(fields).toString()}`;
+}
+
 /** The source of a page. */
 export function sourceOf({ key, recorded }: PageData): Source {
   return key === null ? recordedSource(recorded) : servedSource(key);
-}
-
-function questionOf(name: string, fields: Readonly<Record<string, string>>): string {
-  const query = new URLSearchParams(fields).toString();
-  return query === '' ? name : `${name}?${query}`;
 }
 
 function recordedSource(recorded: PageData['recorded']): Source {
   const served = { problem: 'This page is a file. “tapir explore MODEL” serves one that computes.' };
   return {
     isServed: false,
-    ask: async (name, fields = {}) => {
-      const question = questionOf(name, fields);
-      return question in recorded ? outcomeOf(recorded[question]) : served;
-    },
-    has: (name, fields) => questionOf(name, fields) in recorded,
+    ask: async (question) => (question in recorded ? outcomeOf(recorded[question]) : served),
+    has: (question) => question in recorded,
     cut: async () => served,
     addPhoto: async () => served,
     save: async () => served,
@@ -43,18 +48,19 @@ function recordedSource(recorded: PageData['recorded']): Source {
 
 function servedSource(key: string): Source {
   const known = new Map<string, Promise<Outcome<unknown>>>();
-  const ask = async (question: string): Promise<Outcome<unknown>> => {
-    let answer = known.get(question);
-    if (!answer) known.set(question, (answer = askServer(key, question)));
+  const ask = async <Value>(question: string): Promise<Outcome<Value>> => {
+    const answer = known.get(question) ?? askServer(key, question);
+    known.set(question, answer);
     const outcome = await answer;
     if ('problem' in outcome) known.delete(question);
-    return outcome;
+    return outcome as Outcome<Value>;
   };
   return {
     isServed: true,
-    ask: <Value>(name: string, fields = {}) => ask(questionOf(name, fields)) as Promise<Outcome<Value>>,
+    ask,
     has: () => true,
-    cut: (names) => ask(`cut?${new URLSearchParams(names.map((name) => ['node', name])).toString()}`),
+    cut: (names) =>
+      ask(`cut?${new URLSearchParams(names.map((name): [string, string] => ['node', name])).toString()}`),
     addPhoto: (file) => askServer(key, `photo?${new URLSearchParams({ name: file.name }).toString()}`, file),
     save: (names, file) => askServer(key, 'save', JSON.stringify({ names, file })),
   };

@@ -1,11 +1,11 @@
 /** What one node gives for one photo, in one of four ways. */
 import { decodeFloats } from '../../../html/browser/decode-numbers.js';
-import { make } from '../../../html/browser/elements.js';
+import { make, makeFact } from '../../../html/browser/elements.js';
 import { formatCount, formatValue } from '../../../html/numbers.js';
 import type { PageAttention, PageFeatures, PageHeat, PagePhoto, PageStatistics } from './data.js';
 import { drawColours, drawGrid, drawHeat, drawScale, drawVector } from './drawing.js';
 import { formatShare } from './format.js';
-import type { Source } from './source.js';
+import { writeQuestion, type Source } from './source.js';
 
 /** How features are shown. */
 export type Mode = 'maps' | 'colours' | 'attention' | 'heat';
@@ -30,25 +30,17 @@ export interface View {
 }
 
 /** The question whose answer a mode shows. */
-export function questionOf({ mode, request, photo, target }: Omit<View, 'title'>): {
-  readonly name: string;
-  readonly fields: Readonly<Record<string, string>>;
-} {
-  return {
-    name: mode === 'attention' || mode === 'heat' ? mode : 'features',
-    fields: {
-      node: request,
-      photo: photo.id,
-      ...(mode === 'heat' && target !== '' ? { class: target } : {}),
-    },
-  };
+export function questionOf({ mode, request, photo, target }: View): string {
+  const fields = { node: request, photo: photo.id };
+  if (mode === 'attention') return writeQuestion(mode, fields);
+  if (mode === 'heat') return writeQuestion(mode, target === '' ? fields : { ...fields, class: target });
+  return writeQuestion('features', fields);
 }
 
 /** Makes the figure of a view. */
 export async function makeView(source: Source, view: View): Promise<HTMLElement> {
   const { mode, photo, title } = view;
-  const { name, fields } = questionOf(view);
-  const outcome = await source.ask(name, fields).catch((error: unknown) => ({ problem: String(error) }));
+  const outcome = await source.ask(questionOf(view));
   const body =
     'problem' in outcome
       ? make('p', 'note bad', outcome.problem)
@@ -118,8 +110,6 @@ function makeFigures(statistics: PageStatistics): HTMLElement {
       : [['dead channels', `${formatCount(dead)} of ${formatCount(channels!)}`, dead > 0] as const]),
     ['NaN or infinite', formatCount(notFinite), notFinite > 0],
   ];
-  const rows = figures.map(([name, text, isBad]) =>
-    make('div', isBad ? 'bad' : '', make('dt', '', name), make('dd', '', text)),
-  );
+  const rows = figures.map(([name, text, isBad]) => makeFact(name, text, isBad ? 'bad' : ''));
   return make('dl', 'figures grid', rows);
 }

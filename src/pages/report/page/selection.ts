@@ -1,5 +1,5 @@
 /** The images that the reader has gathered, by drawing around them or by a part of their names: a grid, and the list to take away. */
-import { byId, make } from '../../../html/browser/elements.js';
+import { byId, make, makeCopyButton } from '../../../html/browser/elements.js';
 import { formatCount } from '../../../html/numbers.js';
 import type { Points } from './points.js';
 import { makeTile, shortName, type ShownImages } from './tiles.js';
@@ -71,7 +71,7 @@ export class Selection {
       { role: 'status' },
       `${formatCount(points.length)} of ${formatCount(count)} images`,
     );
-    const copy = make('button', '', { click: () => this.#copy(points, copy) }, 'Copy the paths');
+    const copy = makeCopyButton('Copy the paths', 'The browser forbids it', () => this.#listOf(points));
     const save = make('button', '', { click: () => this.#save(points) }, 'Save as a list');
     const clear = make('button', '', { click: () => this.clear() }, 'Clear');
     this.#place.replaceChildren(
@@ -86,17 +86,6 @@ export class Selection {
     const { paths, names } = this.#images;
     const images = points.map((point) => this.#points.members[point]!).toSorted((a, b) => a - b);
     return images.map((image) => `${paths[image] ?? names[image]!}\n`).join('');
-  }
-
-  #copy(points: readonly number[], button: HTMLElement): void {
-    const tell = (text: string): void => {
-      button.textContent = text;
-      setTimeout(() => (button.textContent = 'Copy the paths'), 1600);
-    };
-    void navigator.clipboard.writeText(this.#listOf(points)).then(
-      () => tell('Copied'),
-      () => tell('The browser forbids it'),
-    );
   }
 
   #save(points: readonly number[]): void {
