@@ -87,13 +87,15 @@ function start(): void {
   if (picks.length > 0) view.choose(picks.at(-1)!);
   startTheme(() => undefined);
   byId('at').textContent = ' · measuring …';
-  void measure(page, false).then(() => {
-    const hasWork = !graph.measure || graph.costOf(ROOT, 'macs') > 0;
-    if (!hasWork) showCost(view, 'bytes');
-    if (view.chosen === undefined) view.chooseOpen(mostCostly(graph));
-    showPicks();
-    see.show(view.chosen);
-  });
+  void measure(page, false)
+    .then(() => {
+      const hasWork = !graph.measure || graph.costOf(ROOT, 'macs') > 0;
+      if (!hasWork) showCost(view, 'bytes');
+      if (view.chosen === undefined) view.chooseOpen(mostCostly(graph));
+      showPicks();
+      see.show(view.chosen);
+    })
+    .catch((error: unknown) => tellUnmeasured(false, String(error)));
   document.documentElement.dataset['ready'] = 'true';
 }
 
@@ -114,6 +116,7 @@ function startControls(view: PathView, page: Page, onMeasured: () => void): void
     times.textContent = 'Timing …';
     void measure(page, true)
       .then(onMeasured)
+      .catch((error: unknown) => tellUnmeasured(true, String(error)))
       .finally(() => {
         times.removeAttribute('aria-busy');
         times.textContent = 'Time';
@@ -134,11 +137,7 @@ function showCost(view: PathView, metric: Metric): void {
 /** Asks for sizes and costs, and shows at which sizes they were measured. */
 async function measure({ source, graph }: Page, isTimed: boolean): Promise<void> {
   const outcome = await source.ask<PageMeasure>(isTimed ? TIMES : 'measure');
-  if ('problem' in outcome) {
-    const what = isTimed ? 'not timed' : 'not measured';
-    byId('at').textContent = printable(` · ${what}: ${outcome.problem}`);
-    return;
-  }
+  if ('problem' in outcome) return tellUnmeasured(isTimed, outcome.problem);
   graph.setMeasure(outcome.value);
   const inputs = graph.model.inputs.flatMap(({ tensor }, i) => {
     const dims = outcome.value.inputs[i];
@@ -146,6 +145,10 @@ async function measure({ source, graph }: Page, isTimed: boolean): Promise<void>
   });
   byId('at').textContent = printable(` · measured at ${inputs.join(', ')}`);
   document.documentElement.dataset['measured'] = isTimed ? 'times' : 'sizes';
+}
+
+function tellUnmeasured(isTimed: boolean, problem: string): void {
+  byId('at').textContent = printable(` · ${isTimed ? 'not timed' : 'not measured'}: ${problem}`);
 }
 
 start();

@@ -67,7 +67,7 @@ function makeDetail(source: Source, node: number): HTMLElement {
       ...(weights.length > 0 ? [make('h3', '', 'In the file'), ...weights.map(makeWeight)] : []),
     );
   };
-  void fill();
+  void fill().catch((error: unknown) => place.append(make('p', 'note bad', String(error))));
   return place;
 }
 

@@ -213,7 +213,8 @@ export class SeePanel {
       });
       list.append(...items);
     };
-    void fill();
+    // What a damaged page records may be no list.
+    void fill().catch(() => list.remove());
     return list;
   }
 
