@@ -51,6 +51,6 @@ export function toScriptJson(value: unknown): string {
 }
 
 /** Numbers for {@link toScriptJson}: little-endian bytes in base64. Node runs on little-endian machines only. */
-export function encodeNumbers(numbers: Uint16Array | Uint32Array | Float32Array): string {
+export function encodeNumbers(numbers: Uint8Array | Uint16Array | Uint32Array | Float32Array): string {
   return Buffer.from(numbers.buffer, numbers.byteOffset, numbers.byteLength).toString('base64');
 }

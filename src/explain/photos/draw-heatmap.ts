@@ -61,18 +61,20 @@ export async function drawHeatmap(
 /** An image as {@link loadImage} gives it. */
 export type DrawnImage = RgbImage & Partial<Pick<LoadedImage, 'channelOrder'>>;
 
+/** The pixels with red first. */
+export function rgbOf({ data, channelOrder }: DrawnImage): Uint8Array {
+  return channelOrder === 'bgr' ? data.map((_, i) => data[i + 2 - 2 * (i % 3)]!) : data;
+}
+
 /**
  * Mixes an image with the colours of its heat map.
  *
  * @returns RGB.
  * @throws {@link TapirError} `INPUT_MISMATCH` for a heat map of another size.
  */
-export function blendHeatmap(
-  { data: given, height, width, channelOrder }: DrawnImage,
-  heatmap: Tensor<'float32'>,
-  opacity: number,
-): RgbImage {
-  const data = channelOrder === 'bgr' ? given.map((_, i, all) => all[i + 2 - 2 * (i % 3)]!) : given;
+export function blendHeatmap(image: DrawnImage, heatmap: Tensor<'float32'>, opacity: number): RgbImage {
+  const { height, width } = image;
+  const data = rgbOf(image);
   const [rows, columns] = heatmap.dims.slice(-2);
   if (rows !== height || columns !== width || heatmap.data.length !== height * width)
     throw mismatch('heatmap', `one map of the image's ${height}×${width}`, `[${heatmap.dims.join(', ')}]`);

@@ -52,10 +52,10 @@ async function describeWeight(
   try {
     const values = floatsOf(await readInitializer(state, tensor));
     if (!values) return { ...info, problem: 'Texts have no figures.', figures: null, counts: [] };
-    const { mean, std, least, largest, zeros, notFinite } = measureValues(values);
-    const finite = notFinite === 0 ? values : values.filter(Number.isFinite);
+    const figures = measureValues(values);
+    const finite = figures.notFinite === 0 ? values : values.filter(Number.isFinite);
     const counts = countInBins(finite, binsFor(finite.length))?.counts ?? [];
-    return { ...info, problem: null, figures: { mean, std, least, largest, zeros, notFinite }, counts };
+    return { ...info, problem: null, figures, counts };
   } catch (error) {
     if (!isTapirError(error)) throw error;
     return { ...info, problem: shown(reasonOf(error)), figures: null, counts: [] };

@@ -5,6 +5,7 @@ import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
 import { createAttribution, describeScores, type Attribution } from '../../explain/attribution.js';
 import type { Size } from '../../explain/maps/maps.js';
 import { toBytes } from '../../explain/maps/principal-colours.js';
+import { encodeNumbers } from '../../html/html.js';
 import { readClassLabels } from '../../extract/class-labels.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { FeatureExtractor } from '../../extract/feature-extractor.js';
@@ -97,11 +98,8 @@ export class Explorer {
   }
 
   /** Opens a model. No session opens yet. Throws those of {@link openModel}. */
-  static async open(source: ModelSource | OnnxModel, path: string, setup: ExplorerSetup): Promise<Explorer> {
-    const model =
-      typeof source === 'string' || source instanceof URL || source instanceof Uint8Array
-        ? await openModel(source)
-        : source;
+  static async open(source: ModelSource, path: string, setup: ExplorerSetup): Promise<Explorer> {
+    const model = await openModel(source);
     const { nodes } = modelInternals.of(model).graph;
     if (nodes.length > MOST_NODES) throw tooLarge(nodes.length, path);
     return new Explorer(model, path, setup);
@@ -225,7 +223,7 @@ export class Explorer {
       about: describeScores(attribution),
       height,
       width,
-      pixels: Buffer.from(toBytes(heatmap.data, 0, 1)).toString('base64'),
+      pixels: encodeNumbers(toBytes(heatmap.data, 0, 1)),
     };
   }
 

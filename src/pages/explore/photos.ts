@@ -2,6 +2,7 @@
 import { basename } from 'node:path';
 import { shown } from '../../base/printable.js';
 import { fitTransform, type ImageInput } from '../../datasets/embed/image-input.js';
+import { rgbOf } from '../../explain/photos/draw-heatmap.js';
 import { encodeWebp } from '../../images/encode.js';
 import { chooseTransform, type TransformRequest } from '../../images/configs/find-transform.js';
 import type { ImageSource } from '../../images/file/image-source.js';
@@ -28,18 +29,15 @@ export interface HeldPhoto {
 
 const ASSUMED_NOTE = 'That is assumed: no configuration lies beside the model (--transform states another).';
 
-/** A transform, and why it is that one. */
-interface Preparation {
-  readonly transform: Transform;
-  readonly note: string;
-}
-
-/** A picture to look at may be of a guess, which vectors may not: where nothing belongs to the model, ImageNet's values at its own size. */
+/**
+ * The transform, and why it is that one. A picture to look at may be of a guess, which vectors may not: where nothing belongs to the
+ * model, ImageNet's values at its own size.
+ */
 function preparationOf(
   request: TransformRequest,
   model: OnnxModel,
   image: TensorInfo | undefined,
-): Preparation {
+): { readonly transform: Transform; readonly note: string } {
   const found = chooseTransform(request, modelPathOf(model));
   if (found && request !== 'auto')
     return { transform: found, note: 'Photos are prepared as --transform says.' };
@@ -116,9 +114,7 @@ export class Photos {
    */
   async add(source: ImageSource, name: string): Promise<HeldPhoto> {
     const image = await loadImage(source, this.#transform);
-    const { height, width, data, channelOrder } = image;
-    const pixels = channelOrder === 'bgr' ? data.map((_, i) => data[i + 2 - 2 * (i % 3)]!) : data;
-    const webp = await encodeWebp({ height, width, data: pixels }, PICTURE_SIDE, PICTURE_QUALITY);
+    const webp = await encodeWebp({ ...image, data: rgbOf(image) }, PICTURE_SIDE, PICTURE_QUALITY);
     const picture = `data:image/webp;base64,${Buffer.from(webp).toString('base64')}`;
     const page = { id: String(this.#count++), name: shown(name), picture };
     const held = { page, image, feed: this.#feed(image) };

@@ -3,11 +3,15 @@ import { shown } from '../../base/printable.js';
 import { renderPage } from '../../html/document.js';
 import { markup, type Markup } from '../../html/html.js';
 import { formatBytes, formatCount, formatLarge } from '../../html/numbers.js';
+import type { Explorer } from './explorer.js';
 import type { PageData, PageModel } from './page/data.js';
 
-/** Writes the page. */
-export function renderExplorer(data: PageData): Promise<Uint8Array> {
-  const { model, key } = data;
+/** Writes the page of an explorer. */
+export function renderExplorer(
+  { page: model, photos, noPhotos, photoNote, photoCode }: Explorer,
+  own: Pick<PageData, 'key' | 'recorded' | 'picked'>,
+): Promise<Uint8Array> {
+  const data: PageData = { model, photos, noPhotos, photoNote, photoCode, ...own };
   return renderPage({
     kind: 'explore',
     title: shown(model.title),
@@ -15,7 +19,7 @@ export function renderExplorer(data: PageData): Promise<Uint8Array> {
     skip: { target: 'path', text: 'Skip to the model' },
     main: MAIN,
     data,
-    isServed: key !== null,
+    isServed: own.key !== null,
   });
 }
 

@@ -28,14 +28,10 @@ export async function serveExplorer(
   explorer: Explorer,
   { port, picked, folder, onError }: ServingSetup,
 ): Promise<ServedPage> {
-  const { page: model, noPhotos, photoNote, photoCode } = explorer;
   return servePage({
     port,
     onError,
-    render: (key) => {
-      const { photos } = explorer;
-      return renderExplorer({ model, key, photos, recorded: {}, picked, noPhotos, photoNote, photoCode });
-    },
+    render: (key) => renderExplorer(explorer, { key, recorded: {}, picked }),
     addRoutes: (app) => {
       app.get<{ Params: { question: string } }>('/api/:question', async (request, reply) => {
         const answer = await answerQuestion(explorer, request.url.slice('/api/'.length));

@@ -16,7 +16,6 @@ import {
 } from '../../base/options.js';
 import { checkLabels } from '../../extract/class-labels.js';
 import type { TransformRequest } from '../../images/configs/find-transform.js';
-import type { ModelSource } from '../../model/open/open-model.js';
 import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { Explorer } from './explorer.js';
@@ -136,15 +135,8 @@ export async function writeExplorer(
   const { returnNodes, photos, layer, labels, transform, device, signal } = options;
   const path = resolve(options.out);
   await checkReplaceable(path, 'explore');
-  await using explorer = await Explorer.open(
-    checkText('model', model) as ModelSource & string,
-    basename(model),
-    {
-      transform,
-      labels,
-      device,
-    },
-  );
+  const setup = { transform, labels, device };
+  await using explorer = await Explorer.open(checkText('model', model), basename(model), setup);
   const picked = returnNodes.length === 0 ? [] : await explorer.pick(returnNodes);
   const [shownLayer] = layer === undefined ? [] : await explorer.pick([layer]);
   for (const photo of photos) {
@@ -172,16 +164,7 @@ export async function writeExplorer(
   }
   const tell = begin('reading weights', 'nodes', explorer.page.nodes.length);
   await recordDetails(explorer, recorded, tell, signal);
-  const bytes = await renderExplorer({
-    model: explorer.page,
-    key: null,
-    photos: explorer.photos,
-    recorded,
-    picked: picked.map(({ id }) => id),
-    noPhotos: explorer.noPhotos,
-    photoNote: explorer.photoNote,
-    photoCode: explorer.photoCode,
-  });
+  const bytes = await renderExplorer(explorer, { key: null, recorded, picked: picked.map(({ id }) => id) });
   await writeAtomically(path, bytes);
   return { path, bytes: bytes.length, problems };
 }

@@ -21,19 +21,19 @@ import { namedLabels, showProbe } from './show-probe.js';
 /** Size limit of the page: browsers open it at once, and mail servers accept it. */
 const MAX_PAGE_BYTES = 20e6;
 /** Longer side in pixels of pictures that a served page asks for. */
-const SHOWN_SIDE = 160;
+export const SHOWN_SIDE = 160;
 
 /** A report that is ready to be written or served. */
 export interface MadeReport {
   readonly dataset: Dataset;
-  /** Folder of the images; undefined if it is not here. */
-  readonly imageFolder: string | undefined;
   /** Number of images on the map, of those with a picture, and of photos with a heat map. */
   readonly counts: { readonly images: number; readonly pictures: number; readonly heatmaps: number };
   readonly duplicates: readonly Duplicates[];
   /** What the page does not show, and why. */
   readonly notes: readonly string[];
-  /** Makes the picture of the image at a place, WebP in base64; null if its file cannot be read. */
+  /** Makes the picture of an image by its path, WebP in base64; null if its file cannot be read. */
+  readonly makePictureOf: (path: string | null) => Promise<string | null>;
+  /** The same by its place on the map. */
   readonly makePictureAt: (place: number) => Promise<string | null>;
   /** Writes the page; for a page that is served, with what it needs for its questions. */
   readonly render: (server?: PageServer) => Promise<Uint8Array>;
@@ -110,9 +110,10 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
   const pictures = Object.fromEntries(
     thumbnails.pictures.flatMap((picture, i) => (picture === null ? [] : [[places[i]!, picture]])),
   );
+  const makePictureOf = async (path: string | null): Promise<string | null> =>
+    imageFolder === undefined ? null : makePicture(imageFolder, path, SHOWN_SIDE);
   return {
     dataset,
-    imageFolder,
     counts: {
       images: inputs.images.length,
       pictures: Object.keys(pictures).length,
@@ -120,10 +121,8 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
     },
     duplicates,
     notes,
-    makePictureAt: async (place) => {
-      const image = inputs.images[place];
-      return image && imageFolder !== undefined ? makePicture(imageFolder, image.path, SHOWN_SIDE) : null;
-    },
+    makePictureOf,
+    makePictureAt: (place) => makePictureOf(inputs.images[place]?.path ?? null),
     render: (server) => render(pictures, notes, server ?? null),
   };
 }

@@ -6,7 +6,7 @@ import type { BeginStep, Tell } from '../../base/progress.js';
 import type { Dataset } from '../../datasets/files/dataset.js';
 import { formatCount } from '../../html/numbers.js';
 import { findClusters } from './collect/clusters.js';
-import type { Inputs, SampledImage } from './collect/collect-inputs.js';
+import { nameOf, type Inputs, type SampledImage } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
 import { placeRest, type Rest } from './collect/place-rest.js';
 import type { RowLayout } from '../../tensor/vectors/row-layout.js';
@@ -127,11 +127,6 @@ function describeVectors(points: number, notFinite: number, { averaged, channels
   const mean = averaged === null ? '' : `, each the mean over ${averaged}`;
   const without = notFinite === 0 ? '' : ` ${notFinite} with NaN or infinite values are left out.`;
   return `${formatCount(points)} vectors of ${channels} numbers${mean}.${without}`;
-}
-
-/** The name of an image on the page. */
-export function nameOf({ path, row }: { readonly path: string | null; readonly row: number }): string {
-  return path === null ? `(row ${row}, given as bytes)` : shown(path);
 }
 
 /** A class for each image, such as a label. */

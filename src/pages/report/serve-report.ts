@@ -3,16 +3,15 @@ import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recor
 import type { Device } from '../../runtime/lanes/device.js';
 import { findTextTower } from '../../features/text/text-tower.js';
 import { problemOf, servePage, type ServedPage } from '../../html/serve-page.js';
-import type { MadeReport } from './make-report.js';
+import { SHOWN_SIDE, type MadeReport } from './make-report.js';
 import { invalidOption } from '../../base/checks.js';
 import { makeThumbnail } from '../../images/thumbnail.js';
 import { QueryModels, type QueryModelOptions } from '../../features/search/query-models.js';
 import { chooseKey, searchDataset, type SearchHit } from '../../features/search/search-dataset.js';
 import { readSearchQuery } from '../../features/search/search-query.js';
-import { nameOf } from './page-data.js';
+import { nameOf } from './collect/collect-inputs.js';
 import type { PageHit, PageHits, PagePicture } from './page/data.js';
 import { MOST_CHARACTERS } from './sections/search-section.js';
-import { makePicture } from './sections/thumbnails.js';
 
 /** How a report is served. */
 interface ReportServing {
@@ -90,8 +89,6 @@ interface SearchFields {
 }
 
 const HITS = 24;
-/** Longer side of pictures in pixels. */
-const PICTURE_SIDE = 160;
 
 /** Searches the whole dataset. Models of queries stay open until {@link ReportSearch.close}. */
 class ReportSearch {
@@ -119,7 +116,7 @@ class ReportSearch {
     const query = { text: words === '' ? [] : [words], images: photo ? [photo] : [] };
     const vector = await readSearchQuery(query, this.#modelsOf(key));
     const [found] = await searchDataset(dataset, [vector], { key, top: HITS, device: this.#options.device });
-    const picture = photo ? Buffer.from(await makeThumbnail(photo, PICTURE_SIDE)) : null;
+    const picture = photo ? Buffer.from(await makeThumbnail(photo, SHOWN_SIDE)) : null;
     return {
       photo: picture?.toString('base64') ?? null,
       hits: await Promise.all(found!.map((hit) => this.#show(hit))),
@@ -139,9 +136,7 @@ class ReportSearch {
   }
 
   async #show(hit: SearchHit): Promise<PageHit> {
-    const { imageFolder } = this.#report;
     const { path, row, score } = hit;
-    const picture = imageFolder === undefined ? null : await makePicture(imageFolder, path, PICTURE_SIDE);
-    return { name: nameOf(hit), row, cosine: score, picture };
+    return { name: nameOf(hit), row, cosine: score, picture: await this.#report.makePictureOf(path) };
   }
 }

@@ -17,7 +17,7 @@ import { type ReportSummary } from 'onnx-tapir/pages';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openDataset } from '../../../src/datasets/files/dataset.js';
-import { decodeFloats, decodeWords } from '../../../src/html/browser/decode-numbers.js';
+import { decodeNumbers } from '../../../src/html/browser/decode-numbers.js';
 import type { PageData } from '../../../src/pages/report/page/data.js';
 import { fitPoints, MAP_MARGIN } from '../../../src/pages/report/page/geometry.js';
 import { browserNote, hasBrowser, openPage, startBrowser, type OpenedPage } from '../../support/browser.js';
@@ -296,8 +296,13 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
     const { clientWidth, clientHeight } = await opened
       .locator('#map')
       .evaluate(({ clientWidth: w, clientHeight: h }) => ({ clientWidth: w, clientHeight: h }));
-    const places = fitPoints(decodeFloats(outputs[0]!.pca), clientWidth, clientHeight, MAP_MARGIN);
-    const members = decodeWords(outputs[0]!.members);
+    const places = fitPoints(
+      decodeNumbers(Float32Array, outputs[0]!.pca),
+      clientWidth,
+      clientHeight,
+      MAP_MARGIN,
+    );
+    const members = decodeNumbers(Uint32Array, outputs[0]!.members);
     const gap = (a: number, b: number): number =>
       Math.hypot(places[2 * a]! - places[2 * b]!, places[2 * a + 1]! - places[2 * b + 1]!);
     const points = [...members.keys()];

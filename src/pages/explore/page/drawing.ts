@@ -1,5 +1,5 @@
 /** Maps, colours and heat on canvases. */
-import { decodeBytes } from '../../../html/browser/decode-numbers.js';
+import { decodeNumbers } from '../../../html/browser/decode-numbers.js';
 import { make } from '../../../html/browser/elements.js';
 import { colourOf, INFERNO, VIRIDIS, type Colour } from '../../../explain/photos/colour-map.js';
 import { formatValue } from '../../../html/numbers.js';
@@ -40,7 +40,7 @@ function triple(bytes: Uint8Array, at: number): Uint8Array {
 /** A grid of maps, each with its channel, and below it the value under the pointer. */
 export function drawGrid(maps: PageMaps, noun: string): HTMLElement[] {
   const { width, height } = maps;
-  const values = decodeBytes(maps.pixels);
+  const values = decodeNumbers(Uint8Array, maps.pixels);
   const said = make('p', 'value note', ' ');
   const figures = maps.maps.map(([channel, least, largest], i) => {
     const valueOf = (place: number): number => values[i * width * height + place]!;
@@ -68,7 +68,7 @@ export function drawScale(kind: 'map' | 'heat'): HTMLElement {
 
 /** Principal components as colours. */
 export function drawColours(colours: NonNullable<PageFeatures['colours']>): HTMLCanvasElement {
-  const values = decodeBytes(colours.pixels);
+  const values = decodeNumbers(Uint8Array, colours.pixels);
   const label = 'The first three principal components of the channels as red, green and blue';
   return canvasOf(colours, label, (place) => triple(values, place));
 }
@@ -76,7 +76,7 @@ export function drawColours(colours: NonNullable<PageFeatures['colours']>): HTML
 /** Heat over a photo. */
 export function drawHeat(heat: PageHeat, photo: PagePhoto): HTMLCanvasElement {
   const { width, height, pixels, label, classIndex } = heat;
-  const values = decodeBytes(pixels);
+  const values = decodeNumbers(Uint8Array, pixels);
   const about = `Where class ${label ?? classIndex} comes from in ${photo.name}`;
   const canvas = canvasOf(heat, about, (place) => triple(HEAT_COLOURS, values[place]!));
   const image = new Image();

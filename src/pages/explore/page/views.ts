@@ -1,5 +1,5 @@
 /** What one node gives for one photo, in one of four ways. */
-import { decodeFloats } from '../../../html/browser/decode-numbers.js';
+import { decodeNumbers } from '../../../html/browser/decode-numbers.js';
 import { make, makeFact } from '../../../html/browser/elements.js';
 import { formatCount, formatValue } from '../../../html/numbers.js';
 import type { PageAttention, PageFeatures, PageHeat, PagePhoto, PageStatistics } from './data.js';
@@ -66,7 +66,7 @@ function makeMaps({ maps, vector, notes, statistics, dims, dtype }: PageFeatures
     ? [...drawGrid(maps, 'channel'), drawScale('map')]
     : vector === null
       ? [note('It is neither a map nor a short vector: only its figures are shown.')]
-      : [drawVector(decodeFloats(vector))];
+      : [drawVector(decodeNumbers(Float32Array, vector))];
   return [note(`[${dims.join(', ')}] ${dtype}`), ...picture, ...notes.map(note), makeFigures(statistics)];
 }
 

@@ -40,9 +40,9 @@ export async function describeMaps(
     },
     maps,
     colours: colours
-      ? { height: places!.size[0], width: places!.size[1], pixels: Buffer.from(colours).toString('base64') }
+      ? { height: places!.size[0], width: places!.size[1], pixels: encodeNumbers(colours) }
       : null,
-    vector: hasVector ? encodeNumbers(values.slice()) : null,
+    vector: hasVector ? encodeNumbers(values) : null,
     notes: [
       ...(places && places.prefix > 0
         ? [

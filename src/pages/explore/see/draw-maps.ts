@@ -2,7 +2,9 @@
 import type { Maps } from '../../../explain/maps/maps.js';
 import { toBytes } from '../../../explain/maps/principal-colours.js';
 import { listLargest } from '../../../tensor/vectors/largest.js';
+import { encodeNumbers } from '../../../html/html.js';
 import type { PageMaps } from '../page/data.js';
+import { measureValues } from './measure-values.js';
 
 /** The most maps that a grid shows. */
 const MOST_MAPS = 64;
@@ -20,11 +22,11 @@ export function drawMaps(given: Maps, order: 'energy' | 'index' = 'energy'): Pag
   const pixels = new Uint8Array(chosen.length * size);
   const drawn = chosen.map((channel, i): [number, number, number] => {
     const map = data.subarray(channel * size, (channel + 1) * size);
-    const [least, largest] = rangeOf(map);
+    const { least, largest } = measureValues(map);
     pixels.set(toBytes(map, least, largest), i * size);
     return [channel, least, largest];
   });
-  return { height, width, pixels: Buffer.from(pixels).toString('base64'), maps: drawn, reduced };
+  return { height, width, pixels: encodeNumbers(pixels), maps: drawn, reduced };
 }
 
 function chooseChannels(
@@ -61,15 +63,4 @@ function shrink(places: Maps, factor: number): Maps {
         data[c * rows * columns + at]! += places.data[(c * height + y) * width + x]! / counts[at]!;
       }
   return { ...places, size: [rows, columns], data };
-}
-
-/** The least and the largest finite value; zeros if no value is finite. */
-export function rangeOf(values: Float32Array): [least: number, largest: number] {
-  let [least, largest] = [Infinity, -Infinity];
-  for (const value of values) {
-    if (!Number.isFinite(value)) continue;
-    if (value < least) least = value;
-    if (value > largest) largest = value;
-  }
-  return least > largest ? [0, 0] : [least, largest];
 }

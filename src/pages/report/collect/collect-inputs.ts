@@ -1,4 +1,5 @@
 /** The inputs of a dataset: a sample of the images, and the failures. */
+import { shown } from '../../../base/printable.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import type { Breathe } from '../../../tensor/vectors/breathe.js';
 import { Reservoir } from '../../../base/reservoir.js';
@@ -13,6 +14,11 @@ export interface SampledImage {
   readonly height: number | null;
   /** When its file was last changed, in milliseconds since 1970; null if unknown. */
   readonly modifiedMs: number | null;
+}
+
+/** The name of an image on the page. */
+export function nameOf({ path, row }: Pick<SampledImage, 'path' | 'row'>): string {
+  return path === null ? `(row ${row}, given as bytes)` : shown(path);
 }
 
 /** The failures with one code. */

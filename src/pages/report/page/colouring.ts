@@ -1,5 +1,5 @@
 /** What the points are coloured by: groups of classes, or steps of a number. This file uses no part of the browser. */
-import { decodeFloats, decodeShorts } from '../../../html/browser/decode-numbers.js';
+import { decodeNumbers } from '../../../html/browser/decode-numbers.js';
 import { formatValue } from '../../../html/numbers.js';
 import type { PageColumn, PageData } from './data.js';
 import type { Points } from './points.js';
@@ -32,7 +32,7 @@ export function colourPoints(data: PageData, points: Points, column: PageColumn)
   const isOwn = points.columns.includes(column);
   const at = isOwn ? (point: number) => point : (point: number) => members[point]!;
   if ('values' in column) return finish(name, true, ...stepsOf(column, count, at));
-  const places = decodeShorts(column.places);
+  const places = decodeNumbers(Uint16Array, column.places);
   const groupOf = Uint16Array.from({ length: count }, (_, point) => places[at(point)]!);
   const names =
     isOwn && name === 'cluster' ? nameClusters(data, points, groupOf, column.names) : column.names;
@@ -62,7 +62,7 @@ function stepsOf(
   count: number,
   at: (point: number) => number,
 ): [names: string[], groupOf: Uint16Array] {
-  const values = decodeFloats(column.values);
+  const values = decodeNumbers(Float32Array, column.values);
   const known = Float32Array.from({ length: count }, (_, point) => values[at(point)]!);
   const sorted = known.filter(Number.isFinite).toSorted();
   const skipped = Math.floor((CLIPPED / 2) * sorted.length);
@@ -98,7 +98,7 @@ function nameClusters(
 ): string[] {
   const classes = columns.find((column) => 'names' in column);
   if (!classes || !('names' in classes)) return [...names];
-  const places = decodeShorts(classes.places);
+  const places = decodeNumbers(Uint16Array, classes.places);
   const counts = names.map(() => new Map<number, number>());
   groupOf.forEach((group, point) => {
     const place = places[members[point]!]!;

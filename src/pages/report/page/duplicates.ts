@@ -47,7 +47,6 @@ export function showDuplicates(images: ShownImages, points: Points, onChoose: (p
             : `; identical features in ${identical === 1 ? 'one group' : `${identical} groups`}.`);
     const shown = groups.slice(0, limit).map((group) => makeGroup(images, points, group, onChoose));
     const more = groups.length - shown.length;
-    slider.closest('section')!.classList.toggle('quiet', groups.length === 0);
     const showMore = (): void => {
       limit *= 4;
       update();

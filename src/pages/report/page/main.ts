@@ -69,7 +69,7 @@ function start(): void {
   onPress('zoom', (value) => map.zoom(value as 'in' | 'out' | 'reset'));
 
   const selection = new Selection(images, {
-    onSelect: (gathered) => map.emphasis.gather(gathered),
+    onSelect: (gathered) => map.emphasise({ gathered }),
     onChoose: (point) => choose(point, true),
   });
   onPress('gather', () => {
@@ -85,11 +85,11 @@ function start(): void {
     umap.disabled = !points.umap;
     umap.title = points.umap ? '' : points.umapNote;
     setProjection(points.umap ? projection : 'pca');
-    map.emphasis.colour(undefined);
+    map.emphasise({ colouring: undefined });
     map.show(points, projection);
     showLegend(data, points, {
-      onColour: (colouring) => map.emphasis.colour(colouring),
-      onIsolate: (group) => map.emphasis.isolate(group),
+      onColour: (colouring) => map.emphasise({ colouring }),
+      onIsolate: (isolated) => map.emphasise({ isolated }),
     });
     selection.start(points);
     // An example of what the panel shows.

@@ -16,10 +16,9 @@ import {
 } from './geometry.js';
 import { movePlaces } from './move-places.js';
 import type { Points } from './points.js';
-import { PictureCache } from './picture-cache.js';
-import { Emphasis } from './emphasis.js';
-import { hideTip, showTip } from './tip.js';
-import type { ShownImages } from './tiles.js';
+import { faintTest, type Emphasis } from './emphasis.js';
+import { showTip } from './tip.js';
+import { cachePictures, type ShownImages } from './tiles.js';
 
 /** The coordinates of the map. */
 export type Projection = 'pca' | 'umap';
@@ -43,10 +42,9 @@ export class ImageMap {
   readonly #frame = byId('map');
   readonly #canvas = byId('canvas') as HTMLCanvasElement;
   readonly #context = this.#canvas.getContext('2d')!;
-  readonly #pictures: PictureCache;
+  readonly #pictureOf: ReturnType<typeof cachePictures>;
   readonly #pointers = new Map<number, Place>();
-  /** The colours of the points, and which of them step back. */
-  readonly emphasis = new Emphasis(() => this.#request());
+  #emphasis: Emphasis = {};
   #points!: Points;
   #projection: Projection = 'pca';
   #colours = readMapColours();
@@ -66,7 +64,7 @@ export class ImageMap {
   constructor(images: ShownImages, events: MapEvents) {
     this.#images = images;
     this.#events = events;
-    this.#pictures = new PictureCache(images, () => this.#request());
+    this.#pictureOf = cachePictures(images, () => this.#request());
     const frame = this.#frame;
     frame.addEventListener('pointermove', (event) => this.#onMove(event));
     frame.addEventListener('pointerdown', (event) => this.#onDown(event));
@@ -113,6 +111,12 @@ export class ImageMap {
   /** Draws pictures where there is room, or only dots. */
   drawPictures(withPictures: boolean): void {
     this.#withPictures = withPictures;
+    this.#request();
+  }
+
+  /** Changes the colours of the points, or which of them step back. */
+  emphasise(change: Emphasis): void {
+    this.#emphasis = { ...this.#emphasis, ...change };
     this.#request();
   }
 
@@ -195,15 +199,13 @@ export class ImageMap {
       ...this.#size,
       places: this.#places,
       colours: this.#colours,
-      colouring: this.emphasis.colouring,
-      isFaint: this.emphasis.isFaint,
+      colouring: this.#emphasis.colouring,
+      isFaint: faintTest(this.#emphasis),
       compared: this.#points.compared,
       cursor: this.#cursor,
       selected,
       neighbours: selected === undefined ? [] : this.#points.neighboursOf(selected).map(({ point }) => point),
-      pictureOf: this.#withPictures
-        ? (point) => this.#pictures.pictureOf(this.#points.members[point]!)
-        : undefined,
+      pictureOf: this.#withPictures ? (point) => this.#pictureOf(this.#points.members[point]!) : undefined,
     });
     if (this.#lasso) drawLasso(this.#context, this.#lasso, this.#colours);
   }
@@ -218,10 +220,8 @@ export class ImageMap {
 
   #showTip(): void {
     const point = this.#cursor;
-    if (point === undefined) {
-      hideTip();
-      return;
-    }
+    byId('tip').hidden = point === undefined;
+    if (point === undefined) return;
     const size = this.#size;
     const gap = this.#withPictures
       ? pictureSide(this.#points.count, size.width, size.height) / 2

@@ -1,48 +1,39 @@
 /** The decoded data of an output. */
-import { decodeFloats, decodeShorts, decodeWords } from '../../../html/browser/decode-numbers.js';
-import type { PageColumn, PageOutput } from './data.js';
+import { decodeNumbers } from '../../../html/browser/decode-numbers.js';
+import type { PageOutput } from './data.js';
 
 /** The points of an output. */
-export interface Points {
-  readonly key: string;
+export interface Points extends Pick<
+  PageOutput,
+  'key' | 'compared' | 'columns' | 'pcaNote' | 'umapNote' | 'duplicateDistance'
+> {
   readonly count: number;
   /** Image of each point. */
   readonly members: Uint32Array;
-  /** How many points, the first ones, were compared with each other. */
-  readonly compared: number;
-  readonly columns: readonly PageColumn[];
   readonly pca: Float32Array;
   readonly umap: Float32Array | undefined;
-  readonly pcaNote: string;
-  readonly umapNote: string;
   readonly forest: Uint16Array;
   readonly forestDistances: Float32Array;
   readonly sameAs: Uint16Array;
-  readonly duplicateDistance: number;
   /** The nearest points of a point, with their cosine distances. */
   neighboursOf(point: number): { readonly point: number; readonly distance: number }[];
 }
 
 /** Decodes an output. */
 export function decodePoints(output: PageOutput): Points {
-  const { key, pcaNote, umapNote, neighbourCount, duplicateDistance, compared, columns } = output;
-  const members = decodeWords(output.members);
-  const neighbours = decodeShorts(output.neighbours);
-  const near = decodeFloats(output.neighbourDistances);
+  const { neighbourCount } = output;
+  const members = decodeNumbers(Uint32Array, output.members);
+  const neighbours = decodeNumbers(Uint16Array, output.neighbours);
+  const near = decodeNumbers(Float32Array, output.neighbourDistances);
   return {
-    key,
-    pcaNote,
-    umapNote,
-    duplicateDistance,
+    ...output,
     count: members.length,
     members,
-    compared,
-    columns,
-    pca: decodeFloats(output.pca),
-    umap: output.umap === null ? undefined : decodeFloats(output.umap),
-    forest: decodeShorts(output.forest),
-    forestDistances: decodeFloats(output.forestDistances),
-    sameAs: decodeShorts(output.sameAs),
+    pca: decodeNumbers(Float32Array, output.pca),
+    umap: output.umap === null ? undefined : decodeNumbers(Float32Array, output.umap),
+    forest: decodeNumbers(Uint16Array, output.forest),
+    forestDistances: decodeNumbers(Float32Array, output.forestDistances),
+    sameAs: decodeNumbers(Uint16Array, output.sameAs),
     neighboursOf: (point) =>
       Array.from({ length: neighbourCount }, (_, i) => ({
         point: neighbours[point * neighbourCount + i]!,

@@ -13,6 +13,21 @@ export function pictureUrl(webp: string): string {
   return `data:image/webp;base64,${webp}`;
 }
 
+/** Decodes pictures to draw on a canvas on first use: a picture may still be loading, and is undefined if the image has none. */
+export function cachePictures(
+  { thumbnails }: PageImages,
+  onLoad: () => void,
+): (image: number) => HTMLImageElement | undefined {
+  const pictures = new Map<number, HTMLImageElement>();
+  return (image) => {
+    const webp = thumbnails[image];
+    if (!webp || pictures.has(image)) return pictures.get(image);
+    const picture = make('img', '', { load: onLoad, src: pictureUrl(webp) });
+    pictures.set(image, picture);
+    return picture;
+  };
+}
+
 /** A picture of WebP in base64, or a placeholder. */
 export function makePicture(webp: string | null | undefined): HTMLElement {
   return webp

@@ -3,6 +3,7 @@ import { shown } from '../../../base/printable.js';
 import { markup, type Markup } from '../../../html/html.js';
 import { formatCount, formatShare, formatShareOf } from '../../../html/numbers.js';
 import { renderColumns, renderConfusion, renderPictured, renderSection } from '../../../html/components.js';
+import { nameOf } from '../collect/collect-inputs.js';
 import type { Probe, ProbeResults, SuspectImage } from '../../../features/probe/probe.js';
 
 /** A suspected label and the picture of its image. */
@@ -62,10 +63,9 @@ function renderSuspects({ suspectCount }: ProbeResults, suspects: readonly Pictu
 }
 
 function renderSuspect({ suspect, picture }: PicturedSuspect): Markup {
-  const { path, row, given, suggested, givenScore, suggestedScore } = suspect;
-  const name = path === null ? `(row ${row}, given as bytes)` : shown(path);
+  const { given, suggested, givenScore, suggestedScore } = suspect;
   const about = markup`<bdi>labelled ${shown(given)}</bdi><span>${formatScore(givenScore)}</span><bdi class="bad">rather ${shown(suggested)}</bdi><span>${formatScore(suggestedScore)}</span>`;
-  return renderPictured(picture, name, about);
+  return renderPictured(picture, nameOf(suspect), about);
 }
 
 /** Two decimals; one digit of smaller scores, whose ratio to others counts. A class without other images has no score: files hold null. */
