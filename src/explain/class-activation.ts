@@ -24,11 +24,7 @@ const WEIGHTS: Partial<Record<LayerMethod, (channel: Channel) => number>> = {
   'xgrad-cam': ({ a, g }) => sum(a.length, (i) => g[i]! * a[i]!) / (sum(a.length, (i) => a[i]!) + 1e-7),
 };
 
-/**
- * The map of each row, `[N, H, W]`, as it is: with negative values.
- *
- * @param gradients - Gradients of the score, of the dims of the activations. Eigen-CAM reads none.
- */
+/** The map of each row, `[N, H, W]`, with negative values. The gradients have the dims of the activations; Eigen-CAM reads none. */
 export function activationMaps(
   method: Exclude<LayerMethod, 'score-cam'>,
   activations: Maps,

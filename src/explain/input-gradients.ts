@@ -76,11 +76,7 @@ export async function smoothGradients(
   return Float32Array.from(sums, (sum, i) => STATISTICS[method](sum / count, squares[i]! / count));
 }
 
-/**
- * Normal noise for {@link smoothGradients}, by Box and Muller.
- *
- * @param level - The standard deviation, as a share of the range of each image's values.
- */
+/** Normal noise by Box and Muller; `level` is its standard deviation as a share of the range of each image's values. */
 export function* seededNoise(
   image: Maps,
   { samples, level, seed }: { readonly samples: number; readonly level: number; readonly seed: number },

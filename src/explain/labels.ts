@@ -7,12 +7,7 @@ import type { AttributionTarget, IndexTarget } from './targets.js';
 /** Most labels that a message lists when no label is near. */
 const MOST_LISTED = 12;
 
-/**
- * The labels, if there are as many as classes.
- *
- * @param isGiven - Whether they are the caller's, so that another number is an error.
- * @throws {@link TapirError} `OPTION_INVALID`.
- */
+/** The labels, if there are as many as classes; of labels that the caller gave, another number throws `OPTION_INVALID`. */
 export function fitLabels(known: ClassLabels, classes: number, isGiven: boolean): ClassLabels {
   if ('problem' in known || known.labels.length === classes) return known;
   const { length } = known.labels;
@@ -20,11 +15,7 @@ export function fitLabels(known: ClassLabels, classes: number, isGiven: boolean)
   return { problem: `its metadata has ${length} labels for ${classes} classes` };
 }
 
-/**
- * Replaces labels by the indices of their classes.
- *
- * @throws {@link TapirError} `OPTION_INVALID` with the nearest labels.
- */
+/** Replaces labels by the indices of their classes. Throws `OPTION_INVALID` with the nearest labels. */
 export function indexLabels(target: AttributionTarget, known: ClassLabels): IndexTarget {
   if (target === 'predicted') return target;
   if (typeof target === 'string') return classOfLabel(target, known);

@@ -79,11 +79,7 @@ export class Passes {
     return this.#run(this.plan.forward, feeds, signal);
   }
 
-  /**
-   * The same, and the gradient of the scores that the seeds state.
-   *
-   * @param known - The forward pass of these feeds, if it was run.
-   */
+  /** The same, and the gradient of the scores that the seeds state; `known` is the forward pass of these feeds, if it was run. */
   async backward(
     feeds: readonly NamedTensor[],
     seeds: Tensor<'float32'>,

@@ -18,11 +18,7 @@ export interface PoolingWeights {
   readonly weightOf: (channel: number, index: number) => number;
 }
 
-/**
- * Finds out whether the scores of a layer are the means of its channels under a linear layer, and reads the weights.
- *
- * @returns undefined where that is not proven, or the weights are not float32.
- */
+/** Reads the weights, if it is proven that the scores are the means of the layer's channels under a linear layer of float32. */
 export async function readPoolingHead(
   model: OnnxModel,
   layer: FeatureInfo,

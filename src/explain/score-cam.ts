@@ -7,11 +7,7 @@ import { rowOf, type Maps } from './maps/maps.js';
 /** The scores of images that are made from one row, one after another in memory. */
 export type ScoreMasked = (row: number, pixels: Float32Array, count: number) => Promise<readonly number[]>;
 
-/**
- * The maps, `[N, H, W]`: the channels weighted by the softmax of their scores.
- *
- * @param batch - Masked images in one run.
- */
+/** The maps, `[N, H, W]`: the channels weighted by the softmax of their scores. A run takes `batch` masked images. */
 export async function scoreMaps(
   image: Maps,
   activations: Maps,

@@ -32,12 +32,7 @@ export function checkScores(output: string, logits: Tensor, rows: number): Tenso
   });
 }
 
-/**
- * The seeds of the backward pass, `[N, K]`.
- *
- * @param logits - Read only for targets that depend on them.
- * @throws {@link TapirError} `OPTION_INVALID`.
- */
+/** The seeds of the backward pass, `[N, K]`; reads the logits only for targets that depend on them. Throws `OPTION_INVALID`. */
 export function seedsOf(
   target: IndexTarget,
   [rows, classes]: readonly [rows: number, classes: number],

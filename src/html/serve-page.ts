@@ -27,11 +27,7 @@ export interface ServedPage {
   close(): Promise<void>;
 }
 
-/**
- * Serves a page on a port of this machine.
- *
- * @throws {@link TapirError} `ADDRESS_UNAVAILABLE`.
- */
+/** Serves a page on a port of this machine. Throws `ADDRESS_UNAVAILABLE`. */
 export async function servePage({ port, render, addRoutes, onError }: PageSetup): Promise<ServedPage> {
   const { fastify } = await import('fastify');
   const key = randomBytes(18).toString('base64url');

@@ -66,12 +66,7 @@ export function rgbOf({ data, channelOrder }: DrawnImage): Uint8Array {
   return channelOrder === 'bgr' ? data.map((_, i) => data[i + 2 - 2 * (i % 3)]!) : data;
 }
 
-/**
- * Mixes an image with the colours of its heat map.
- *
- * @returns RGB.
- * @throws {@link TapirError} `INPUT_MISMATCH` for a heat map of another size.
- */
+/** Mixes an image with the colours of its heat map, to RGB. Throws `INPUT_MISMATCH` for a heat map of another size. */
 export function blendHeatmap(image: DrawnImage, heatmap: Tensor<'float32'>, opacity: number): RgbImage {
   const { height, width } = image;
   const data = rgbOf(image);

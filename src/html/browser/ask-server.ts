@@ -13,12 +13,7 @@ export function outcomeOf<Value>(answer: unknown): Outcome<Value> {
   return { value: answer as Value };
 }
 
-/**
- * Asks the server.
- *
- * @param path - Below `/api/`.
- * @param body - Sent as it is, if it is given.
- */
+/** Asks the server for a path below `/api/`; sends the body as it is, if it is given. */
 export async function askServer<Value>(
   key: string,
   path: string,

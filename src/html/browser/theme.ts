@@ -21,11 +21,7 @@ export function startTheme(onChange: () => void): void {
   show();
 }
 
-/**
- * Reads colours from the style sheet, for what is drawn on a canvas.
- *
- * @param names - Of custom properties, without the dashes: `ink`.
- */
+/** Reads custom properties of the style sheet, such as `ink`, as colours for a canvas. */
 export function readColours(names: readonly string[]): string[] {
   // The browser resolves a custom property only where an element uses it as a colour.
   const probe = document.createElement('span');

@@ -14,11 +14,7 @@ import { floatsOf } from '../../tensor/widen.js';
 import type { PageDetail, PageWeight } from './page/data.js';
 import { measureValues } from './see/measure-values.js';
 
-/**
- * Describes a node by its index. Reads its weights.
- *
- * @throws {@link TapirError} `OPTION_INVALID` if there is no such node; errors of the file.
- */
+/** Describes a node by its index. Reads its weights. Throws `OPTION_INVALID` if there is no such node. */
 export async function describeNode(model: OnnxModel, index: number): Promise<PageDetail> {
   const state = modelInternals.of(model);
   const node = state.graph.nodes[index];

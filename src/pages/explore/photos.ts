@@ -107,11 +107,7 @@ export class Photos {
     return [...this.#held.values()];
   }
 
-  /**
-   * Reads a photo.
-   *
-   * @throws {@link TapirError} those of {@link loadImage}.
-   */
+  /** Reads a photo. Throws those of {@link loadImage}. */
   async add(source: ImageSource, name: string): Promise<HeldPhoto> {
     const image = await loadImage(source, this.#transform);
     const webp = await encodeWebp({ ...image, data: rgbOf(image) }, PICTURE_SIDE, PICTURE_QUALITY);

@@ -2,11 +2,7 @@
 import { problemOf } from '../../html/serve-page.js';
 import type { Explorer } from './explorer.js';
 
-/**
- * Answers a question.
- *
- * @returns The answer, or `{ problem }` with the reason why it has no answer; undefined for a text that is no question.
- */
+/** Answers a question, with `{ problem }` where that fails; undefined for a text that is no question. */
 export async function answerQuestion(explorer: Explorer, question: string): Promise<unknown> {
   const { pathname, searchParams } = new URL(question, 'page:/');
   const [node, photo] = [searchParams.get('node') ?? '', searchParams.get('photo') ?? ''];

@@ -19,11 +19,7 @@ export interface ServingSetup {
   readonly onError: (error: unknown) => void;
 }
 
-/**
- * Serves the page of an explorer on a port of this machine, to this machine.
- *
- * @throws {@link TapirError} `ADDRESS_UNAVAILABLE`.
- */
+/** Serves the page of an explorer to this machine. Throws `ADDRESS_UNAVAILABLE`. */
 export async function serveExplorer(
   explorer: Explorer,
   { port, picked, folder, onError }: ServingSetup,

@@ -39,11 +39,7 @@ export interface MadeReport {
   readonly render: (server?: PageServer) => Promise<Uint8Array>;
 }
 
-/**
- * Reads a dataset and computes its report.
- *
- * @throws {@link TapirError} as {@link writeReport} does, except for what it writes.
- */
+/** Reads a dataset and computes its report. Throws as {@link writeReport} does, except for what that writes. */
 export async function makeReport(folder: string, options: Omit<ReportOptions, 'out'>): Promise<MadeReport> {
   const { sample, umap, signal, duplicates: cosine } = options;
   const wanted = options.heatmaps && readHeatmapOptions(options.heatmaps);

@@ -23,11 +23,7 @@ interface ShownProbe {
   readonly notes: readonly string[];
 }
 
-/**
- * Reads the labels of the images again, predicts them, and makes the pictures of suspected ones.
- *
- * @param folder - Folder of the images; undefined for no pictures.
- */
+/** Reads the labels of the images again, predicts them, and makes the pictures of suspected ones if the folder is known. */
 export async function showProbe(
   dataset: Dataset,
   probe: Probe,

@@ -18,11 +18,7 @@ import { containersOf } from './containers.js';
 import { exporterFacts } from './exporter-facts.js';
 import type { Box, TreeNode } from './group-runs.js';
 
-/**
- * Describes a model. Takes milliseconds; no session opens.
- *
- * @param path - The file as commands and code name it.
- */
+/** Describes a model, whose file code names by `path`. Takes milliseconds; no session opens. */
 export function describeModel(model: OnnxModel, path: string): PageModel {
   const { graph } = modelInternals.of(model);
   const weights = [...graph.values.values()].filter(({ initializer }) => initializer !== undefined);

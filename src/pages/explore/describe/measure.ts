@@ -7,12 +7,7 @@ import { timeNodes } from '../../../model/oracle/time-nodes.js';
 import type { OnnxModel } from '../../../model/open/open-model.js';
 import type { PageMeasure } from '../page/data.js';
 
-/**
- * Measures a model: ONNX Runtime infers the sizes; where it cannot, the model runs once on made-up inputs.
- *
- * @param isTimed - Also time every node on the CPU.
- * @throws {@link TapirError} those of {@link profileModel}.
- */
+/** Measures a model: ONNX Runtime infers the sizes; where it cannot, the model runs once on made-up inputs. Times are of the CPU. */
 export async function measureModel(model: OnnxModel, isTimed: boolean): Promise<PageMeasure> {
   const { graph } = modelInternals.of(model);
   const costs = await measureCosts(model, { batch: undefined, inputSizes: NO_SIZES });

@@ -36,11 +36,7 @@ export interface Cut {
   readonly inputs: readonly CutInput[];
 }
 
-/**
- * The code for a cut.
- *
- * @param photoCode - How a photo is prepared.
- */
+/** The code for a cut. */
 export function writeCode(language: Language, cut: Cut, photoCode: PhotoCode): string {
   if (language === 'shell') return writeShell(cut);
   const takesPhoto = cut.inputs.length === 1 && cut.inputs[0]!.tensor === photoCode.input;

@@ -32,9 +32,7 @@ export function formatShare(share: number): string {
   return share < 0.001 ? '< 0.1 %' : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 }
 
-/**
- * The path before a name's last part, and that part; numbers alone are no part. The path is left out where the box around shows it.
- */
+/** The path before a name's last part, and that part; numbers alone are no part. No path where the box around shows it. */
 export function splitName(name: string, around: string): readonly [before: string, last: string] {
   const slash = name.lastIndexOf('/');
   if (slash > 0) return [around === '' ? name.slice(0, slash + 1) : '', name.slice(slash + 1)];
@@ -46,11 +44,7 @@ export function splitName(name: string, around: string): readonly [before: strin
   return [before === `${around}.` ? '' : before, last];
 }
 
-/**
- * Height and width in pixels of the sign for a tensor: as high as its resolution, as wide as its channels, both by logarithm.
- *
- * @param dims - Its sizes without the batch.
- */
+/** Height and width in pixels of the sign for a tensor without its batch: the logarithms of its resolution and of its channels. */
 export function signOf(dims: PageDims | null): readonly [height: number, width: number] | undefined {
   const sizes = (dims ?? []).filter((size) => size !== 1);
   if (sizes.some((size) => typeof size !== 'number') || (dims ?? []).length === 0) return undefined;

@@ -32,11 +32,7 @@ const MAX_SAMPLE_BYTES = 128 * 2 ** 20;
 /** With more channels, statistics per channel would take too much memory. */
 const MAX_CHANNELS = 2 ** 22;
 
-/**
- * Reads an output once.
- *
- * @throws {@link TapirError} `OPTION_INVALID` if the output has too many channels to examine; errors of the dataset.
- */
+/** Reads an output once. Throws `OPTION_INVALID` if it has too many channels to examine. */
 export async function collectOutput(
   dataset: Dataset,
   key: string,

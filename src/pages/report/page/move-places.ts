@@ -3,11 +3,7 @@ import type { Places } from './geometry.js';
 
 const MOVE_MS = 500;
 
-/**
- * Shows the places between two maps, one frame after the other; nothing where the reader wants no motion.
- *
- * @param show - Returns whether to go on.
- */
+/** Shows the places between two maps until `show` returns false; nothing where the reader wants no motion. */
 export function movePlaces(before: Places, after: Places, show: (places: Places) => boolean): void {
   if (matchMedia('(prefers-reduced-motion: reduce)').matches) return;
   const started = performance.now();

@@ -99,12 +99,7 @@ export interface HeatmapPlace {
   readonly folder: string;
 }
 
-/**
- * Makes the heat maps.
- *
- * @throws {@link TapirError} `CHECKSUM_MISMATCH` for another model than the dataset's; `DATASET_INVALID` if the manifest does not name
- * one; those of {@link createAttribution}.
- */
+/** Makes the heat maps. Throws `CHECKSUM_MISMATCH`, `DATASET_INVALID`, and those of {@link createAttribution}. */
 export async function makeHeatmaps(
   { dataset, images, folder }: HeatmapPlace,
   { model: path, layer, method, output, labels, photos }: ReportHeatmaps,

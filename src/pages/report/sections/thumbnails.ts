@@ -23,11 +23,7 @@ const MANY_IMAGES = 1500;
 /** Images decoded at once. */
 const AT_ONCE = 8;
 
-/**
- * Makes pictures until they take `maxBytes` of base64.
- *
- * @param folder - Folder that the images' paths are relative to; undefined for no pictures.
- */
+/** Makes pictures until they take `maxBytes` of base64; without the folder of the images, none. */
 export async function makeThumbnails(
   images: readonly Pick<SampledImage, 'path'>[],
   folder: string | undefined,
@@ -86,11 +82,7 @@ export function pathInside(folder: string, path: string): string | undefined {
   return file !== root && liesInside(root, file) ? file : undefined;
 }
 
-/**
- * The folder of the images: the given one, or the one that the manifest records, if it still exists.
- *
- * @throws {@link TapirError} `SOURCE_INVALID` if the given one is not a folder.
- */
+/** The given folder of the images, else the recorded one if it still exists. Throws `SOURCE_INVALID` if the given one is no folder. */
 export async function findImageFolder(
   given: string | undefined,
   recorded: string | undefined,
