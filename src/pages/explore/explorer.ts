@@ -60,15 +60,6 @@ const CLASSES_SHOWN = 5;
 /** A page of 200,000 nodes takes 7 to 15 s; one of a million, more memory than Node has. */
 const MOST_NODES = 250_000;
 
-function tooLarge(count: number, path: string): TapirError<'GRAPH_INVALID'> {
-  const reason = `${count} nodes are more than the ${MOST_NODES} that a page shows`;
-  return new TapirError(
-    'GRAPH_INVALID',
-    `"${path}" cannot be explored: ${reason}; cut it first (tapir extract)`,
-    { details: { reason, where: [] } },
-  );
-}
-
 /** Answers the questions of a page. Sessions stay open until {@link Explorer.close}. */
 export class Explorer {
   readonly page: PageModel;
@@ -100,9 +91,11 @@ export class Explorer {
   /** Opens a model. No session opens yet. Throws those of {@link openModel}. */
   static async open(source: ModelSource, path: string, setup: ExplorerSetup): Promise<Explorer> {
     const model = await openModel(source);
-    const { nodes } = modelInternals.of(model).graph;
-    if (nodes.length > MOST_NODES) throw tooLarge(nodes.length, path);
-    return new Explorer(model, path, setup);
+    const { length } = modelInternals.of(model).graph.nodes;
+    if (length <= MOST_NODES) return new Explorer(model, path, setup);
+    const reason = `${length} nodes are more than the ${MOST_NODES} that a page shows`;
+    const problem = `"${path}" cannot be explored: ${reason}; cut it first (tapir extract)`;
+    throw new TapirError('GRAPH_INVALID', problem, { details: { reason, where: [] } });
   }
 
   /** The photos that were added. */

@@ -153,7 +153,9 @@ export async function writeExplorer(
   };
   const begin = countSteps(options.onProgress);
   begin('measuring the model');
-  for (const question of questionsOf(explorer, await measured(explorer), asked)) {
+  // Where it fails, its own question records why.
+  const measure = await explorer.measure(false).catch(() => undefined);
+  for (const question of questionsOf(explorer, measure, asked)) {
     begin(nameOf(explorer, question));
     signal?.throwIfAborted();
     // oxlint-disable-next-line no-await-in-loop -- one run at a time bounds the memory
@@ -193,11 +195,6 @@ async function recordDetails(
     const detail = await explorer.detail(index);
     if (detail.attributes.length + detail.weights.length > 0) recorded[`detail?node=${index}`] = detail;
   }
-}
-
-/** The measure; undefined where it fails, which its own question records. */
-function measured(explorer: Explorer): Promise<PageMeasure | undefined> {
-  return explorer.measure(false).catch(() => undefined);
 }
 
 /** What a written page can be asked. */

@@ -1,5 +1,6 @@
 /** A dataset → all that its page shows. */
 import { basename } from 'node:path';
+import { readOptions } from '../../base/options.js';
 import { countSteps } from '../../base/progress.js';
 import { checkText, invalidOption } from '../../base/checks.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
@@ -9,7 +10,7 @@ import { createBreathe } from '../../tensor/vectors/breathe.js';
 import { collectInputs, type SampledImage } from './collect/collect-inputs.js';
 import { collectOutput, takePlaces, type CollectedOutput } from './collect/collect-output.js';
 import { readFacts } from './sections/facts.js';
-import { makeHeatmaps, readHeatmapOptions, type Heatmaps, type ReportHeatmaps } from './sections/heatmaps.js';
+import { HEATMAP_FIELDS, makeHeatmaps, type Heatmaps, type ReportHeatmaps } from './sections/heatmaps.js';
 import { assemblePageData, describeOutput, type Describing, type NamedLabels } from './page-data.js';
 import type { PageImages, PageOutput, PageServer } from './page/data.js';
 import type { ReportOptions } from './report-options.js';
@@ -42,7 +43,7 @@ export interface MadeReport {
 /** Reads a dataset and computes its report. Throws as {@link writeReport} does, except for what that writes. */
 export async function makeReport(folder: string, options: Omit<ReportOptions, 'out'>): Promise<MadeReport> {
   const { sample, umap, signal, duplicates: cosine } = options;
-  const wanted = options.heatmaps && readHeatmapOptions(options.heatmaps);
+  const wanted = options.heatmaps && readOptions(HEATMAP_FIELDS, options.heatmaps, 'heatmaps', 'heatmaps.');
   const breathe = createBreathe(signal);
   const say = countSteps(options.onProgress);
   const dataset = await openDataset(checkText('folder', folder));

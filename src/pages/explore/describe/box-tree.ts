@@ -1,8 +1,9 @@
 /** Nodes and the modules around them → nested boxes, in the order in which data passes them. */
-import { groupRuns, type Box, type TreeNode } from './group-runs.js';
+import type { PageNode } from '../page/data.js';
+import { groupRuns, type Box } from './group-runs.js';
 
 /** Builds the tree. The first box is the model. */
-export function buildTree(nodes: readonly TreeNode[], containers: readonly (readonly string[])[]): Box {
+export function buildTree(nodes: readonly PageNode[], containers: readonly (readonly string[])[]): Box {
   const root: Box = { kind: 'module', name: '', about: '', children: [] };
   const boxes = new Map<string, Box>();
   nodes.forEach((_, index) => {
@@ -27,7 +28,7 @@ export function buildTree(nodes: readonly TreeNode[], containers: readonly (read
 }
 
 /** A box around a single node of the same name says nothing that the node does not say. */
-function unwrapSingles(box: Box, nodes: readonly TreeNode[]): void {
+function unwrapSingles(box: Box, nodes: readonly PageNode[]): void {
   box.children = box.children.map((child) => {
     if (typeof child === 'number' || child.children.length !== 1) return child;
     const [only] = child.children;
@@ -49,15 +50,15 @@ function parentsOf(root: Box): Parents {
 }
 
 /** The children of a box, each after those whose data it reads; else in execution order. */
-function inOrder(box: Box, nodes: readonly TreeNode[], parents: Parents): (number | Box)[] {
+function inOrder(box: Box, nodes: readonly PageNode[], parents: Parents): (number | Box)[] {
   if (box.children.every((child) => typeof child === 'number')) return box.children;
   const childOf = childFinder(box, parents);
   const before = new Map<number | Box, Set<number | Box>>(box.children.map((child) => [child, new Set()]));
   for (const index of nodesIn(box)) {
-    const { isData, reads } = nodes[index]!;
-    if (!isData) continue;
+    const { role, reads } = nodes[index]!;
+    if (role !== 'data') continue;
     const child = childOf(index)!;
-    for (const read of reads) {
+    for (const [read] of reads) {
       const source = childOf(read);
       if (source !== undefined && source !== child) before.get(child)!.add(source);
     }

@@ -62,10 +62,8 @@ function interrupted(graph: Graph, chains: readonly (readonly string[])[]): Set<
       else members.set(path, [i]);
     }
   });
-  const found = new Set<string>();
   const isData = (node: Node): boolean => roles.get(node) === 'data';
-  for (const [path, nodes] of members) if (reenters(graph, nodes, isData)) found.add(path);
-  return found;
+  return new Set([...members].flatMap(([path, nodes]) => (reenters(graph, nodes, isData) ? [path] : [])));
 }
 
 /** Whether a path of nodes with data leaves a set and comes back. The members are in execution order. */

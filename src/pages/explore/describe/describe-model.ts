@@ -16,7 +16,7 @@ import type { PageBox, PageModel, PageNode, PagePlace, PageRefusal, PageTensor }
 import { buildTree } from './box-tree.js';
 import { containersOf } from './containers.js';
 import { exporterFacts } from './exporter-facts.js';
-import type { Box, TreeNode } from './group-runs.js';
+import type { Box } from './group-runs.js';
 
 /** Describes a model, whose file code names by `path`. Takes milliseconds; no session opens. */
 export function describeModel(model: OnnxModel, path: string): PageModel {
@@ -28,7 +28,7 @@ export function describeModel(model: OnnxModel, path: string): PageModel {
   const placeOf = placeFinder(graph);
   const nodes = describeNodes(graph, names, places, placeOf);
   const values = listValues(graph);
-  const tree = buildTree(nodes.map(treeNode), containersOf(graph, names));
+  const tree = buildTree(nodes, containersOf(graph, names));
   const boxes = listBoxes(graph, tree, placeOf, values);
   return {
     title: basename(path),
@@ -102,15 +102,6 @@ function describeNodes(
 function describeTensor(value: Value, request: string): PageTensor {
   const { dtype, dims } = describeValue(value);
   return { tensor: value.name, request, dtype, dims };
-}
-
-function treeNode({ name, op, role, reads }: PageNode): TreeNode {
-  return {
-    name,
-    op,
-    isData: role === 'data',
-    reads: reads.flatMap(([source]) => (source < 0 ? [] : source)),
-  };
 }
 
 /** Stands for all inputs: their places are negative. */

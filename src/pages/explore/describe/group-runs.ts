@@ -1,4 +1,6 @@
 /** Long rows of nodes without modules → runs, so that a graph of thousands of nodes fits on a screen. */
+import type { PageNode } from '../page/data.js';
+
 /** A box; its children are nodes by index, and boxes. */
 export interface Box {
   readonly kind: 'module' | 'run';
@@ -8,22 +10,13 @@ export interface Box {
   children: (number | Box)[];
 }
 
-/** What the tree needs of a node. */
-export interface TreeNode {
-  readonly name: string;
-  readonly op: string;
-  readonly isData: boolean;
-  /** Indices of the nodes whose data it reads. */
-  readonly reads: readonly number[];
-}
-
 /** Nodes in a row that stay as they are. */
 const MOST_IN_ROW = 40;
 /** Operators that a run lists. */
 const OPS_NAMED = 3;
 
 /** Puts long rows of nodes into runs, which end where the fewest tensors pass. */
-export function groupRuns(children: readonly (number | Box)[], nodes: readonly TreeNode[]): (number | Box)[] {
+export function groupRuns(children: readonly (number | Box)[], nodes: readonly PageNode[]): (number | Box)[] {
   const grouped: (number | Box)[] = [];
   let row: number[] = [];
   const endRow = (): void => {
@@ -41,8 +34,8 @@ export function groupRuns(children: readonly (number | Box)[], nodes: readonly T
   return grouped;
 }
 
-function splitRow(row: readonly number[], nodes: readonly TreeNode[]): (number | Box)[] {
-  const data = row.filter((index) => nodes[index]!.isData).length;
+function splitRow(row: readonly number[], nodes: readonly PageNode[]): (number | Box)[] {
+  const data = row.filter((index) => nodes[index]!.role === 'data').length;
   if (data <= MOST_IN_ROW) return [...row];
   const length = Math.ceil(row.length / Math.ceil(Math.sqrt(data)));
   const passing = countPassing(row, nodes);
@@ -57,11 +50,11 @@ function splitRow(row: readonly number[], nodes: readonly TreeNode[]): (number |
 }
 
 /** The number of tensors that pass after each position of a row. */
-function countPassing(row: readonly number[], nodes: readonly TreeNode[]): Int32Array {
+function countPassing(row: readonly number[], nodes: readonly PageNode[]): Int32Array {
   const places = new Map(row.map((index, place) => [index, place]));
   const lastUse = new Int32Array(row.length).fill(-1);
   row.forEach((index, place) => {
-    for (const read of nodes[index]!.reads) {
+    for (const [read] of nodes[index]!.reads) {
       const source = places.get(read);
       if (source !== undefined) lastUse[source] = place;
     }
@@ -86,8 +79,8 @@ function bestEnd(passing: Int32Array, from: number, length: number): number {
   return best;
 }
 
-function describeRun(row: readonly number[], nodes: readonly TreeNode[]): Pick<Box, 'name' | 'about'> {
-  const data = row.map((index) => nodes[index]!).filter(({ isData }) => isData);
+function describeRun(row: readonly number[], nodes: readonly PageNode[]): Pick<Box, 'name' | 'about'> {
+  const data = row.map((index) => nodes[index]!).filter(({ role }) => role === 'data');
   const shown = data.length === 0 ? row.map((index) => nodes[index]!) : data;
   const counts = new Map<string, number>();
   for (const { op } of shown) counts.set(op, (counts.get(op) ?? 0) + 1);

@@ -7,7 +7,7 @@ import type { PageClass, PagePhoto } from './data.js';
 import { formatShare } from './format.js';
 import type { Id } from './graph.js';
 import { writeQuestion, type Page } from './source.js';
-import { makeView, MODES, questionOf, type Mode, type View } from './views.js';
+import { makeView, MODES, note, questionOf, type Mode, type View } from './views.js';
 
 /** Shows what photos give at the chosen node. */
 export class SeePanel {
@@ -48,14 +48,14 @@ export class SeePanel {
     const head = makeHead('with a photo', 'What it sees');
     const { noPhotos } = this.#page.data;
     if (noPhotos !== null)
-      return this.#card.replaceChildren(head, make('p', 'note', `Photos cannot be fed: ${noPhotos}.`));
+      return this.#card.replaceChildren(head, note(`Photos cannot be fed: ${noPhotos}.`));
     const view = this.#view();
     const said = make('p', 'note bad', { hidden: this.#said === '' }, this.#said);
     const place = make('div', 'views');
     const parts = [this.#makeStrip(), said, this.#makeClasses(), this.#makeModes(view), place];
     this.#card.replaceChildren(head, ...parts.filter((part) => part !== undefined));
     if (!view) return place.replaceChildren(...this.#makeMissing());
-    place.append(make('p', 'note', 'Computing …'));
+    place.append(note('Computing …'));
     const views = this.#pinned ? [this.#pinned, view] : [view];
     const figures = await Promise.all(views.map((one) => makeView(this.#page.source, one)));
     if (ticket !== this.#latest) return;
@@ -111,30 +111,26 @@ export class SeePanel {
       const hint = source.isServed
         ? 'Drop a photo here, or choose one: its feature maps appear for every node you choose.'
         : 'This page was written without a photo.';
-      return [make('p', 'hint muted', hint), make('p', 'note', data.photoNote)];
+      return [make('p', 'hint muted', hint), note(data.photoNote)];
     }
     const fused = this.#mode === 'attention' && this.#softmaxes().length === 0 ? this.#fused() : undefined;
     if (fused !== undefined)
       return [
-        make(
-          'p',
-          'note',
+        note(
           `There are no maps of attention: the file computes it in one operator, ${fused}, which gives its result and not its weights. An export without this fusion has them (Hugging Face: attn_implementation="eager").`,
         ),
       ];
     if (this.#id === undefined) return [make('p', 'hint muted', 'Choose a module or a node.')];
     if (graph.requestOf(this.#id) === undefined)
-      return [make('p', 'note', 'This node has no value; choose a node in it.')];
+      return [note('This node has no value; choose a node in it.')];
     const lacking = this.#lacking(this.#id);
     if (lacking.length > 0)
       return [
-        make(
-          'p',
-          'note',
+        note(
           `It needs ${lacking.map((name) => `“${name}”`).join(', ')}, and a photo feeds “${data.photoCode.input}” only.`,
         ),
       ];
-    if (source.isServed) return [make('p', 'note', 'There is nothing to show.')];
+    if (source.isServed) return [note('There is nothing to show.')];
     const held = Object.keys(data.recorded).flatMap((question) => {
       const { pathname, searchParams } = new URL(question, 'page:/');
       return pathname.endsWith(this.#mode === 'heat' ? 'heat' : 'features') &&
@@ -147,7 +143,7 @@ export class SeePanel {
       held.length > 0
         ? 'This file holds the features of:'
         : 'This file holds no such features: --return adds them.';
-    return [make('p', 'note', text), make('div', 'missing-node line', chips)];
+    return [note(text), make('div', 'missing-node line', chips)];
   }
 
   /** Remembers a choice, and shows what it gives. */

@@ -57,7 +57,8 @@ export async function makeView(source: Source, view: View): Promise<HTMLElement>
   return make('div', '', heading, body);
 }
 
-function note(text: string): HTMLElement {
+/** A sentence. */
+export function note(text: string): HTMLElement {
   return make('p', 'note', text);
 }
 

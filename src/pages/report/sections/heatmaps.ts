@@ -1,7 +1,6 @@
 /** Heat maps of some images: where the score of the predicted class comes from. */
-import type { Options } from '../../../base/checks.js';
 import { isImageError } from '../../../images/file/image-errors.js';
-import { integer, optional, readOptions, text, type Fields } from '../../../base/options.js';
+import { integer, optional, text, type Fields } from '../../../base/options.js';
 import { checkLabels } from '../../../extract/class-labels.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import { openRecordedModel, readRecordedModel } from '../../../datasets/embed/recorded-model.js';
@@ -84,11 +83,6 @@ export interface Heatmaps {
   readonly pairs: readonly HeatmapPair[];
   /** Chosen photos that could not be read again. */
   readonly unreadable: number;
-}
-
-/** Reads the options. Throws `OPTION_INVALID`. */
-export function readHeatmapOptions(given: Options<ReportHeatmaps>): ReportHeatmaps {
-  return readOptions(HEATMAP_FIELDS, given, 'heatmaps', 'heatmaps.');
 }
 
 /** What the photos come from. */
