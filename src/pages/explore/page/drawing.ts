@@ -5,11 +5,9 @@ import { colourOf, INFERNO, VIRIDIS, type Colour } from '../../../explain/photos
 import { formatValue } from '../../../html/numbers.js';
 import type { PageFeatures, PageHeat, PageMaps, PagePhoto } from './data.js';
 
-/** The colours of the values 0 to 255, three bytes each. */
-function table(stops: readonly Colour[]): Uint8Array {
-  return Uint8Array.from({ length: 3 * 256 }, (_, at) =>
-    Math.round(colourOf(Math.floor(at / 3) / 255, stops)[at % 3]!),
-  );
+/** The colours of the values 0 to 255. */
+function table(stops: readonly Colour[]): number[][] {
+  return Array.from({ length: 256 }, (_, value) => colourOf(value / 255, stops).map(Math.round));
 }
 const MAP_COLOURS = table(VIRIDIS);
 const HEAT_COLOURS = table(INFERNO);
@@ -32,11 +30,6 @@ function canvasOf(
   return canvas;
 }
 
-/** The three bytes of an element. */
-function triple(bytes: Uint8Array, at: number): Uint8Array {
-  return bytes.subarray(3 * at, 3 * at + 3);
-}
-
 /** A grid of maps, each with its channel, and below it the value under the pointer. */
 export function drawGrid(maps: PageMaps, noun: string): HTMLElement[] {
   const { width, height } = maps;
@@ -45,7 +38,7 @@ export function drawGrid(maps: PageMaps, noun: string): HTMLElement[] {
   const figures = maps.maps.map(([channel, least, largest], i) => {
     const valueOf = (place: number): number => values[i * width * height + place]!;
     const label = `${noun} ${channel}: from ${formatValue(least)} to ${formatValue(largest)}`;
-    const canvas = canvasOf(maps, label, (place) => triple(MAP_COLOURS, valueOf(place)));
+    const canvas = canvasOf(maps, label, (place) => MAP_COLOURS[valueOf(place)]!);
     canvas.addEventListener('pointermove', ({ offsetX, offsetY }) => {
       const x = Math.min(width - 1, Math.max(0, Math.floor((offsetX / canvas.clientWidth) * width)));
       const y = Math.min(height - 1, Math.max(0, Math.floor((offsetY / canvas.clientHeight) * height)));
@@ -62,7 +55,7 @@ export function drawGrid(maps: PageMaps, noun: string): HTMLElement[] {
 export function drawScale(kind: 'map' | 'heat'): HTMLElement {
   const colours = kind === 'map' ? MAP_COLOURS : HEAT_COLOURS;
   const [low, high] = kind === 'map' ? ['least of each map', 'largest'] : ['0', '1'];
-  const canvas = canvasOf({ width: 256, height: 1 }, 'scale', (place) => triple(colours, place));
+  const canvas = canvasOf({ width: 256, height: 1 }, 'scale', (place) => colours[place]!);
   return make('p', 'scale line tiny', { 'aria-hidden': true }, low, canvas, high);
 }
 
@@ -70,7 +63,7 @@ export function drawScale(kind: 'map' | 'heat'): HTMLElement {
 export function drawColours(colours: NonNullable<PageFeatures['colours']>): HTMLCanvasElement {
   const values = decodeNumbers(Uint8Array, colours.pixels);
   const label = 'The first three principal components of the channels as red, green and blue';
-  return canvasOf(colours, label, (place) => triple(values, place));
+  return canvasOf(colours, label, (place) => values.subarray(3 * place, 3 * place + 3));
 }
 
 /** Heat over a photo. */
@@ -78,7 +71,7 @@ export function drawHeat(heat: PageHeat, photo: PagePhoto): HTMLCanvasElement {
   const { width, height, pixels, label, classIndex } = heat;
   const values = decodeNumbers(Uint8Array, pixels);
   const about = `Where class ${label ?? classIndex} comes from in ${photo.name}`;
-  const canvas = canvasOf(heat, about, (place) => triple(HEAT_COLOURS, values[place]!));
+  const canvas = canvasOf(heat, about, (place) => HEAT_COLOURS[values[place]!]!);
   const image = new Image();
   image.src = photo.picture;
   void image

@@ -204,9 +204,7 @@ export class PathView {
     const top = this.#host.scrollTop - MORE_ROWS * ROW;
     const bottom = this.#host.scrollTop + Math.max(this.#host.clientHeight, 10 * ROW) + MORE_ROWS * ROW;
     const isInSight = (from: number, to: number): boolean => from <= bottom && to >= top;
-    const first = firstBelow(rows, top);
-    const last = rows.findIndex((row, i) => i >= first && row.y >= bottom);
-    const shownRows = rows.slice(first, last < 0 ? rows.length : last);
+    const shownRows = rows.filter(({ y }) => isInSight(y, y + ROW));
     this.#show(this.#shown, this.#sheet, shownRows, (row) => this.#makeRow(row));
     const shownFrames = frames.filter(({ y, height: high }) => isInSight(y, y + high));
     this.#show(this.#frames, this.#frameLayer, shownFrames, makeFrame);
@@ -278,17 +276,6 @@ function pathOf({ x, from, lane, ends }: Line): string {
       return `M${x} ${from}H${lane + r}Q${lane} ${from} ${lane} ${from + way * r}V${end - way * r}Q${lane} ${end} ${lane + r} ${end}H${x - 8}`;
     })
     .join('');
-}
-
-/** The first row whose lower edge is below a place. */
-function firstBelow(rows: readonly Row[], y: number): number {
-  let [low, high] = [0, rows.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (rows[middle]!.y + ROW < y) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 function makeFrame({ depth, x, y, height }: Frame): HTMLElement {

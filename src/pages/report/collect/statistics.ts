@@ -33,8 +33,7 @@ export class StatisticsCollector {
   readonly #squares: Float64Array;
   readonly #min: Float64Array;
   readonly #max: Float64Array;
-  #norms = new Float64Array(1024);
-  #normCount = 0;
+  readonly #norms: number[] = [];
   #rows = 0;
   #nan = 0;
   #infinite = 0;
@@ -69,7 +68,7 @@ export class StatisticsCollector {
       }
     }
     this.#rows++;
-    if (isFinite) this.#pushNorm(Math.sqrt(norm));
+    if (isFinite) this.#norms.push(Math.sqrt(norm));
     return isFinite;
   }
 
@@ -80,15 +79,6 @@ export class StatisticsCollector {
     this.#squares[channel]! += difference * difference;
     if (value < this.#min[channel]!) this.#min[channel] = value;
     if (value > this.#max[channel]!) this.#max[channel] = value;
-  }
-
-  #pushNorm(norm: number): void {
-    if (this.#normCount === this.#norms.length) {
-      const longer = new Float64Array(this.#norms.length * 2);
-      longer.set(this.#norms);
-      this.#norms = longer;
-    }
-    this.#norms[this.#normCount++] = norm;
   }
 
   /** Statistics of all rows so far. A single row makes no channel constant. */
@@ -128,7 +118,7 @@ export class StatisticsCollector {
       std: hasNumbers ? Math.sqrt(total.squares / total.count) : Number.NaN,
       min: hasNumbers ? total.min : Number.NaN,
       max: hasNumbers ? total.max : Number.NaN,
-      norms: this.#norms.slice(0, this.#normCount),
+      norms: Float64Array.from(this.#norms),
       channelStd,
       zero,
       constant,

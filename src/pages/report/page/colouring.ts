@@ -19,11 +19,6 @@ export interface Colouring {
   readonly order: Uint32Array;
 }
 
-/** What the points of an output can be coloured by. */
-export function listColumns({ columns }: PageData, points: Points): readonly PageColumn[] {
-  return [...columns, ...points.columns];
-}
-
 /** Puts the points into the groups of a column. */
 export function colourPoints(data: PageData, points: Points, column: PageColumn): Colouring {
   const { name } = column;

@@ -1,7 +1,7 @@
 /** The choice of what the map is coloured by, and its legend, whose entries fade all others. */
 import { byId, make, makeChip } from '../../../html/browser/elements.js';
 import { formatCount } from '../../../html/numbers.js';
-import { colourPoints, listColumns, type Colouring } from './colouring.js';
+import { colourPoints, type Colouring } from './colouring.js';
 import type { PageData } from './data.js';
 import type { Points } from './points.js';
 
@@ -14,7 +14,7 @@ export interface LegendEvents {
 
 /** Shows the columns of an output; keeps the one that was chosen, where the output has it. */
 export function showLegend(data: PageData, points: Points, { onColour, onIsolate }: LegendEvents): void {
-  const columns = listColumns(data, points);
+  const columns = [...data.columns, ...points.columns];
   const select = byId('colour-by') as HTMLSelectElement;
   const before = select.value;
   select.replaceChildren(...columns.map(({ name }, i) => make('option', '', { value: String(i) }, name)));
