@@ -2,21 +2,17 @@
 import { basename, dirname, extname, join, resolve } from 'node:path';
 import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
-import { problemOf, servePage, type ServedPage } from '../../html/serve-page.js';
+import { problemOf, servePage, type PageSetup, type ServedPage } from '../../html/serve-page.js';
 import type { Explorer } from './explorer.js';
 import { answerQuestion } from './questions.js';
 import { renderExplorer } from './render-explorer.js';
 
 /** How a page is served. */
-export interface ServingSetup {
-  /** 0 for a free port. */
-  readonly port: number;
+export interface ServingSetup extends Pick<PageSetup, 'port' | 'onError'> {
   /** Nodes and boxes that the page proposes to return. */
   readonly picked: readonly number[];
   /** Folder in which cuts are saved. */
   readonly folder: string;
-  /** Called with errors that are not the request's fault. */
-  readonly onError: (error: unknown) => void;
 }
 
 /** Serves the page of an explorer to this machine. Throws `ADDRESS_UNAVAILABLE`. */

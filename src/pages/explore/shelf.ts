@@ -1,11 +1,7 @@
 /** Things that are costly to open, the last few of which stay open. */
 
-interface Closable {
-  close(): Promise<void>;
-}
-
 /** Keeps what was used last. */
-export class Shelf<Item extends Closable> {
+export class Shelf<Item extends { close(): Promise<void> }> {
   readonly #items = new Map<string, Promise<Item>>();
   readonly #most: number;
   #closing: Promise<void>[] = [];

@@ -2,7 +2,7 @@
 import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
 import type { Device } from '../../runtime/lanes/device.js';
 import { findTextTower } from '../../features/text/text-tower.js';
-import { problemOf, servePage, type ServedPage } from '../../html/serve-page.js';
+import { problemOf, servePage, type PageSetup, type ServedPage } from '../../html/serve-page.js';
 import { SHOWN_SIDE, type MadeReport } from './make-report.js';
 import { invalidOption } from '../../base/checks.js';
 import { makeThumbnail } from '../../images/thumbnail.js';
@@ -14,16 +14,12 @@ import type { PageHit, PageHits, PagePicture } from './page/data.js';
 import { MOST_CHARACTERS } from './sections/search-section.js';
 
 /** How a report is served. */
-interface ReportServing {
-  /** 0 for a free port. */
-  readonly port: number;
+interface ReportServing extends Pick<PageSetup, 'port' | 'onError'> {
   /** The model that made the dataset; undefined for a page that takes no photos. */
   readonly model: string | undefined;
   /** The text tower; undefined for the one beside `model`, if there is one. */
   readonly textModel: string | undefined;
   readonly device: Device;
-  /** Called with errors that are not the request's fault. */
-  readonly onError: (error: unknown) => void;
 }
 
 /** {@link SearchFields} as JSON Schema. */

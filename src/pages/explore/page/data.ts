@@ -102,11 +102,15 @@ export interface PagePhoto {
   readonly picture: string;
 }
 
-/** Maps of equal size, a byte per place in base64: 0 is the least value of a map, 255 its largest. */
-export interface PageMaps {
+/** Bytes of places, row by row, in base64. */
+export interface PagePixels {
   readonly height: number;
   readonly width: number;
   readonly pixels: string;
+}
+
+/** Maps of equal size, one after the other, a byte per place: 0 is the least value of a map, 255 its largest. */
+export interface PageMaps extends PagePixels {
   /** Channel (or head), least and largest value of each map. */
   readonly maps: readonly (readonly [channel: number, least: number, largest: number])[];
   /** Places that were averaged into one, in each direction. */
@@ -160,7 +164,7 @@ export interface PageFeatures {
   /** The channels with the most energy; null for a tensor without places. */
   readonly maps: PageMaps | null;
   /** Principal components of the channels as red, green and blue, three bytes a place. */
-  readonly colours: { readonly height: number; readonly width: number; readonly pixels: string } | null;
+  readonly colours: PagePixels | null;
   /** The values of a vector, float32 in base64. */
   readonly vector: string | null;
   /** Sentences: tokens that were left out, values that were averaged. */
@@ -182,18 +186,14 @@ export interface PageClass {
   readonly probability: number;
 }
 
-/** Where the score of a class comes from. */
-export interface PageHeat {
+/** Where the score of a class comes from, a byte per pixel. */
+export interface PageHeat extends PagePixels {
   readonly layer: string;
   readonly classIndex: number;
   readonly label: string | null;
   readonly score: number;
   /** Which scores are explained, in a sentence. */
   readonly about: string;
-  readonly height: number;
-  readonly width: number;
-  /** A byte per pixel in base64. */
-  readonly pixels: string;
 }
 
 /** The cut that some names need, as it would be written. */

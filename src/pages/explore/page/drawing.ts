@@ -3,7 +3,7 @@ import { decodeNumbers } from '../../../html/browser/decode-numbers.js';
 import { make } from '../../../html/browser/elements.js';
 import { colourOf, INFERNO, VIRIDIS, type Colour } from '../../../explain/photos/colour-map.js';
 import { formatValue } from '../../../html/numbers.js';
-import type { PageFeatures, PageHeat, PageMaps, PagePhoto } from './data.js';
+import type { PageHeat, PageMaps, PagePhoto, PagePixels } from './data.js';
 
 /** The colours of the values 0 to 255. */
 function table(stops: readonly Colour[]): number[][] {
@@ -17,7 +17,7 @@ const OPACITY = 0.55;
 
 /** A canvas of values that a screen reader hears as its label; a place is one pixel, and the style sheet enlarges it. */
 function canvasOf(
-  { width, height }: { readonly width: number; readonly height: number },
+  { width, height }: Pick<PagePixels, 'width' | 'height'>,
   label: string,
   colourAt: (place: number) => ArrayLike<number>,
 ): HTMLCanvasElement {
@@ -60,7 +60,7 @@ export function drawScale(kind: 'map' | 'heat'): HTMLElement {
 }
 
 /** Principal components as colours. */
-export function drawColours(colours: NonNullable<PageFeatures['colours']>): HTMLCanvasElement {
+export function drawColours(colours: PagePixels): HTMLCanvasElement {
   const values = decodeNumbers(Uint8Array, colours.pixels);
   const label = 'The first three principal components of the channels as red, green and blue';
   return canvasOf(colours, label, (place) => values.subarray(3 * place, 3 * place + 3));

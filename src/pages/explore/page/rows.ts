@@ -25,11 +25,7 @@ export interface Row {
 }
 
 /** The frame of an open box. */
-export interface Frame {
-  readonly id: Id;
-  readonly depth: number;
-  readonly x: number;
-  readonly y: number;
+export interface Frame extends Pick<Row, 'id' | 'depth' | 'x' | 'y'> {
   readonly height: number;
 }
 
