@@ -145,13 +145,11 @@ export async function createPasses(
   const image = imageInput(graph);
   if (!image) {
     const actual = `inputs ${graph.inputs.map(({ name }) => `"${name}"`).join(', ')} without four axes`;
-    throw new TapirError(
-      'INPUT_MISMATCH',
-      `attribution needs an image [N, C, H, W], the model has ${actual}`,
-      {
-        details: { input: graph.inputs[0]?.name ?? '', expected: 'an image [N, C, H, W]', actual },
-      },
-    );
+    const expected = 'an image [N, C, H, W]';
+    const details = { input: graph.inputs[0]?.name ?? '', expected, actual };
+    throw new TapirError('INPUT_MISMATCH', `attribution needs ${expected}, the model has ${actual}`, {
+      details,
+    });
   }
   const ends = givenOutput === undefined ? chooseScores(model) : { output: givenOutput, skipped: null };
   const { output } = ends;

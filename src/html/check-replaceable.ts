@@ -4,11 +4,7 @@ import { unwritable } from '../base/atomic-file.js';
 import { TapirError } from '../base/errors.js';
 import { markOf, type PageKind } from './document.js';
 
-/**
- * Checks that nothing is there, or a page of the same kind: a wrong path must not cost a photo, or a dataset's manifest.
- *
- * @throws {@link TapirError} `OUTPUT_EXISTS`, `OUTPUT_UNWRITABLE`.
- */
+/** Throws `OUTPUT_EXISTS` for all but a page of the same kind: a wrong path must not cost a photo, or a dataset's manifest. */
 export async function checkReplaceable(path: string, kind: PageKind): Promise<void> {
   const mark = markOf(kind);
   try {

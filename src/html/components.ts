@@ -104,12 +104,7 @@ export function renderConfusion(
   );
 }
 
-/**
- * A photo of a wrong or suspected class, with what is known of it.
- *
- * @param picture - WebP in base64; null for none.
- * @param about - Pairs of an element for a class and one for its score.
- */
+/** A photo of a wrong or suspected class, as WebP in base64; `about` pairs elements for a class and for its score. */
 export function renderPictured(picture: string | null, name: string, about: Markup): Markup {
   const image = picture
     ? markup`<img src="data:image/webp;base64,${picture}" alt="${name}">`

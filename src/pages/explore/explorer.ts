@@ -141,12 +141,7 @@ export class Explorer {
     return { bytes: kept.bytes, notes };
   }
 
-  /**
-   * What the page shows of some names.
-   *
-   * @throws {@link TapirError} those of {@link pruneModel} for unknown names; `OPTION_INVALID` for a weight, of
-   * which the page shows figures only.
-   */
+  /** What the page shows of some names. Throws those of {@link pruneModel}; `OPTION_INVALID` for a weight, which has figures only. */
   async pick(names: readonly string[]): Promise<readonly Picked[]> {
     const { resolved } = (await this.prune(names)).plan;
     const graph = new ModelGraph(this.page);

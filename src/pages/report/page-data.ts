@@ -54,7 +54,7 @@ export async function describeOutput(output: CollectedOutput, describing: Descri
     first: Iterable<number>,
     then: readonly number[],
   ): string => encodeNumbers(type.from([...first, ...then]));
-  const nearest = (i: number): number => rest.neighbours[i * near.count]!;
+  const ofNearest = rest.members.map((_, i) => clusters[rest.neighbours[i * near.count]!]!);
   const meanOf = (values: ArrayLike<number>, count: number): number[] =>
     Array.from({ length: count }, (_, i) => {
       let sum = 0;
@@ -75,11 +75,7 @@ export async function describeOutput(output: CollectedOutput, describing: Descri
       {
         name: 'cluster',
         names: Array.from({ length: Math.max(0, ...clusters) + 1 }, (_, i) => `cluster ${i + 1}`),
-        places: all(
-          Uint16Array,
-          clusters,
-          rest.members.map((_, i) => clusters[nearest(i)]!),
-        ),
+        places: all(Uint16Array, clusters, ofNearest),
       },
       {
         name: 'mean distance to its neighbours',

@@ -34,12 +34,7 @@ const PICTURE_FIELDS = {
   required: ['image'],
 } as const;
 
-/**
- * Serves a report on a port of this machine, to this machine. Models of queries stay open until it is closed.
- *
- * @throws {@link TapirError} `ADDRESS_UNAVAILABLE`; `CHECKSUM_MISMATCH` for another model than the dataset's; those of
- * {@link openModel}.
- */
+/** Serves a report to this machine. Throws `ADDRESS_UNAVAILABLE`; `CHECKSUM_MISMATCH` for another model; those of {@link openModel}. */
 export async function serveReport(report: MadeReport, serving: ReportServing): Promise<ServedPage> {
   const { port, textModel, device, onError } = serving;
   // Its SHA-256 is computed once: queries take the open model.
@@ -97,12 +92,7 @@ class ReportSearch {
     this.#options = options;
   }
 
-  /**
-   * Finds the images that are nearest to words, a photo, or their mean.
-   *
-   * @param photo - Contents of a file.
-   * @throws {@link TapirError} `OPTION_INVALID`; those of {@link QueryModels}.
-   */
+  /** Finds the images that are nearest to words, a photo, or their mean. Throws `OPTION_INVALID`, and those of {@link QueryModels}. */
   async run({ output, text = '' }: SearchFields, photo: Uint8Array | undefined): Promise<PageHits> {
     if (text.length > MOST_CHARACTERS)
       throw invalidOption('text', `of at most ${MOST_CHARACTERS} characters`, text.length);

@@ -11,14 +11,9 @@ export const LANGUAGES: Readonly<Record<Language, string>> = {
 
 /** A file name for a cut: `resnet50-layer4.onnx`. */
 export function cutFile(path: string, names: readonly string[]): string {
-  const stem = stemOf(path);
-  const last = (names.at(-1) ?? 'cut').split(/[.:/]/).filter((part) => /\w/.test(part));
-  return `${stem}-${
-    last
-      .slice(-2)
-      .join('-')
-      .replace(/[^\w-]/g, '_') || 'cut'
-  }.onnx`;
+  const parts = (names.at(-1) ?? 'cut').split(/[.:/]/).filter((part) => /\w/.test(part));
+  const last = parts.slice(-2).join('-');
+  return `${stemOf(path)}-${last.replace(/[^\w-]/g, '_') || 'cut'}.onnx`;
 }
 
 function stemOf(path: string): string {

@@ -167,13 +167,8 @@ export class ModelGraph {
     if (id < 0) return this.model.boxes[-1 - id]!.value ?? undefined;
     if (!this.isNode(id)) return this.furtherPlace(id);
     // Optional outputs may be absent.
-    return [
-      id,
-      Math.max(
-        0,
-        this.model.nodes[id]!.outputs.findIndex(({ tensor }) => tensor !== ''),
-      ),
-    ];
+    const first = this.model.nodes[id]!.outputs.findIndex(({ tensor }) => tensor !== '');
+    return [id, Math.max(0, first)];
   }
 
   /** What the file states of the tensor that the name denotes; of a run, of the result of its last node. */
