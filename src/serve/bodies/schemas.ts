@@ -9,7 +9,11 @@ const NAME: Schema = { type: 'string', minLength: 1, maxLength: 1024 };
 const SHAPE: Schema = { type: 'array', items: { type: 'integer', minimum: 0 } };
 const DATATYPE: Schema = { type: 'string', enum: Object.values(DATATYPES) };
 
-function object(properties: Record<string, Schema>, required: readonly string[], more = false): Schema {
+function object(
+  properties: Record<string, Schema>,
+  required = Object.keys(properties),
+  more = false,
+): Schema {
   return { type: 'object', properties, required, additionalProperties: more };
 }
 
@@ -43,69 +47,47 @@ export const SENT_IMAGES: Readonly<Record<string, Schema | null>> = {
   'application/json': EMBED_REQUEST,
 };
 
+const PROBLEM: Schema = object({ code: TEXT, message: TEXT });
+
+/** A result per image: what was found, or an error. */
+function results(found: Record<string, Schema>): Schema {
+  const name: Schema = { ...TEXT, description: 'file name or URL, where there is one' };
+  return list(object({ index: SIZE, name, ...found, error: PROBLEM }, ['index']));
+}
+
 /** The answer of `POST /embed`. */
-export const EMBEDDED: Schema = object(
-  {
-    model: TEXT,
-    outputs: list(object({ name: TEXT, dtype: TEXT, dims: SHAPE }, ['name', 'dtype', 'dims'])),
-    results: list(
-      object(
-        {
-          index: SIZE,
-          name: { ...TEXT, description: 'file name or URL, where there is one' },
-          features: {
-            type: 'object',
-            description: 'by output: the elements, flat in C order; null for NaN and infinities',
-            additionalProperties: { type: 'array' },
-          },
-          error: object({ code: TEXT, message: TEXT }, ['code', 'message']),
-        },
-        ['index'],
-      ),
-    ),
-  },
-  ['model', 'outputs', 'results'],
-);
+export const EMBEDDED: Schema = object({
+  model: TEXT,
+  outputs: list(object({ name: TEXT, dtype: TEXT, dims: SHAPE })),
+  results: results({
+    features: {
+      type: 'object',
+      description: 'by output: the elements, flat in C order; null for NaN and infinities',
+      additionalProperties: { type: 'array' },
+    },
+  }),
+});
 
 /** The answer of `POST /classify`. */
-export const CLASSIFIED: Schema = object(
-  {
-    model: TEXT,
-    results: list(
-      object(
-        {
-          index: SIZE,
-          name: { ...TEXT, description: 'file name or URL, where there is one' },
-          classes: list(
-            object(
-              {
-                label: TEXT,
-                index: { ...SIZE, description: 'position among the labels' },
-                score: { type: ['number', 'null'], description: 'as the model gives it' },
-                probability: {
-                  type: ['number', 'null'],
-                  description: 'null if scores only order the classes',
-                },
-              },
-              ['label', 'index', 'score', 'probability'],
-            ),
-          ),
-          error: object({ code: TEXT, message: TEXT }, ['code', 'message']),
-        },
-        ['index'],
-      ),
+export const CLASSIFIED: Schema = object({
+  model: TEXT,
+  results: results({
+    classes: list(
+      object({
+        label: TEXT,
+        index: { ...SIZE, description: 'position among the labels' },
+        score: { type: ['number', 'null'], description: 'as the model gives it' },
+        probability: { type: ['number', 'null'], description: 'null if scores only order the classes' },
+      }),
     ),
-  },
-  ['model', 'results'],
-);
+  }),
+});
 
 /** An error of routes that are neither below `/v1` nor `/v2`. */
-const ERROR: Schema = object({ error: object({ code: TEXT, message: TEXT }, ['code', 'message']) }, [
-  'error',
-]);
+const ERROR: Schema = object({ error: PROBLEM });
 
 /** An error of the Open Inference Protocol. */
-const V2_ERROR: Schema = object({ error: TEXT }, ['error']);
+const V2_ERROR: Schema = object({ error: TEXT });
 
 /** The answer of a route to a request that it refuses. */
 export function errorAnswer(path: string): Answer {
@@ -175,13 +157,7 @@ export const INFER_REPLY: Schema = object(
   ['model_name', 'model_version', 'outputs'],
 );
 
-const TENSORS: Schema = list(
-  object({ name: TEXT, datatype: TEXT, shape: { type: 'array', items: { type: 'integer' } } }, [
-    'name',
-    'datatype',
-    'shape',
-  ]),
-);
+const TENSORS: Schema = list(object({ name: TEXT, datatype: TEXT, shape: list({ type: 'integer' }) }));
 
 /** The description of a model. */
 export const MODEL_METADATA: Schema = object(
@@ -197,15 +173,11 @@ export const MODEL_METADATA: Schema = object(
 );
 
 /** The description of the server. */
-export const SERVER_METADATA: Schema = object({ name: TEXT, version: TEXT, extensions: list(TEXT) }, [
-  'name',
-  'version',
-  'extensions',
-]);
+export const SERVER_METADATA: Schema = object({ name: TEXT, version: TEXT, extensions: list(TEXT) });
 
 /** An object of one boolean. */
 export function flag(name: string): Schema {
-  return object({ [name]: BOOLEAN }, [name]);
+  return object({ [name]: BOOLEAN });
 }
 
 /** The configuration of a model, as Triton's model configuration extension has it. */
@@ -225,5 +197,5 @@ export const MODEL_CONFIG: Schema = object(
 
 /** The models of the server, as Triton's model repository extension has them. */
 export const REPOSITORY_INDEX: Schema = list(
-  object({ name: TEXT, version: TEXT, state: TEXT, reason: TEXT }, ['name', 'version', 'state', 'reason']),
+  object({ name: TEXT, version: TEXT, state: TEXT, reason: TEXT }),
 );
