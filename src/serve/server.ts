@@ -62,7 +62,7 @@ export async function createServer(context: ServiceContext, requests: Requests):
       openapi: '3.1.0',
       info: {
         title: 'onnx-tapir',
-        version,
+        version: version,
         description:
           'Features of images, by HTTP: /embed, OpenAI’s /v1/embeddings, and the Open Inference Protocol (version 2).',
       },
@@ -96,12 +96,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   ENOTFOUND: 'the name does not resolve; use an address of this machine',
 };
 
-/**
- * Binds a server.
- *
- * @returns Its URL.
- * @throws {@link TapirError} `ADDRESS_UNAVAILABLE`.
- */
+/** Binds a server, and returns its URL. Throws `ADDRESS_UNAVAILABLE`. */
 export async function listenAt(app: FastifyInstance, host: string, port: number): Promise<string> {
   try {
     await app.listen({ host, port });

@@ -8,7 +8,7 @@ import { packageVersion } from '../base/package.js';
 import type { Extractor } from '../extract/extractor.js';
 import { readClassScores } from './batches/class-scores.js';
 import { Gate } from './http/gate.js';
-import { HttpError, replyOf } from './http/http-error.js';
+import { errorBody, HttpError, replyOf } from './http/http-error.js';
 import { Requests } from './http/requests.js';
 import { openImageBatcher, type OpenBatcher } from './batches/image-batcher.js';
 import { createMetrics } from './batches/metrics.js';
@@ -150,9 +150,9 @@ class HttpService implements Service {
         const isOver = this.#closing !== undefined;
         if (!isOver) this.#setup.onError?.(error);
         const refusal = new HttpError('SHUTTING_DOWN', 'the service is shutting down');
-        const { status, code, message } = replyOf(isOver ? refusal : error);
-        response.writeHead(status, { 'content-type': 'application/json; charset=utf-8' });
-        response.end(JSON.stringify({ error: { code, message } }));
+        const reason = isOver ? refusal : error;
+        response.writeHead(replyOf(reason).status, { 'content-type': 'application/json; charset=utf-8' });
+        response.end(JSON.stringify(errorBody(reason)));
       },
     );
   };

@@ -13,9 +13,6 @@ export type ImageFeatures = Readonly<Record<string, Tensor>>;
 /** Images to features. */
 export type ImageBatcher = Batcher<Uint8Array, ImageFeatures>;
 
-/** Called after each run with its number of images, and its time including the wait for the device. */
-export type OnRun = (images: number, seconds: number) => void;
-
 /** For each thread, an image that is being decoded and one whose bytes are on their way. */
 const IMAGES_PER_THREAD = 2;
 
@@ -30,12 +27,13 @@ export interface OpenBatcher {
 /**
  * Opens the batcher and runs one black image: errors of the model show here, and the first request finds the session warm.
  *
+ * @param onRun - Called after each run. The seconds include the wait for the device.
  * @throws {@link TapirError} `OUTPUT_NOT_BATCHED`; errors of a run.
  */
 export async function openImageBatcher(
   extractor: Extractor,
   setup: ServiceSetup,
-  onRun: OnRun,
+  onRun: (images: number, seconds: number) => void,
 ): Promise<OpenBatcher> {
   const { maxBatch, maxWaitMs, maxQueue } = setup;
   // The Open Inference Protocol returns the model's own dims; `/embed` drops trailing ones itself.
@@ -44,7 +42,7 @@ export async function openImageBatcher(
   const sessions = extractorInternals.of(extractor).sessions.length;
   const decodesAtOnce = IMAGES_PER_THREAD * lanes.most;
   const plan = { maxBatch, maxWaitMs, maxQueue, decodesAtOnce, sessions, runsAtOnce: runsAtOnce(extractor) };
-  const imageBytes = embed.input.imageBytes;
+  const { imageBytes } = embed.input;
   const pixels = new Uint8Array(new SharedArrayBuffer(placesOf(plan) * imageBytes));
   const run = async (places: readonly number[]): Promise<readonly ImageFeatures[]> => {
     const features = Object.entries(await runImages(extractor, pixels, places, embed));

@@ -15,15 +15,15 @@ export interface Gauges {
 export interface Metrics {
   /** Counts a finished request; status 499 if its client left before the answer. */
   request(route: string, status: number, seconds: number): void;
-  /** Counts an image; the code is `ok`, or that of its error. */
-  image(code: string): void;
+  /** Counts an image, embedded or failed. */
+  image(settled: PromiseSettledResult<unknown>): void;
   /** Counts a text in the same way. */
-  texts(code: string): void;
+  text(settled: PromiseSettledResult<unknown>): void;
   /** Counts a finished run of images. */
   run(images: number, seconds: number): void;
   readonly contentType: string;
   /** Returns all counters as text. */
-  text(): Promise<string>;
+  print(): Promise<string>;
 }
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -93,25 +93,15 @@ export async function createMetrics(maxBatch: number, gauges: () => Gauges): Pro
       requests.inc({ route, status });
       latency.observe({ route }, seconds);
     },
-    image: (code) => images.inc({ code }),
-    texts: (code) => texts.inc({ code }),
+    image: (settled) => images.inc({ code: codeOf(settled) }),
+    text: (settled) => texts.inc({ code: codeOf(settled) }),
     run(count, seconds) {
       batches.observe(count);
       runs.observe(seconds);
     },
     contentType: registry.contentType,
-    text: () => registry.metrics(),
+    print: () => registry.metrics(),
   };
-}
-
-/** Counts an image, embedded or failed. */
-export function countImage(metrics: Metrics, settled: PromiseSettledResult<unknown>): void {
-  metrics.image(codeOf(settled));
-}
-
-/** Counts a text, embedded or failed. */
-export function countText(metrics: Metrics, settled: PromiseSettledResult<unknown>): void {
-  metrics.texts(codeOf(settled));
 }
 
 function codeOf(settled: PromiseSettledResult<unknown>): string {

@@ -25,11 +25,7 @@ export interface TextBatcher {
   readonly elements: number;
 }
 
-/**
- * Opens the batcher and runs one text, so that errors of the tower show here.
- *
- * @throws {@link TapirError} those of {@link TextTower.encode}.
- */
+/** Opens the batcher and runs one text, so that errors of the tower show here. */
 export async function openTextBatcher(
   tower: TextTower,
   { maxWaitMs }: Pick<BatchPlan, 'maxWaitMs'>,

@@ -61,12 +61,7 @@ export function countOf(input: string, shape: readonly number[]): number {
   return count;
 }
 
-/**
- * Reads elements from bytes: numbers are little-endian, each string follows its length of 4 bytes.
- *
- * @param bytes - The bytes of the tensor, which are copied.
- * @throws {@link HttpError} `REQUEST_INVALID`.
- */
+/** Copies elements from bytes: numbers are little-endian, each string follows its length of 4 bytes. Throws `REQUEST_INVALID`. */
 export function readBinaryData(
   input: string,
   dtype: DType,

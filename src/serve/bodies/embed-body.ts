@@ -3,7 +3,7 @@
 import { setTimeout } from 'node:timers/promises';
 import type {} from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
-import { HttpError, isAboutImage } from '../http/http-error.js';
+import { HttpError } from '../http/http-error.js';
 import { readBase64 } from '../http/read-base64.js';
 import type { RequestState } from '../http/requests.js';
 import type { ServiceSetup } from '../batches/service-options.js';
@@ -28,11 +28,7 @@ interface EmbedJson {
 
 const FETCHES_AT_ONCE = 8;
 
-/**
- * Reads the images of a request.
- *
- * @throws {@link HttpError} if the request is refused as a whole.
- */
+/** Reads the images of a request. Throws {@link HttpError} if it is refused as a whole. */
 export async function readSentImages(
   request: FastifyRequest,
   setup: ServiceSetup,
@@ -49,7 +45,7 @@ export async function readSentImages(
   const { image, images, urls } = body as EmbedJson;
   if (urls) return fetchImages(urls, setup, state);
   const texts = images ?? [image!];
-  if (texts.length > setup.maxImages) throw tooMany(setup.maxImages);
+  if (texts.length > setup.maxImages) throw tooManyImages(setup.maxImages);
   return texts.map((text) => sentImage(null, readBase64(images ? '"images"' : '"image"', text)));
 }
 
@@ -57,7 +53,7 @@ function sentImage(name: string | null, bytes: Uint8Array): SentImage {
   return { name, bytes, error: null };
 }
 
-function tooMany(most: number): HttpError {
+export function tooManyImages(most: number): HttpError {
   return new HttpError('TOO_MANY_IMAGES', `a request may have ${most} images; send several requests`);
 }
 
@@ -103,14 +99,14 @@ async function readParts(
 function formError(error: unknown, maxImages: number): Error {
   if (error instanceof HttpError) return error;
   const { code, message, statusCode } = error as Error & { code?: unknown; statusCode?: unknown };
-  if (code === 'FST_FILES_LIMIT') return tooMany(maxImages);
+  if (code === 'FST_FILES_LIMIT') return tooManyImages(maxImages);
   if (typeof statusCode === 'number') return error as Error;
   // The parser's errors describe what is wrong with the form.
   return new HttpError('REQUEST_INVALID', `the form cannot be read: ${message}`, { cause: error });
 }
 
 /**
- * Fetches images, several at once.
+ * Fetches images, several at once: over HTTP only, from public addresses, within limits of time and size. It follows redirects.
  *
  * @throws {@link HttpError} `URLS_DISABLED`, `TOO_MANY_IMAGES`, `BODY_TOO_LARGE`, `QUEUE_FULL`.
  */
@@ -121,7 +117,7 @@ export async function fetchImages(
 ): Promise<SentImage[]> {
   if (!allowUrls)
     throw new HttpError('URLS_DISABLED', 'this service does not fetch URLs (tapir serve --allow-urls)');
-  if (urls.length > maxImages) throw tooMany(maxImages);
+  if (urls.length > maxImages) throw tooManyImages(maxImages);
   admission.reserve(maxBodyBytes);
   let left = maxBodyBytes;
   const count = (bytes: number): void => {
@@ -129,12 +125,14 @@ export async function fetchImages(
     if (left < 0)
       throw new HttpError('BODY_TOO_LARGE', `the images of the URLs have more than ${maxBodyBytes} bytes`);
   };
-  const limits = {
-    timeoutMs: urlTimeoutMs,
-    maxBytes: maxBodyBytes,
+  const rules = {
+    http: 'all',
     allowPrivate: allowPrivateUrls,
-    count,
-  };
+    credentials: 'refuse',
+    timeout: { ms: urlTimeoutMs, of: 'whole' },
+    headers: { accept: 'image/*' },
+    signal,
+  } as const;
   const images: SentImage[] = [];
   let next = 0;
   const fetchMore = async (): Promise<void> => {
@@ -142,10 +140,11 @@ export async function fetchImages(
       const place = next++;
       const name = urls[place]!;
       try {
-        images[place] = sentImage(name, await fetchImage(name, limits, signal));
+        images[place] = sentImage(name, (await fetchUrl(name, rules, maxBodyBytes, count)).bytes);
       } catch (error) {
-        if (!isAboutImage(error)) throw error;
-        images[place] = { name, bytes: null, error };
+        signal.throwIfAborted();
+        if (!(error instanceof HttpFailure)) throw error;
+        images[place] = { name, bytes: null, error: urlError(error) };
       }
     }
   };
@@ -153,43 +152,9 @@ export async function fetchImages(
   return images;
 }
 
-/** What may be fetched. */
-interface FetchLimits {
-  readonly timeoutMs: number;
-  readonly maxBytes: number;
-  /** Counts the bytes of all URLs of a request together; throws when they are too many. */
-  readonly count: (bytes: number) => void;
-  /** Whether private, local and reserved addresses are fetched too. */
-  readonly allowPrivate: boolean;
-}
-
-/**
- * Fetches an image: over HTTP only, from public addresses, within limits of time and size. It follows redirects.
- *
- * @param signal - Ends the request; the call then rejects with the signal's reason.
- * @throws {@link HttpError} `URL_REFUSED` if the URL must not be fetched, `URL_FAILED` if it cannot be.
- */
-async function fetchImage(
-  text: string,
-  { timeoutMs, maxBytes, count, allowPrivate }: FetchLimits,
-  signal: AbortSignal,
-): Promise<Uint8Array> {
-  const rules = {
-    http: 'all',
-    allowPrivate,
-    credentials: 'refuse',
-    timeout: { ms: timeoutMs, of: 'whole' },
-    headers: { accept: 'image/*' },
-    signal,
-  } as const;
-  try {
-    return (await fetchUrl(text, rules, maxBytes, count)).bytes;
-  } catch (error) {
-    signal.throwIfAborted();
-    if (!(error instanceof HttpFailure)) throw error;
-    const reason = reasonOf(error);
-    throw error.kind === 'refused'
-      ? new HttpError('URL_REFUSED', `the URL is refused: ${reason}`)
-      : new HttpError('URL_FAILED', `the URL could not be fetched: ${reason}`, { cause: error });
-  }
+function urlError(error: HttpFailure): HttpError {
+  const reason = reasonOf(error);
+  return error.kind === 'refused'
+    ? new HttpError('URL_REFUSED', `the URL is refused: ${reason}`)
+    : new HttpError('URL_FAILED', `the URL could not be fetched: ${reason}`, { cause: error });
 }

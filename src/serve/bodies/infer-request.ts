@@ -68,11 +68,7 @@ function checkParameters(what: string, parameters: Parameters | undefined): void
   if (refused !== undefined) throw invalid(`${what} has the parameter "${refused}": ${UNSUPPORTED[refused]}`);
 }
 
-/**
- * Reads the inputs: encoded images, or tensors for the model's own inputs.
- *
- * @throws {@link HttpError} `REQUEST_INVALID`; {@link TapirError} `INPUT_MISMATCH`.
- */
+/** Reads the inputs: encoded images, or tensors for the model's own inputs. Throws `REQUEST_INVALID`, `INPUT_MISMATCH`. */
 export async function readInputs(
   { json: { inputs }, lists, binary }: InferBody,
   modelInputs: readonly TensorInfo[],

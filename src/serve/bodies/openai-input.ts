@@ -6,10 +6,11 @@ import { readBase64 } from '../http/read-base64.js';
 import { MAX_TEXT_LENGTH, MAX_TEXTS } from '../batches/text-batcher.js';
 
 /** What a vector is made from. `param` is the field that holds it. */
-export type EmbeddingItem =
-  | { readonly type: 'text'; readonly text: string; readonly param: string }
-  | { readonly type: 'image'; readonly bytes: Uint8Array; readonly param: string }
-  | { readonly type: 'url'; readonly url: string; readonly param: string };
+export type EmbeddingItem = { readonly param: string } & (
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image'; readonly bytes: Uint8Array }
+  | { readonly type: 'url'; readonly url: string }
+);
 
 /** A request for vectors. */
 export interface EmbeddingRequest {
@@ -24,11 +25,7 @@ export interface EmbeddingRequest {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/**
- * Reads a body, a JSON object. Fields that are not known are ignored.
- *
- * @throws {@link FieldError} for a field that cannot be followed.
- */
+/** Reads a body, a JSON object. Fields that are not known are ignored. Throws {@link FieldError}. */
 export function readEmbeddingRequest(body: Fields): EmbeddingRequest {
   const { model, encoding_format: format, dimensions } = body;
   if (!isLeftOut(model) && typeof model !== 'string') throw new FieldError('model', 'model must be a string');

@@ -2,8 +2,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { HttpError } from './http-error.js';
 
-/** Limits of a {@link Gate}; see `ServiceOptions`. */
-export interface GateLimits {
+/** See `ServiceOptions`. */
+interface GateLimits {
   readonly maxRequests: number;
   readonly maxBodyBytes: number;
   readonly maxBufferedBytes: number;
@@ -43,12 +43,7 @@ export class Gate {
     throw new HttpError('UNAUTHORIZED', 'the request needs the header Authorization: Bearer TOKEN');
   }
 
-  /**
-   * Admits a request.
-   *
-   * @param contentLength - Bytes of its body; undefined if unknown, which counts as the largest body.
-   * @throws {@link HttpError} `BODY_TOO_LARGE`, `TOO_MANY_REQUESTS`, `QUEUE_FULL`.
-   */
+  /** Admits a request. A body of unknown length counts as the largest. Throws `BODY_TOO_LARGE`, `TOO_MANY_REQUESTS`, `QUEUE_FULL`. */
   enter(contentLength: number | undefined): Admission {
     const { maxRequests, maxBodyBytes, maxBufferedBytes } = this.#limits;
     if (contentLength !== undefined && contentLength > maxBodyBytes)

@@ -40,9 +40,6 @@ const TAPIR_STATUS: Readonly<Partial<Record<ErrorCode, number>>> = {
   CLOSED: 503,
 };
 
-/** Seconds after which a client may try again if there was no room. */
-const RETRY_AFTER_SECONDS = 1;
-
 /** The refusal of a request, or of one of its images. */
 export class HttpError extends Error {
   readonly code: HttpCode;
@@ -63,13 +60,6 @@ export interface ErrorReply {
   readonly status: number;
   readonly code: HttpCode | ErrorCode;
   readonly message: string;
-  /** Seconds, for the header Retry-After. */
-  readonly retryAfter: number | undefined;
-}
-
-/** The errors of Fastify and its plugins. */
-interface FrameworkError extends Error {
-  readonly statusCode?: unknown;
 }
 
 const BY_STATUS: Readonly<Record<number, HttpCode>> = {
@@ -85,20 +75,22 @@ export function replyOf(error: unknown): ErrorReply {
   if (isTapirError(error)) {
     const status = TAPIR_STATUS[error.code] ?? 500;
     const message = status === 500 ? `the model could not be run [${error.code}]` : error.message;
-    return withRetry(status, error.code, message);
+    return { status, code: error.code, message };
   }
-  if (error instanceof HttpError) return withRetry(error.status, error.code, error.message);
-  const { statusCode, message } = error as FrameworkError;
+  if (error instanceof HttpError) return { status: error.status, code: error.code, message: error.message };
+  // Fastify and its plugins state it.
+  const { statusCode, message } = error as Error & { readonly statusCode?: unknown };
   if (error instanceof Error && typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
     const code = BY_STATUS[statusCode] ?? 'REQUEST_INVALID';
-    return withRetry(STATUS[code], code, message);
+    return { status: STATUS[code], code, message };
   }
-  return withRetry(500, 'INTERNAL', 'internal error');
+  return { status: 500, code: 'INTERNAL', message: 'internal error' };
 }
 
-function withRetry(status: number, code: HttpCode | ErrorCode, message: string): ErrorReply {
-  const isBusy = status === 503 || status === 429;
-  return { status, code, message, retryAfter: isBusy ? RETRY_AFTER_SECONDS : undefined };
+/** The body of a reply that describes anything that was thrown. */
+export function errorBody(error: unknown): { readonly error: Omit<ErrorReply, 'status'> } {
+  const { code, message } = replyOf(error);
+  return { error: { code, message } };
 }
 
 /** Whether an error concerns one image of a request, so that the others can be embedded. */

@@ -11,23 +11,11 @@ export class FieldError extends HttpError {
   /** The field, such as `input.3`. */
   readonly param: string;
 
-  /**
-   * @param cause - The error of the image that the field holds. Its code is the one that clients see.
-   */
+  /** @param cause - The error of the image that the field holds. Its code is the one that clients see. */
   constructor(param: string, message: string, code: HttpCode = 'REQUEST_INVALID', cause?: unknown) {
     super(code, message, cause === undefined ? {} : { cause });
     this.param = param;
   }
-}
-
-/** The body of an error, as OpenAI's clients read it. */
-export interface OpenAiError {
-  readonly error: {
-    readonly message: string;
-    readonly type: 'invalid_request_error' | 'rate_limit_error' | 'server_error';
-    readonly param: string | null;
-    readonly code: string;
-  };
 }
 
 /** Codes that OpenAI's API has for the same refusals. The others are ours, in lower case. */
@@ -36,8 +24,8 @@ const CODES: Readonly<Partial<Record<string, string>>> = {
   TOO_MANY_REQUESTS: 'rate_limit_exceeded',
 };
 
-/** Describes anything that was thrown. Of errors that are not the request's fault it tells at most the code. */
-export function openAiErrorOf(error: unknown): OpenAiError {
+/** The body of an error, as OpenAI's clients read it. */
+export function openAiErrorOf(error: unknown): { readonly error: Readonly<Record<string, string | null>> } {
   const { status, code, message } = replyOf(error);
   const param = error instanceof FieldError ? error.param : null;
   const type = status >= 500 ? 'server_error' : status === 429 ? 'rate_limit_error' : 'invalid_request_error';

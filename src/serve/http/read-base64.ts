@@ -1,12 +1,7 @@
 /** Images as base64 text in JSON. */
 import { HttpError } from './http-error.js';
 
-/**
- * Decodes base64.
- *
- * @param what - What holds the text, for the message.
- * @throws {@link HttpError} `REQUEST_INVALID`.
- */
+/** Decodes base64. `what` says in the message where the text was. Throws `REQUEST_INVALID`. */
 export function readBase64(what: string, text: string): Uint8Array {
   const bytes = Buffer.from(text, 'base64');
   // Buffer skips characters that are not base64, so the result is too short.

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Admission, Gate } from './gate.js';
-import { HttpError, replyOf } from './http-error.js';
+import { errorBody, HttpError, replyOf, type HttpCode } from './http-error.js';
 import { isOpenAiPath, openAiErrorOf } from './openai-error.js';
 import { encodingOf, isCompressed } from './read-body.js';
 
@@ -29,6 +29,8 @@ export interface RequestRules {
   readonly onError: ((error: unknown) => void) | undefined;
 }
 
+/** Seconds after which a client may try again if there was no room. */
+const RETRY_AFTER_SECONDS = 1;
 /** Time between two looks while the service stops. */
 const POLL_MS = 5;
 
@@ -120,18 +122,18 @@ export class Requests {
       const status = isDone ? reply.statusCode : gone.status;
       this.#rules.onDone(route, status, (performance.now() - started) / 1000);
     });
-    if (config.isOpen) return;
+    if (config.route?.isOpen) return;
     const { gate, isClosed, isQueueFull } = this.#rules;
     const { headers } = request;
     gate.checkToken(headers.authorization);
     if (isClosed()) throw new HttpError('SHUTTING_DOWN', 'the service is shutting down');
     const encoding = encodingOf(headers);
-    if (encoding !== 'identity' && !(config.takesCompressed && isCompressed(headers)))
+    if (encoding !== 'identity' && !(config.route?.takesCompressed && isCompressed(headers)))
       throw new HttpError(
         'MEDIA_TYPE_UNSUPPORTED',
         `the body is encoded (${encoding.slice(0, 40)}); send it unchanged`,
       );
-    if (config.isQueued && isQueueFull())
+    if (config.route?.isQueued && isQueueFull())
       throw new HttpError('QUEUE_FULL', 'the queue is full; try again later');
     const admission = gate.enter(lengthOf(request));
     release = () => admission.release();
@@ -151,7 +153,7 @@ function isMediaTypeError(error: unknown): boolean {
 }
 
 function wrongMediaType({ url, headers, routeOptions }: FastifyRequest, cause: unknown): HttpError {
-  const types = routeOptions.config.mediaTypes?.join(', ') ?? '';
+  const types = Object.keys(routeOptions.config.route?.body ?? {}).join(', ');
   const given = headers['content-type']?.slice(0, 100) ?? 'a body without Content-Type';
   const path = url.split('?', 1)[0]!;
   return new HttpError('MEDIA_TYPE_UNSUPPORTED', `${path} takes ${types}, not ${given}`, { cause });
@@ -165,32 +167,29 @@ function lengthOf({ headers }: FastifyRequest): number | undefined {
 
 /** Sends an error: below `/v1` in the format of OpenAI's API, below `/v2` in that of the Open Inference Protocol, else in our own. */
 export function sendError(request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
-  const { status, code, message, retryAfter } = replyOf(error);
-  if (retryAfter !== undefined) void reply.header('retry-after', retryAfter);
+  const { status, code, message } = replyOf(error);
+  if (status === 503 || status === 429) void reply.header('retry-after', RETRY_AFTER_SECONDS);
   if (status === 401) void reply.header('www-authenticate', 'Bearer');
-  return reply.code(status).type('application/json; charset=utf-8').send(JSON.stringify(bodyOf()));
-
-  function bodyOf(): unknown {
-    if (isOpenAiPath(request.url)) return openAiErrorOf(error);
-    const isV2 = /^\/v2(?:[/?]|$)/.test(request.url);
-    return { error: isV2 ? `${message} [${code}]` : { code, message } };
-  }
+  const isV2 = /^\/v2(?:[/?]|$)/.test(request.url);
+  const own = isV2 ? { error: `${message} [${code}]` } : errorBody(error);
+  const body = isOpenAiPath(request.url) ? openAiErrorOf(error) : own;
+  return reply.code(status).type('application/json; charset=utf-8').send(JSON.stringify(body));
 }
+
+const NOT_HTTP = ['REQUEST_INVALID', 'this is not an HTTP request'] as const;
+/** Refusals by the code of Node's error. */
+const BROKEN: Readonly<Record<string, readonly [code: HttpCode, message: string]>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: ['REQUEST_TIMEOUT', 'the request took too long to arrive'],
+  HPE_HEADER_OVERFLOW: ['HEADERS_TOO_LARGE', 'the headers are too long'],
+  HPE_INVALID_EOF_STATE: ['REQUEST_INVALID', 'the request ended early'],
+};
 
 /** Answers bytes that are not an HTTP request, or have not become one in time. */
 export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
-  const refused =
-    error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-      ? new HttpError('REQUEST_TIMEOUT', 'the request took too long to arrive')
-      : error.code === 'HPE_HEADER_OVERFLOW'
-        ? new HttpError('HEADERS_TOO_LARGE', 'the headers are too long')
-        : error.code === 'HPE_INVALID_EOF_STATE'
-          ? new HttpError('REQUEST_INVALID', 'the request ended early')
-          : new HttpError('REQUEST_INVALID', 'this is not an HTTP request');
-  const { status, code, message } = refused;
-  const body = JSON.stringify({ error: { code, message } });
-  const head = `HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
+  const refused = new HttpError(...(BROKEN[error.code ?? ''] ?? NOT_HTTP));
+  const body = JSON.stringify(errorBody(refused));
+  const head = `HTTP/1.1 ${refused.status} Refused\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
   if (socket.writable) socket.write(`${head}\r\n\r\n${body}`);
   socket.destroy();
 }

@@ -51,15 +51,12 @@ const METHODS: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 
 /** Registers routes, and answers the methods that a path does not have. */
 export function addRoutes(app: FastifyInstance, routes: readonly Route[], defaults: RouteDefaults): void {
   for (const route of routes) {
-    const { method, path, isOpen = false, isQueued = false, takesCompressed = false, handle } = route;
+    const { method, path, handle } = route;
     app.route({
       method,
       url: path,
       config: {
-        isOpen,
-        isQueued,
-        takesCompressed,
-        mediaTypes: Object.keys(route.body ?? {}),
+        route,
         // Fastify validates parsed bodies only; the document describes all of them.
         swaggerTransform: ({ schema, url }: { schema: FastifySchema; url: string }) => ({
           schema: { ...schema, body: route.body && { content: documentContents(route.body) } },
@@ -85,7 +82,6 @@ export function addRoutes(app: FastifyInstance, routes: readonly Route[], defaul
 function schemaOf(route: Route, { error, hasToken }: RouteDefaults): FastifySchema {
   const { path, summary, body, parsed, headers, answers, isOpen } = route;
   const json = body?.['application/json'];
-  const responses = [...Object.entries(answers), ['default', error(path)] as const];
   return {
     summary,
     ...(parsed
@@ -94,17 +90,21 @@ function schemaOf(route: Route, { error, hasToken }: RouteDefaults): FastifySche
         ? { body: { content: { 'application/json': { schema: json } } } }
         : {}),
     ...(headers ? { headers: documentHeaders(headers) } : {}),
-    response: Object.fromEntries(responses.map(([status, answer]) => [status, documentAnswer(answer)])),
+    response: mapValues({ ...answers, default: error(path) }, documentAnswer),
     ...(hasToken && isOpen !== true ? { security: [{ token: [] }] } : {}),
   };
 }
 
 function documentHeaders(headers: Readonly<Record<string, string>>): Schema {
-  const properties = Object.entries(headers).map(([name, description]) => [
-    name,
-    { type: 'string', description },
-  ]);
-  return { type: 'object', properties: Object.fromEntries(properties) as Schema };
+  const properties = mapValues(headers, (description) => ({ type: 'string', description }));
+  return { type: 'object', properties };
+}
+
+function mapValues<From, To>(
+  record: Readonly<Record<string, From>>,
+  map: (value: From, key: string) => To,
+): Record<string, To> {
+  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, map(value, key)]));
 }
 
 function documentAnswer({ description, contents }: Answer): Schema {
@@ -112,22 +112,15 @@ function documentAnswer({ description, contents }: Answer): Schema {
 }
 
 function documentContents(contents: Contents): Schema {
-  const entries = Object.entries(contents).map(([type, schema]): [string, Schema] => {
+  return mapValues(contents, (schema, type) => {
     const plain = type.startsWith('text/') ? {} : { contentMediaType: type };
-    return [type, { schema: schema ?? { type: 'string', ...plain } }];
+    return { schema: schema ?? { type: 'string', ...plain } };
   });
-  return Object.fromEntries(entries);
 }
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** See {@link Route.isOpen}. */
-    isOpen?: boolean;
-    /** See {@link Route.isQueued}. */
-    isQueued?: boolean;
-    /** See {@link Route.takesCompressed}. */
-    takesCompressed?: boolean;
-    /** Those of {@link Route.body}. */
-    mediaTypes?: readonly string[];
+    /** Undefined where there is no route. */
+    route?: Route;
   }
 }

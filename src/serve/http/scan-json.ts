@@ -22,8 +22,6 @@ const [QUOTE, COLON, COMMA] = [0x22, 0x3a, 0x2c];
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * Parses JSON.
- *
  * @param listKey - Lists under this key, at any depth, are lists of elements: they may hold anything but objects, and stay bytes.
  * @throws {@link HttpError} `REQUEST_INVALID` for text that is not JSON in UTF-8, is nested too deeply, or has too many values.
  */

@@ -1,9 +1,8 @@
 /** `POST /classify`: images in, their classes out, for models with labels. */
 import { rankClasses, type ClassScores } from '../batches/class-scores.js';
 import type { ServiceContext } from './context.js';
-import { readSentImages } from '../bodies/embed-body.js';
-import { embedSent, type ImageResult } from './embed-route.js';
-import { HttpError, replyOf } from '../http/http-error.js';
+import { embedSent, REFUSALS, type ImageResult } from './embed-route.js';
+import { errorBody, HttpError } from '../http/http-error.js';
 import type { Route } from '../http/route.js';
 import { toFloats } from '../batches/vector-outputs.js';
 import { CLASSIFIED, SENT_IMAGES, jsonAnswer } from '../bodies/schemas.js';
@@ -22,10 +21,8 @@ export function classifyRoute(context: ServiceContext): Route {
     body: SENT_IMAGES,
     answers: {
       200: jsonAnswer(CLASSIFIED, 'classes; if there are several images, some may have an error instead'),
-      413: { description: 'too many bytes, too many images, or a single image with too many pixels' },
-      422: { description: 'the only image cannot be read' },
+      ...REFUSALS,
       501: { description: 'the model has no labels' },
-      503: { description: 'the queue is full; Retry-After says when to try again' },
     },
     async handle(request) {
       if ('problem' in classes)
@@ -34,10 +31,7 @@ export function classifyRoute(context: ServiceContext): Route {
           `this model does not classify: ${classes.problem} (tapir serve --labels)`,
         );
       const top = readTop(request.query);
-      const state = context.stateOf(request);
-      const results = await embedSent(context, await readSentImages(request, setup, state), state);
-      const [only, ...others] = results;
-      if (others.length === 0 && only!.error) throw only!.error;
+      const results = await embedSent(context, request);
       return {
         model: setup.name,
         results: results.map((result, index) => describe(result, index, classes, top)),
@@ -54,8 +48,7 @@ function describe(
 ): unknown {
   const head = { index, ...(name === null ? {} : { name }) };
   if (features) return { ...head, classes: rankClasses(toFloats(features[classes.key]!), classes, top) };
-  const { code, message } = replyOf(error);
-  return { ...head, error: { code, message } };
+  return { ...head, ...errorBody(error) };
 }
 
 function readTop(query: unknown): number {

@@ -4,14 +4,12 @@ import { encodeNpyHeader } from '../../datasets/formats/npy.js';
 import { elementsToJson } from '../../tensor/json-elements.js';
 import type { ServiceContext } from './context.js';
 import { encodeBinaryData } from '../bodies/datatypes.js';
-import { readSentImages, type SentImage } from '../bodies/embed-body.js';
-import { HttpError, isAboutImage, replyOf } from '../http/http-error.js';
+import { readSentImages } from '../bodies/embed-body.js';
+import { errorBody, HttpError, isAboutImage } from '../http/http-error.js';
 import { readBody } from '../http/read-body.js';
-import type { RequestState } from '../http/requests.js';
 import type { Route } from '../http/route.js';
 import { scanJson } from '../http/scan-json.js';
 import type { ImageFeatures } from '../batches/image-batcher.js';
-import { countImage } from '../batches/metrics.js';
 import { EMBEDDED, SENT_IMAGES } from '../bodies/schemas.js';
 import type { ServiceSetup } from '../batches/service-options.js';
 
@@ -42,6 +40,13 @@ export function parseJsonBodies(app: FastifyInstance, { maxJsonBytes }: ServiceS
   );
 }
 
+/** The refusals of routes that embed the images of a request. */
+export const REFUSALS: Route['answers'] = {
+  413: { description: 'too many bytes, too many images, or a single image with too many pixels' },
+  422: { description: 'the only image cannot be read' },
+  503: { description: 'the queue is full; Retry-After says when to try again' },
+};
+
 /** Makes the route, for a server with {@link parseEmbedBodies}. */
 export function embedRoute(context: ServiceContext): Route {
   const { setup, extractor } = context;
@@ -58,21 +63,18 @@ export function embedRoute(context: ServiceContext): Route {
           'features; if there are several images, some may have an error instead. The .npy bytes, if accepted, are those of a single image and output',
         contents: { 'application/json': EMBEDDED, ...(npy ? { 'application/x-npy': null } : {}) },
       },
-      413: { description: 'too many bytes, too many images, or a single image with too many pixels' },
-      422: { description: 'the only image cannot be read' },
-      503: { description: 'the queue is full; Retry-After says when to try again' },
+      ...REFUSALS,
     },
     async handle(request, reply) {
       const forms = acceptedForms(request.headers.accept);
       if (forms.length === 0 || (forms[0] === 'npy' && forms.length === 1 && !npy)) throw notAcceptable(npy);
-      const state = context.stateOf(request);
-      const results = await embedSent(context, await readSentImages(request, setup, state), state);
-      const [only, ...others] = results;
-      if (others.length === 0 && only!.error) throw only!.error;
-      const canBeNpy = npy && others.length === 0;
+      const results = await embedSent(context, request);
+      const canBeNpy = npy && results.length === 1;
       const form = forms.find((one) => one === 'json' || canBeNpy);
       if (form === undefined) throw notAcceptable(npy);
-      return form === 'npy' ? sendNpy(reply, setup, only!.features!) : sendJson(reply, context, results);
+      return form === 'npy'
+        ? sendNpy(reply, setup, results[0]!.features!)
+        : sendJson(reply, context, results);
     },
   };
 }
@@ -82,26 +84,25 @@ function notAcceptable(hasNpy: boolean): HttpError {
   return new HttpError('NOT_ACCEPTABLE', `features are sent as application/json${npy}`);
 }
 
-/** Embeds the images. An image that fails does not affect the others. */
-export async function embedSent(
-  { batcher, metrics }: ServiceContext,
-  sent: readonly SentImage[],
-  { signal }: RequestState,
-): Promise<ImageResult[]> {
-  const rows = batcher.add(
-    sent.flatMap(({ bytes }) => bytes ?? []),
-    signal,
-  );
+/** Embeds the images of a request. An image that fails does not affect the others; the only one fails the request. */
+export async function embedSent(context: ServiceContext, request: FastifyRequest): Promise<ImageResult[]> {
+  const state = context.stateOf(request);
+  const sent = await readSentImages(request, context.setup, state);
+  const images = sent.flatMap(({ bytes }) => bytes ?? []);
+  const rows = context.batcher.add(images, state.signal);
   let next = 0;
   const features = sent.map(({ bytes, error }) => (bytes ? rows[next++]! : Promise.reject(error!)));
   const settled = await Promise.allSettled(features);
-  for (const one of settled) countImage(metrics, one);
-  return settled.map((one, i) => {
+  for (const one of settled) context.metrics.image(one);
+  const results = settled.map((one, i): ImageResult => {
     const { name } = sent[i]!;
     if (one.status === 'fulfilled') return { name, features: one.value, error: null };
     if (!isAboutImage(one.reason)) throw one.reason;
     return { name, features: null, error: one.reason };
   });
+  const [only, ...others] = results;
+  if (others.length === 0 && only!.error) throw only!.error;
+  return results;
 }
 
 function sendJson(
@@ -116,10 +117,7 @@ function sendJson(
   }));
   const parts = results.map(({ name, features, error }, index) => {
     const head = `"index":${index}${name === null ? '' : `,"name":${JSON.stringify(name)}`}`;
-    if (!features) {
-      const { code, message } = replyOf(error);
-      return `{${head},"error":${JSON.stringify({ code, message })}}`;
-    }
+    if (!features) return `{${head},"error":${JSON.stringify(errorBody(error).error)}}`;
     const values = Object.entries(features).map(
       ([key, tensor]) => `${JSON.stringify(key)}:[${elementsToJson(tensor.dtype, tensor.data)}]`,
     );

@@ -15,7 +15,6 @@ import {
   type InferJson,
   type WantedOutput,
 } from '../bodies/infer-request.js';
-import { countImage } from '../batches/metrics.js';
 import { checkModel, MODEL_PATHS, VERSION } from './model-routes.js';
 import { INFER_REPLY, INFER_REQUEST } from '../bodies/schemas.js';
 import type { ServiceSetup } from '../batches/service-options.js';
@@ -149,7 +148,7 @@ async function embed(
   if (images.length > setup.maxImages)
     throw new HttpError('TOO_MANY_IMAGES', `a request may have ${setup.maxImages} images; send several`);
   const rows = batcher.add(images, signal);
-  for (const one of await Promise.allSettled(rows)) countImage(metrics, one);
+  for (const one of await Promise.allSettled(rows)) metrics.image(one);
   return stackRows(await Promise.all(rows));
 }
 

@@ -3,11 +3,7 @@ import type { ServiceContext } from './context.js';
 import type { Route } from '../http/route.js';
 import { jsonAnswer } from '../bodies/schemas.js';
 
-/**
- * Makes the routes.
- *
- * @param readDocument - Returns the OpenAPI document.
- */
+/** @param readDocument - Returns the OpenAPI document. */
 export function infoRoutes(
   { metrics, setup, extractor, version, texts, classes }: ServiceContext,
   readDocument: () => unknown,
@@ -43,7 +39,7 @@ curl -F image=@a.jpg -F image=@b.png URL/embed
       summary: 'Counters, in Prometheus’ text format',
       answers: { 200: { description: 'the counters', contents: { 'text/plain': null } } },
       handle: async (_, reply) => {
-        const text = await metrics.text();
+        const text = await metrics.print();
         void reply.type(metrics.contentType);
         return text;
       },

@@ -76,36 +76,33 @@ export function modelRoutes(context: ServiceContext): Route[] {
       handle: () => [{ name: context.setup.name, version: VERSION, state: 'READY', reason: '' }],
     },
   ];
+  const ofModel =
+    (handle: Route['handle']): Route['handle'] =>
+    (request, reply) => {
+      checkModel(request, context);
+      return handle(request, reply);
+    };
   const model = MODEL_PATHS.flatMap((path): Route[] => [
     {
       method: 'GET',
       path,
       summary: 'What the model takes and returns',
       answers: { 200: jsonAnswer(MODEL_METADATA) },
-      handle: (request) => {
-        checkModel(request, context);
-        return describeModel(context);
-      },
+      handle: ofModel(() => describeModel(context)),
     },
     {
       method: 'GET',
       path: `${path}/ready`,
       summary: 'Whether the model takes work',
       answers: ready,
-      handle: (request, reply) => {
-        checkModel(request, context);
-        return sendReady(context, reply);
-      },
+      handle: ofModel((_, reply) => sendReady(context, reply)),
     },
     {
       method: 'GET',
       path: `${path}/config`,
       summary: 'The configuration of the model, as Triton describes it',
       answers: { 200: jsonAnswer(MODEL_CONFIG) },
-      handle: (request) => {
-        checkModel(request, context);
-        return configureModel(context);
-      },
+      handle: ofModel(() => configureModel(context)),
     },
     unsupported('GET', `${path}/stats`, 'model statistics are not supported; see /metrics'),
   ]);
@@ -139,14 +136,10 @@ export function checkModel(request: FastifyRequest, { setup }: ServiceContext): 
     throw new HttpError('NOT_FOUND', `there is no version "${version}"; the model has "${VERSION}"`);
 }
 
-/** A tensor in the protocol's words; -1 for a size that is open. */
-interface DescribedTensor {
-  readonly name: string;
-  readonly datatype: string;
-  readonly shape: readonly number[];
-}
+type DescribedTensor = ReturnType<typeof describe>;
 
-function describe({ name, dtype, dims }: TensorInfo): DescribedTensor {
+/** A tensor in the protocol's words; -1 for a size that is open. */
+function describe({ name, dtype, dims }: TensorInfo) {
   return {
     name,
     datatype: DATATYPES[(dtype ?? 'float32') as keyof typeof DATATYPES],
@@ -187,7 +180,7 @@ function configureModel(context: ServiceContext): Record<string, unknown> {
   });
   return {
     name: setup.name,
-    platform: CAPABILITIES[context.extractor.engine].platform,
+    platform: CAPABILITIES[extractor.engine].platform,
     backend: extractor.engine,
     version_policy: { latest: { num_versions: 1 } },
     max_batch_size: setup.maxBatch,

@@ -1,11 +1,10 @@
 /** Items → vectors of length 1, images and texts in one list. */
 import type { ServiceContext } from './context.js';
-import { fetchImages, type SentImage } from '../bodies/embed-body.js';
-import { HttpError, isAboutImage } from '../http/http-error.js';
+import { fetchImages, tooManyImages, type SentImage } from '../bodies/embed-body.js';
+import { isAboutImage } from '../http/http-error.js';
 import { FieldError } from '../http/openai-error.js';
 import type { RequestState } from '../http/requests.js';
 import type { ImageFeatures } from '../batches/image-batcher.js';
-import { countImage, countText } from '../batches/metrics.js';
 import type { EmbeddingItem } from '../bodies/openai-input.js';
 import type { EncodedText } from '../batches/text-batcher.js';
 import { unitVector } from '../../tensor/vectors/unit-vector.js';
@@ -53,11 +52,7 @@ export interface Embedded {
   readonly tokens: number;
 }
 
-/**
- * Embeds items, in order. The request fails as a whole if one of its items does.
- *
- * @throws {@link FieldError} for an item that cannot be embedded, the first in the request.
- */
+/** Embeds items, in order. Throws {@link FieldError} for the first that cannot be embedded. */
 export async function embedItems(
   context: ServiceContext,
   items: readonly EmbeddingItem[],
@@ -96,11 +91,7 @@ function checkItems(
       `texts have ${texts!.elements} elements and output "${key}" has ${elements}: they do not lie in one space`,
     );
   const images = items.filter(({ type }) => type !== 'text').length;
-  if (images > setup.maxImages)
-    throw new HttpError(
-      'TOO_MANY_IMAGES',
-      `a request may have ${setup.maxImages} images; send several requests`,
-    );
+  if (images > setup.maxImages) throw tooManyImages(setup.maxImages);
 }
 
 /** A text's vector, or an image's features. */
@@ -124,8 +115,8 @@ async function startRows(
   const images = sentImages.map(({ bytes, error }) =>
     bytes ? embedded.shift()! : Promise.reject<ImageFeatures>(error!),
   );
-  void Promise.allSettled(images).then((all) => all.forEach((one) => countImage(metrics, one)));
-  void Promise.allSettled(encoded).then((all) => all.forEach((one) => countText(metrics, one)));
+  void Promise.allSettled(images).then((all) => all.forEach((one) => metrics.image(one)));
+  void Promise.allSettled(encoded).then((all) => all.forEach((one) => metrics.text(one)));
   return items.map(({ type }) =>
     type === 'text' ? encoded.shift()! : images.shift()!.then((features) => ({ features })),
   );
