@@ -1,5 +1,5 @@
 /** `tapir doctor`: what runs here, what does not run and why, and what to do next. */
-import { shown } from '../../base/printable.js';
+import { counted, shown } from '../../base/printable.js';
 import type { Command } from 'commander';
 import { CAPABILITIES } from '../../runtime/capabilities/capabilities.js';
 import type { ProbedEngine } from '../../runtime/devices/probe-engines.js';
@@ -70,11 +70,15 @@ function systemLines(diagnosis: Diagnosis): Line[] {
   const libc = node.glibc === null ? '' : `, glibc ${node.glibc}`;
   const telemetry = environment['ORT_DISABLE_TELEMETRY'] ?? null;
   return [
-    [needsGlibc ? 'missing' : 'ok', 'node', `${node.version} (ABI ${node.abi}), ${system(node)}${libc}`],
+    [
+      needsGlibc ? 'missing' : 'ok',
+      'node',
+      `${node.version} (ABI ${node.abi}), ${node.platform} ${node.arch}${libc}`,
+    ],
     runtime.version === null
       ? ['missing', 'onnxruntime', 'onnxruntime-node is not installed']
       : ['ok', 'onnxruntime', `${runtime.version}, compiled for ${runtime.providers.join(', ') || '?'}`],
-    ['ok', 'processor', `${cpu.name}, ${count(cpu.cores, 'core')}, ${formatBytes(cpu.memoryBytes)}`],
+    ['ok', 'processor', `${cpu.name}, ${counted(cpu.cores, 'core')}, ${formatBytes(cpu.memoryBytes)}`],
     ...(instructionSets.length > 0 ? [['note', 'it has', instructionSets.join(', ')] as const] : []),
     ...diagnosis.engines.flatMap(bindingLines),
     ...diagnosis.engines.filter(({ name }) => CAPABILITIES[name].findLibraries).map(engineLine),
@@ -98,10 +102,6 @@ function engineLine({ name, version, isWorking, reason, folder, precisions }: Pr
   if (isWorking)
     return ['ok', name, `${version ?? ''}, computes in ${precisions.join(' and ')}, ${folder ?? ''}`];
   return [folder === null ? 'note' : 'missing', name, reason ?? 'does not work'];
-}
-
-function system({ platform, arch }: Diagnosis['node']): string {
-  return `${platform} ${arch}`;
 }
 
 /** What there is of CUDA; nothing on a machine that has none of it. */
@@ -199,8 +199,4 @@ function nextSteps({ runtime, cuda, devices, node, instructionSets, engines }: D
       `install the libraries ${lacking.join(', ')}${isSystem && CAN_INSTALL_CUDA ? ` (${INSTALL_CUDA} brings them)` : ''}, or name their folder: tapir doctor --cuda-libs DIR; then use tapir embed --cuda-libs DIR, or the option cudaLibraries`,
     );
   return steps;
-}
-
-function count(number: number, what: string): string {
-  return `${number} ${what}${number === 1 ? '' : 's'}`;
 }

@@ -43,8 +43,12 @@ const KUBERNETES = 'JOB_COMPLETION_INDEX';
  * contradict another launcher or `count`.
  */
 export function readLauncher(env: Environment, count?: number): Launcher {
-  const claims = [readTorchrun(env), readOpenMpi(env), readSlurm(env)].filter((claim) => claim !== undefined);
-  const [inner, ...outer] = claims;
+  const claims = [
+    readStarted(env, 'torchrun', TORCHRUN, 'torchrun', 'LOCAL_WORLD_SIZE'),
+    readStarted(env, 'Open MPI', OPEN_MPI, 'mpirun', 'OMPI_COMM_WORLD_LOCAL_SIZE'),
+    readSlurm(env),
+  ];
+  const [inner, ...outer] = claims.filter((claim) => claim !== undefined);
   if (!inner) return checkCount(readKubernetes(env, count) ?? ONE_PROCESS, count);
   for (const claim of outer) checkAgreement(claim, inner);
   return checkCount(inner, count);
@@ -59,19 +63,19 @@ const ONE_PROCESS: Claim = {
   variables: {},
 };
 
-function readTorchrun(env: Environment): Claim | undefined {
-  const set = readGroup(env, TORCHRUN, 'start all processes with torchrun');
+/** Reads the variables of a command that starts all processes; `localSize` names the variable with their number on this machine. */
+function readStarted(
+  env: Environment,
+  name: Claim['name'],
+  variables: readonly string[],
+  command: string,
+  localSize: string,
+): Claim | undefined {
+  const set = readGroup(env, variables, `start all processes with ${command}`);
   if (!set) return undefined;
-  const numbers = readNumbers(set);
-  return claim('torchrun', numbers[0]!, numbers[1]!, numbers[2]!, localSize(env, 'LOCAL_WORLD_SIZE'), set);
-}
-
-function readOpenMpi(env: Environment): Claim | undefined {
-  const set = readGroup(env, OPEN_MPI, 'start all processes with mpirun');
-  if (!set) return undefined;
-  const numbers = readNumbers(set);
-  const size = localSize(env, 'OMPI_COMM_WORLD_LOCAL_SIZE');
-  return claim('Open MPI', numbers[0]!, numbers[1]!, numbers[2]!, size, set);
+  const local = env[localSize] ?? '';
+  const localWorldSize = local === '' ? null : readNumbers({ [localSize]: local })[0]!;
+  return claim(name, readNumbers(set), set, localWorldSize);
 }
 
 /** Reads the tasks of `srun`, the jobs of an array, or the tasks of each job of an array. */
@@ -79,16 +83,9 @@ function readSlurm(env: Environment): Claim | undefined {
   const array = readArray(env);
   const tasks = readTasks(env, array !== undefined);
   if (!array) return tasks;
-  const { rank, worldSize, localRank } = tasks ?? { ...ONE_PROCESS, localRank: 0 };
-  const set = { ...array.set, ...tasks?.variables };
-  return claim(
-    'Slurm',
-    array.index * worldSize + rank,
-    array.count * worldSize,
-    localRank ?? 0,
-    tasks ? null : 1,
-    set,
-  );
+  const { rank, worldSize, localRank } = tasks ?? ONE_PROCESS;
+  const numbers = [array.index * worldSize + rank, array.count * worldSize, localRank ?? 0];
+  return claim('Slurm', numbers, { ...array.set, ...tasks?.variables }, tasks ? null : 1);
 }
 
 function readTasks(env: Environment, isInArray: boolean): Claim | undefined {
@@ -100,13 +97,13 @@ function readTasks(env: Environment, isInArray: boolean): Claim | undefined {
   if (!isInStep && (others || (isInArray && isSingle))) return undefined;
   const set = readGroup(env, SLURM, 'start it with srun, and set the number of tasks: --ntasks');
   if (!set) return undefined;
-  const [rank, worldSize, localRank] = readNumbers(set);
-  if (!isInStep && worldSize! > 1)
+  const numbers = readNumbers(set);
+  if (!isInStep && numbers[1]! > 1)
     throw invalid(
       set,
-      `the job has ${worldSize} tasks, but this process is not one of them: start it with srun`,
+      `the job has ${numbers[1]} tasks, but this process is not one of them: start it with srun`,
     );
-  return claim('Slurm', rank!, worldSize!, localRank!, null, set);
+  return claim('Slurm', numbers, set);
 }
 
 function readArray(
@@ -137,7 +134,7 @@ function readKubernetes(env: Environment, count: number | undefined): Claim | un
       set,
       'Kubernetes does not tell the number of indexes: set it with --shard auto/COMPLETIONS',
     );
-  return claim('Kubernetes', readNumbers(set)[0]!, count, null, null, set);
+  return claim('Kubernetes', [...readNumbers(set), count], set);
 }
 
 /** Reads a launcher's variables: undefined if none of them is set. Throws if only some are. */
@@ -165,19 +162,14 @@ function readNumbers(set: Readonly<Record<string, string>>): number[] {
   });
 }
 
-function localSize(env: Environment, name: string): number | null {
-  const text = env[name] ?? '';
-  return text === '' ? null : readNumbers({ [name]: text })[0]!;
-}
-
+/** @param numbers - Rank, world size and, if it is known, local rank. */
 function claim(
   name: Claim['name'],
-  rank: number,
-  worldSize: number,
-  localRank: number | null,
-  localWorldSize: number | null,
+  numbers: readonly number[],
   variables: Readonly<Record<string, string>>,
+  localWorldSize: number | null = null,
 ): Claim {
+  const [rank = 0, worldSize = 1, localRank = null] = numbers;
   if (rank >= worldSize)
     throw invalid(variables, `process ${rank} of ${worldSize} does not exist: numbers start at 0`);
   return { name, rank, worldSize, localRank, localWorldSize, variables };
