@@ -8,7 +8,7 @@ import {
   mergeBatchNorm,
 } from '../../train/statistics/estimate-batch-norm.js';
 import { writeAtomically } from '../../base/atomic-file.js';
-import { invalidOption } from '../../base/checks.js';
+import { invalidOption, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { writeWithCompanion } from '../../base/folder-lock.js';
 import { readJson } from '../../base/read-json.js';
@@ -20,14 +20,12 @@ import type { BatchNormMoments } from '../../train/statistics/saved-moments.js';
 import { openModel } from '../../model/open/open-model.js';
 import { readStateDict } from '../../parameters/dicts/read-state-dict.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
-import { readDevices, type Device } from '../../runtime/lanes/device.js';
-import { MODEL_HELP } from '../flags/extractor-flags.js';
-import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { addFlags } from '../flags/option-flags.js';
-import { readTransformFlag } from '../flags/open-extractor.js';
+import { readDeviceList, readTransformFlag } from '../flags/open-extractor.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { reportLeftOut } from '../terminal/left-out.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
 
 /** Flags that estimating and merging share. */
 interface WriteFlags extends SaveFlags {
@@ -109,25 +107,18 @@ function parseMomentum(text: string): Momentum {
 
 async function runBn(terminal: Terminal, path: string, photos: string, flags: BnFlags): Promise<void> {
   checkOutputs(flags);
-  const { mode, momentum, moments, cudaLibraries } = flags;
+  const { mode, momentum, moments, cudaLibraries, batch, decodeThreads, memoryBytes } = flags;
   if (mode === undefined && (flags.out !== undefined || moments === undefined))
     throw invalidOption(
       '--mode',
       `one of ${MODES.join(', ')}; it is left out only to write --moments without -o`,
       mode,
     );
-  const names = flags.devices.split(',').map((device) => device.trim());
-  readDevices('--devices', names);
+  const devices = readDeviceList(flags.devices);
   const model = await openModel(await findModelFile(path, terminal, flags.yes));
   const transform = readTransformFlag(terminal, flags, model);
-  const common = {
-    devices: names as Device[],
-    cudaLibraries,
-    batch: flags.batch,
-    transform,
-    decodeThreads: flags.decodeThreads,
-    signal: terminal.signal,
-  };
+  const { signal } = terminal;
+  const common = { devices, cudaLibraries, batch, transform, decodeThreads, signal };
   if (mode === undefined) {
     const measured = await measureMoments(model, photos, common);
     // Checked above.
@@ -142,7 +133,7 @@ async function runBn(terminal: Terminal, path: string, photos: string, flags: Bn
     ...(await readFoldedFlags(flags)),
     mode,
     momentum,
-    memoryBytes: flags.memoryBytes,
+    memoryBytes,
     sourceMoments,
   });
   await report(terminal, estimate, flags);
@@ -172,18 +163,11 @@ function checkOutputs(flags: WriteFlags): void {
   if (last !== undefined && !overwrite) checkAbsent(last);
 }
 
-async function readFoldedFlags({
-  state,
-  reference,
-  prefix,
-  epsilon,
-}: WriteFlags): Promise<Partial<FoldedOptions>> {
-  return {
-    ...(state === undefined ? {} : { state: await readStateDict(state) }),
-    ...(reference === undefined ? {} : { reference: await readStateDict(reference) }),
-    ...(prefix === undefined ? {} : { prefix }),
-    ...(epsilon === undefined ? {} : { epsilon }),
-  };
+async function readFoldedFlags(flags: WriteFlags): Promise<Options<FoldedOptions>> {
+  const { prefix, epsilon } = flags;
+  const state = flags.state === undefined ? undefined : await readStateDict(flags.state);
+  const reference = flags.reference === undefined ? undefined : await readStateDict(flags.reference);
+  return { state, reference, prefix, epsilon };
 }
 
 /** Writes the model and the moments, and says so. */
@@ -202,14 +186,10 @@ async function report(
       : writeWithCompanion(file, encodeMoments(moments), saving.overwrite, save));
   }
   if (json) {
-    const plain = layers.map(({ name, count, mean, variance }) => ({
-      name,
-      count,
-      mean: Array.from(mean),
-      variance: Array.from(variance),
-    }));
-    terminal.out(`${JSON.stringify({ mode: moments.mode, layers: plain }, null, 2)}\n`);
-    return;
+    const plain = layers.map(({ name, count, ...layer }) => {
+      return { name, count, mean: Array.from(layer.mean), variance: Array.from(layer.variance) };
+    });
+    return printJson(terminal, { mode: moments.mode, layers: plain });
   }
   const [first] = layers;
   const seen = `${layers.length} norms, mode ${moments.mode}; ${shown(first!.name)} saw ${first!.count} values per channel`;
@@ -217,8 +197,8 @@ async function report(
   if (file !== undefined) terminal.out(`written: ${shown(file)} (moments of ${layers.length} layers)\n`);
 }
 
-async function writeMoments(path: string, moments: BatchNormMoments): Promise<void> {
-  await writeAtomically(path, encodeMoments(moments));
+function writeMoments(path: string, moments: BatchNormMoments): Promise<void> {
+  return writeAtomically(path, encodeMoments(moments));
 }
 
 function encodeMoments(moments: BatchNormMoments): Uint8Array {

@@ -14,12 +14,11 @@ import { openModel } from '../../model/open/open-model.js';
 import { loadImage } from '../../images/transform/load-image.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
 import { bytesOf } from '../../tensor/bits.js';
-import { MODEL_HELP } from '../flags/extractor-flags.js';
-import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
 
 /** The flags that are options of `createAttribution`. */
 const FLAGS = {
@@ -66,7 +65,7 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
   // A map beside a picture comes first, and may be that of a killed run.
   const last = out ?? map;
   if (last !== undefined && !overwrite) checkAbsent(last);
-  const labels = flags.labels === undefined ? undefined : await readLabelsFlag(flags.labels);
+  const labels = await readLabelsFlag(flags.labels);
   const file = await findModelFile(path, terminal, flags.yes);
   const model = await openModel(file);
   const transform = readTransformFlag(terminal, flags, model);
@@ -87,12 +86,8 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
     await (map === undefined ? write() : writeWithCompanion(map, mapBytes, overwrite, write));
   } else if (map !== undefined) await writeAtomically(map, mapBytes);
   const facts = describe(result);
-  if (json) {
-    terminal.out(
-      `${JSON.stringify({ model: file, photo, method, layer: result.layer, output: result.output, ...facts }, null, 2)}\n`,
-    );
-    return;
-  }
+  const { layer, output } = result;
+  if (json) return printJson(terminal, { model: file, photo, method, layer, output, ...facts });
   const name = facts.label === null ? '' : ` (${shown(facts.label)})`;
   terminal.out(
     `class ${facts.class}${name}, score ${facts.score.toFixed(3)}, ${method} of ${facts.dims.slice(1).join('×')}\n`,
@@ -110,14 +105,7 @@ function describeChoice({ output, skipped, layer }: Attribution, flags: CamFlags
   ];
 }
 
-function describe({ classes, labels, scores, map }: AttributionResult): {
-  class: number;
-  label: string | null;
-  score: number;
-  dims: readonly number[];
-  least: number;
-  largest: number;
-} {
+function describe({ classes, labels, scores, map }: AttributionResult) {
   const [index, label, score] = [classes[0]!, labels[0]!, scores[0]!];
   const ordered = map.data.toSorted();
   const range = { least: ordered[0]!, largest: ordered.at(-1)! };

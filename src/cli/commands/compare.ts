@@ -20,7 +20,7 @@ import { readReturnFlags } from '../flags/return-flags.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatTable } from '../terminal/table.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
-import { createProgressLine } from '../terminal/progress-view.js';
+import { withProgressLine } from '../terminal/progress-view.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface CompareFlags extends Pick<CompareOptions, 'sample' | 'neighbours' | 'batch' | 'device' | 'out'> {
@@ -76,13 +76,14 @@ async function runCompare(
     returnNodes: flags.returnB && readReturnFlags(flags.returnB),
     transform: transformB,
   };
-  const view = createProgressLine(terminal);
-  const found = await compareModels(await find(a), sideB, photos, {
-    ...readFlags(COMPARE_FIELDS, flags),
-    returnNodes: flags.return && readReturnFlags(flags.return),
-    signal: terminal.signal,
-    onProgress: view.show,
-  }).finally(view.end);
+  const sideA = await find(a);
+  const found = await withProgressLine(terminal, (watch) =>
+    compareModels(sideA, sideB, photos, {
+      ...readFlags(COMPARE_FIELDS, flags),
+      returnNodes: flags.return && readReturnFlags(flags.return),
+      ...watch,
+    }),
+  );
   terminal.out(json ? `${JSON.stringify(found, jsonOfError, 2)}\n` : describe(found, terminal.columns));
   if (out !== undefined && !json) terminal.out(`page: ${shown(out)}\n`);
   if (found.failures.length > 0) terminal.exitCode(EXIT.someFailed);

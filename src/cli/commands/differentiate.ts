@@ -2,11 +2,11 @@
 import type { Command } from 'commander';
 import { differentiate } from '../../gradients/differentiate.js';
 import { collect } from '../flags/flag-values.js';
-import { findModelFile } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP } from '../flags/find-model.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
-import { formatTable } from '../terminal/table.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { formatOutputs } from '../terminal/table.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
 
 interface DifferentiateFlags extends SizeFlags, SaveFlags {
   readonly of: readonly string[];
@@ -23,7 +23,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('differentiate')
     .description('write the gradients of a model as an ONNX file of ordinary operators')
-    .argument('<model>', 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]')
+    .argument('<model>', MODEL_HELP)
     .option('--yes', 'download a model of a repository (hf:ORG/REPO) without asking', false)
     .requiredOption(
       '--of <name>',
@@ -48,29 +48,18 @@ export function addCommand(program: Command, terminal: Terminal): void {
 }
 
 async function runDifferentiate(terminal: Terminal, path: string, flags: DifferentiateFlags): Promise<void> {
-  const { of, wrt, out, json, yes } = flags;
+  const { of, wrt, return: returnNodes, recompute, out, json, yes } = flags;
   const saving = readSaveFlags(flags);
   const file = await findModelFile(path, terminal, yes);
   const inputSizes = readSizeFlags(flags);
-  const returnNodes = flags.return ?? [];
-  const recompute = flags.recompute ?? [];
   const request = { of, withRespectTo: wrt, returnNodes, inputSizes, recompute };
   const gradients = await differentiate(file, request);
   terminal.signal.throwIfAborted();
   await gradients.save(out, saving);
   const { kept, added, resolved, notes } = gradients.plan;
-  if (json) {
-    terminal.out(`${JSON.stringify(gradients.plan, null, 2)}\n`);
-    return;
-  }
+  if (json) return printJson(terminal, gradients.plan);
   const rows = resolved.map(({ key, request, tensor, why }) => [key, request, tensor, why]);
-  terminal.out(
-    formatTable([['output', 'asked for', 'tensor', 'read as'], ...rows], {
-      columns: terminal.columns,
-      names: [0, 1, 2],
-      spare: [3],
-    }),
-  );
+  terminal.out(formatOutputs(rows, terminal.columns));
   terminal.out(`\ninputs: ${[...added.inputs, ...kept.inputs].join(', ')}\n`);
   terminal.out(`nodes: ${kept.nodes.length} of the model, ${added.nodes.length} for the way back\n`);
   for (const note of notes) terminal.out(`note: ${note}\n`);

@@ -19,7 +19,7 @@ import { YES_FLAG } from '../flags/find-model.js';
 import { addFlags } from '../flags/option-flags.js';
 import { licenceLine, withProgress } from '../flags/pull-model.js';
 import { formatTable } from '../terminal/table.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
 
 interface InstallFlags {
   readonly indexUrl?: string;
@@ -80,7 +80,7 @@ async function runEngineInstall(
   if (unlinked !== undefined) terminal.err(`tapir: ${shown(unlinked)}\n`);
   if (json) {
     const isNew = plan.installed === null;
-    terminal.out(`${JSON.stringify({ ...engine, isNew, missingPackage: missing }, null, 2)}\n`);
+    printJson(terminal, { ...engine, isNew, missingPackage: missing });
     return;
   }
   const what = plan.installed ? 'already installed' : 'installed';
@@ -163,10 +163,7 @@ async function runList(terminal: Terminal, json: boolean): Promise<void> {
       missingPackage: missingPackage(name),
     })),
   );
-  if (json) {
-    terminal.out(`${JSON.stringify(engines, null, 2)}\n`);
-    return;
-  }
+  if (json) return printJson(terminal, engines);
   const rows = engines.map(({ name, version, installed, folder }) => [
     name,
     version,

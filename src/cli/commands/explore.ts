@@ -8,14 +8,13 @@ import { serveExplorer } from '../../pages/explore/serve-explorer.js';
 import { EXPLORER_FIELDS, writeExplorer, type ExplorerOptions } from '../../pages/explore/write-explorer.js';
 import { formatBytes } from '../../html/numbers.js';
 import { messageOf } from '../terminal/exit-code.js';
-import { createProgressLine } from '../terminal/progress-view.js';
+import { withProgressLine } from '../terminal/progress-view.js';
 import { showPage } from '../terminal/show-page.js';
-import type { Terminal } from '../terminal/terminal.js';
-import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { parseCount } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
-import { MODEL_HELP } from '../flags/extractor-flags.js';
 
 /** The flags that are options of `writeExplorer`. */
 const FLAGS = {
@@ -67,24 +66,15 @@ async function runExplore(
   if (flags.out === undefined && flags.time)
     throw invalidOption('--time', 'left out without --out: a served page measures it on demand', true);
   const path = await findModelFile(given, terminal, flags.yes);
-  const labels = flags.labels === undefined ? undefined : await readLabelsFlag(flags.labels);
+  const labels = await readLabelsFlag(flags.labels);
   if (flags.out === undefined) return serve(terminal, path, photos, labels, flags);
-  const view = createProgressLine(terminal);
-  const {
-    path: written,
-    bytes,
-    problems,
-  } = await writeExplorer(path, {
-    ...readFlags(EXPLORER_FIELDS, flags),
-    out: flags.out,
-    photos,
-    labels,
-    signal: terminal.signal,
-    onProgress: view.show,
-  }).finally(view.end);
-  for (const problem of problems) terminal.err(`note: ${shown(problem)}\n`);
-  if (flags.json) terminal.out(`${JSON.stringify({ path: written, bytes, problems }, null, 2)}\n`);
-  else terminal.out(`${shown(written)}: ${formatBytes(bytes)}\n`);
+  const { out } = flags;
+  const written = await withProgressLine(terminal, (watch) =>
+    writeExplorer(path, { ...readFlags(EXPLORER_FIELDS, flags), out, photos, labels, ...watch }),
+  );
+  for (const problem of written.problems) terminal.err(`note: ${shown(problem)}\n`);
+  if (flags.json) printJson(terminal, written);
+  else terminal.out(`${shown(written.path)}: ${formatBytes(written.bytes)}\n`);
 }
 
 /** Serves the page until it is stopped, which is a success. */

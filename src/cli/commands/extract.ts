@@ -1,10 +1,8 @@
 /** `tapir extract`: writes a pruned ONNX file, and reports what it keeps and drops. */
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
-import { reasonOf } from '../../base/errors.js';
-import { writeWithCompanion } from '../../base/folder-lock.js';
 import { QUANTIZE_FIELDS, quantizeModel } from '../../precision/quantize/quantize-model.js';
-import { findTransform, sidecarOf } from '../../images/configs/find-transform.js';
+import { sidecarOf } from '../../images/configs/find-transform.js';
 import { OUTPUT_DTYPES } from '../../model/prune/rewrite-options.js';
 import { lowerPrecision, type LoweredModel } from '../../precision/lower-precision.js';
 import type { LoweredPrecision } from '../../runtime/capabilities/capabilities.js';
@@ -15,18 +13,23 @@ import type { PrunedModel } from '../../model/prune/pruned-model.js';
 import { loweringText } from '../terminal/lowering-text.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { reportLeftOut } from '../terminal/left-out.js';
-import { addPartFlags, MODEL_HELP, RETURN_HELP } from '../flags/extractor-flags.js';
-import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import { addFlags } from '../flags/option-flags.js';
-import { readPartFlags, type PartFlags } from '../flags/part-flags.js';
-import { withReturnNodes } from '../flags/return-flags.js';
-import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
+import { addPartFlags, readPartFlags, type PartFlags } from '../flags/part-flags.js';
+import { RETURN_HELP, withReturnNodes } from '../flags/return-flags.js';
+import {
+  addSaveFlags,
+  readOwnTransform,
+  readSaveFlags,
+  saveWithTransform,
+  type SaveFlags,
+} from '../flags/save-flags.js';
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatBytes } from '../../html/numbers.js';
-import { formatDims, formatTable } from '../terminal/table.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { formatDims, formatOutputs, formatTable } from '../terminal/table.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
 
 interface ExtractFlags extends PartFlags, SizeFlags, SaveFlags {
   readonly return: readonly string[];
@@ -115,27 +118,19 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
   // Verify first, so that no wrong file is written.
   const verified = flags.verify ? await verifyModel(pruned) : undefined;
   const isRight = verified === undefined || verified.maxRelative <= verified.tolerance;
-  let transformed: string | null = null;
   terminal.signal.throwIfAborted();
-  if (isRight) {
-    const save = (): Promise<void> => pruned.save(flags.out, saving);
-    const text = await readTransform(terminal, path, flags);
-    if (text === undefined) await save();
-    else {
-      transformed = sidecarOf(flags.out);
-      await writeWithCompanion(transformed, Buffer.from(text), saving.overwrite, save);
-    }
-  } else terminal.exitCode(EXIT.model);
+  const transform = isRight ? await readOwnTransform(terminal, path, flags.out) : undefined;
+  if (isRight)
+    await saveWithTransform(flags.out, transform, saving.overwrite, () => pruned.save(flags.out, saving));
+  else terminal.exitCode(EXIT.model);
   if (flags.json) {
     const precision = lowered && { precision: lowered.report };
-    const report = { ...pruned.plan, ...precision, ...(verified && { verified }) };
-    terminal.out(`${JSON.stringify(report, null, 2)}\n`);
-    return;
+    return printJson(terminal, { ...pruned.plan, ...precision, ...(verified && { verified }) });
   }
   report(terminal, pruned.plan, flags);
   if (lowered) terminal.out(`\n${loweringText(lowered.report)}`);
   if (verified) reportVerified(terminal, verified);
-  if (transformed !== null) terminal.out(`\npixels: ${transformed}, from the model’s configuration\n`);
+  if (transform) terminal.out(`\npixels: ${sidecarOf(flags.out)}, from the model’s configuration\n`);
   terminal.out(isRight ? `\nwritten: ${flags.out}\n` : '\nnot written: its values differ from the model’s\n');
 }
 
@@ -155,56 +150,26 @@ async function lower(
   return lowered;
 }
 
-/** The transform of the whole model, which is written beside the new one, so that `findTransform` finds it; undefined if it has no transform. */
-async function readTransform(
-  terminal: Terminal,
-  path: string,
-  { out }: ExtractFlags,
-): Promise<string | undefined> {
-  try {
-    const found = await findTransform(path);
-    return found ? `${JSON.stringify(found.transform.options, null, 2)}\n` : undefined;
-  } catch (error) {
-    terminal.err(`note: no transform is written beside ${out}: ${reasonOf(error)}\n`);
-    return undefined;
-  }
-}
-
 function report(terminal: Terminal, plan: PrunedModel['plan'], { inline, repack, out }: ExtractFlags): void {
   const { kept, dropped, added, resolved, batch, notes } = plan;
-  const outputs = resolved.map(({ request, key, tensor, why, computed }) => [
-    key,
-    request,
-    tensor,
-    [why, ...computed].join(', '),
-  ]);
+  const outputs = resolved.map(({ request, key, tensor, why, computed }) => {
+    return [key, request, tensor, [why, ...computed].join(', ')];
+  });
+  const parts = [kept, dropped, added];
   const counts = [
     ['', 'kept', 'dropped', 'added'],
-    ['nodes', String(kept.nodes.length), String(dropped.nodes.length), String(added.nodes.length)],
-    [
-      'weights',
-      String(kept.initializers.length),
-      String(dropped.initializers.length),
-      String(added.initializers.length),
-    ],
-    ['inputs', kept.inputs.join(', '), dropped.inputs.join(', '), added.inputs.join(', ')],
+    ['nodes', ...parts.map(({ nodes }) => String(nodes.length))],
+    ['weights', ...parts.map(({ initializers }) => String(initializers.length))],
+    ['inputs', ...parts.map(({ inputs }) => inputs.join(', '))],
     ['bytes', formatBytes(kept.bytes), formatBytes(dropped.bytes), ''],
   ];
-  terminal.out(
-    formatTable([['output', 'asked for', 'tensor', 'read as'], ...outputs], {
-      columns: terminal.columns,
-      names: [0, 1, 2],
-      spare: [3],
-    }),
-  );
+  terminal.out(formatOutputs(outputs, terminal.columns));
   terminal.out(`\n${formatTable(counts, { columns: terminal.columns, names: [1, 2, 3] })}`);
   if (kept.externalFiles.length > 0) {
     const files = kept.externalFiles.join(', ');
     if (inline) terminal.out(`\nweights from ${files} are now inside the file\n`);
-    else
-      terminal.out(
-        repack ? `\nweights from ${files} went to ${out}.data\n` : `\nweights stay in: ${files}\n`,
-      );
+    else if (repack) terminal.out(`\nweights from ${files} went to ${out}.data\n`);
+    else terminal.out(`\nweights stay in: ${files}\n`);
   }
   if (batch?.mode === 'dynamic')
     terminal.out(`\nbatch: ${batch.exported} → dynamic, ${batch.changes.length} nodes changed, verified\n`);

@@ -3,9 +3,9 @@ import { counted } from '../../base/printable.js';
 import type { Command } from 'commander';
 import { loadStateDict } from '../../parameters/load-state-dict.js';
 import { readStateDict } from '../../parameters/dicts/read-state-dict.js';
-import { findModelFile } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP } from '../flags/find-model.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
 
 interface LoadFlags extends SaveFlags {
   readonly weights: string;
@@ -23,7 +23,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('load')
     .description('load a state dict into a model, and save the model')
-    .argument('<model>', 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]')
+    .argument('<model>', MODEL_HELP)
     .option('--yes', 'download a model of a repository (hf:ORG/REPO) without asking', false)
     .requiredOption('--weights <file>', '.pth, .safetensors or model.safetensors.index.json')
     .requiredOption('-o, --out <file>', 'ONNX file to write')
@@ -56,10 +56,7 @@ async function runLoad(terminal: Terminal, path: string, flags: LoadFlags): Prom
   });
   terminal.signal.throwIfAborted();
   await model.save(out, saving);
-  if (json) {
-    terminal.out(`${JSON.stringify(report, null, 2)}\n`);
-    return;
-  }
+  if (json) return printJson(terminal, report);
   const counts = new Map<string, number>();
   for (const { origin } of report.entries) counts.set(origin.kind, (counts.get(origin.kind) ?? 0) + 1);
   const kinds = [...counts].map(([kind, count]) => `${count} ${kind}`).join(', ');

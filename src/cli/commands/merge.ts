@@ -6,7 +6,7 @@ import { mergeDataset } from '../../datasets/embed/merge-dataset.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatDims } from '../terminal/table.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
-import { createProgressLine } from '../terminal/progress-view.js';
+import { withProgressLine } from '../terminal/progress-view.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 interface MergeFlags extends Pick<SourceOptions, 'column' | 'nulSeparated' | 'allowHttp'> {
@@ -34,20 +34,12 @@ export function addCommand(program: Command, terminal: Terminal): void {
 async function runMerge(terminal: Terminal, folder: string, flags: MergeFlags): Promise<void> {
   const { json } = flags;
   const source = flags.source === '-' ? { paths: terminal.input() } : flags.source;
-  const { signal } = terminal;
-  const view = createProgressLine(terminal);
-  const { manifest, parts } = await mergeDataset(folder, {
-    ...readFlags(SOURCE_FIELDS, flags),
-    source,
-    signal,
-    onProgress: view.show,
-  }).finally(view.end);
+  const { manifest, parts } = await withProgressLine(terminal, (watch) =>
+    mergeDataset(folder, { ...readFlags(SOURCE_FIELDS, flags), source, ...watch }),
+  );
   const { counts, features } = manifest;
   if (counts.errors > 0) terminal.exitCode(EXIT.someFailed);
-  if (json) {
-    terminal.out(`${JSON.stringify({ event: 'done', parts, manifest })}\n`);
-    return;
-  }
+  if (json) return terminal.out(`${JSON.stringify({ event: 'done', parts, manifest })}\n`);
   const failed = counts.errors > 0 ? `, ${counts.errors} of them failed (status = 'error')` : '';
   terminal.out(`${parts} parts merged: ${counts.inputs} inputs${failed}\n`);
   for (const [key, { dtype, dims, rows }] of Object.entries(features))

@@ -4,7 +4,6 @@ import { existsSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import type { Command } from 'commander';
 import { copyAtomically, haveSameBytes, outputExists } from '../../base/atomic-file.js';
-import { writeWithCompanion } from '../../base/folder-lock.js';
 import { makeFolder } from '../../base/make-folder.js';
 import { findKnownModel, type KnownModel } from '../../hub/known-models.js';
 import { KNOWN_MODELS_FIELDS, listKnownModels } from '../../hub/list-known-models.js';
@@ -14,13 +13,12 @@ import { findTorchvisionModel, isTorchvisionReference, pullTorchvision } from '.
 import { planRepository, pullRepository, readOffline } from '../../hub/pull-repository.js';
 import type { PulledFile, PulledModel } from '../../hub/pulled-model.js';
 import { isRepositoryReference, parseRepositoryReference } from '../../hub/repository-reference.js';
-import { reasonOf } from '../../base/errors.js';
-import { findTransform, sidecarOf } from '../../images/configs/find-transform.js';
 import { formatBytes } from '../../html/numbers.js';
 import { addFlags } from '../flags/option-flags.js';
 import { licenceLine, showPlan, withProgress } from '../flags/pull-model.js';
+import { readOwnTransform, saveWithTransform } from '../flags/save-flags.js';
 import { formatTable } from '../terminal/table.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
 
 interface ListFlags {
   readonly manifest?: string;
@@ -66,10 +64,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
 
 async function runList(terminal: Terminal, { manifest, json }: ListFlags): Promise<void> {
   const models = await listKnownModels({ manifest });
-  if (json) {
-    terminal.out(`${JSON.stringify(models, null, 2)}\n`);
-    return;
-  }
+  if (json) return printJson(terminal, models);
   const rows = models.map((model) => [
     model.name,
     sizeText(model),
@@ -105,12 +100,9 @@ async function runPull(terminal: Terminal, name: string, flags: PullFlags): Prom
   const pulled = await pullerOf(name)(terminal, name, flags);
   const path = out ?? pulled.path;
   if (out !== undefined) await copyOut(terminal, pulled, out);
-  if (json) {
-    const { model, files } = pulled;
-    terminal.out(`${JSON.stringify({ name: model.name, licence: model.licence, path, files }, null, 2)}\n`);
-    return;
-  }
-  report(terminal, pulled, path);
+  const { model, files } = pulled;
+  if (json) printJson(terminal, { name: model.name, licence: model.licence, path, files });
+  else report(terminal, pulled, path);
 }
 
 function pullerOf(
@@ -202,13 +194,7 @@ async function copyOut(terminal: Terminal, { files, path }: PulledModel, out: st
     for (const { from, to } of copies.toReversed()) await copyNew(from, to);
   };
   await makeFolder(dirname(out));
-  const found = await findTransform(path).catch((error: unknown) => {
-    terminal.err(`note: no transform is written beside ${out}: ${reasonOf(error)}\n`);
-    return null;
-  });
-  if (found === null) return copy();
-  const text = `${JSON.stringify(found.transform.options, null, 2)}\n`;
-  await writeWithCompanion(sidecarOf(out), Buffer.from(text), false, copy);
+  await saveWithTransform(out, await readOwnTransform(terminal, path, out), false, copy);
 }
 
 async function copyNew(from: string, to: string): Promise<void> {

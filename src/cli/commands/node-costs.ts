@@ -6,7 +6,7 @@ import { profileModel, type Cost, type ModelProfile, type NodeCost } from '../..
 import { findModelFile } from '../flags/find-model.js';
 import { readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatDims, formatTable } from '../terminal/table.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
 
 export interface CostFlags extends SizeFlags {
   readonly depth?: number;
@@ -27,10 +27,7 @@ export async function runNodeCosts(terminal: Terminal, path: string, flags: Cost
   const model = await openModel(await findModelFile(path, terminal, flags.yes));
   const { batch, time, threads } = flags;
   const profile = await profileModel(model, { batch, time, threads, inputSizes: readSizeFlags(flags) });
-  if (flags.json) {
-    terminal.out(`${JSON.stringify(profile, null, 2)}\n`);
-    return;
-  }
+  if (flags.json) return printJson(terminal, profile);
   const inputs = profile.inputs.map(({ name, dims }) => `${shown(name)} ${formatDims(dims)}`).join(', ');
   terminal.out(`one run with ${inputs}${time ? '; times without optimisation' : ''}\n\n`);
   const head = [

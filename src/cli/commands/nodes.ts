@@ -4,13 +4,12 @@ import { reasonOf } from '../../base/errors.js';
 import { findTransform } from '../../images/configs/find-transform.js';
 import { openModel } from '../../model/open/open-model.js';
 import { listFeatureTree, type ListedFeature } from '../../model/oracle/describe-features.js';
-import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { formatDims, formatTable } from '../terminal/table.js';
-import { MODEL_HELP } from '../flags/extractor-flags.js';
 import { collect, parseCount } from '../flags/flag-values.js';
 import { PROFILE_FIELDS } from '../../stages/profile-model.js';
 import { operatorsOf, runNodeCosts, type CostFlags } from './node-costs.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
 
 export interface NodesFlags {
   readonly depth?: number;
@@ -71,9 +70,15 @@ export async function runNodes(terminal: Terminal, path: string, flags: NodesFla
   });
   if (flags.json) {
     const { inputs, outputs, producer, irVersion, names } = model;
-    terminal.out(
-      `${JSON.stringify({ inputs, outputs, producer, irVersion, names, transform: found?.transform.options ?? null, nodes: listed }, null, 2)}\n`,
-    );
+    printJson(terminal, {
+      inputs,
+      outputs,
+      producer,
+      irVersion,
+      names,
+      transform: found?.transform.options ?? null,
+      nodes: listed,
+    });
     return;
   }
   if (model.names !== null) terminal.out(`names from ${model.names}\n\n`);

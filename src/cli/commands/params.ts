@@ -7,9 +7,9 @@ import { modelInternals } from '../../model/open/model-state.js';
 import { openModel } from '../../model/open/open-model.js';
 import type { Parameter } from '../../model/open/named-parameters.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { findModelFile } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP } from '../flags/find-model.js';
 import { formatDims, formatTable } from '../terminal/table.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
 
 interface ParamsFlags {
   readonly save?: string;
@@ -23,7 +23,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
   program
     .command('params')
     .description('list the parameters of a model under torch’s names, and how each lies in the file')
-    .argument('<model>', 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]')
+    .argument('<model>', MODEL_HELP)
     .option('--yes', 'download a model of a repository (hf:ORG/REPO) without asking', false)
     .option('--save <file>', 'write them as a .safetensors file; folded ones are left out')
     .option('--overwrite', 'replace a file that exists', false)
@@ -52,7 +52,7 @@ async function runParams(terminal: Terminal, path: string, flags: ParamsFlags): 
     ].join('');
     terminal.err(`written: ${save} (${counted(stored.length, 'tensor')}${note})\n`);
   }
-  if (json) terminal.out(`${JSON.stringify(parameters, null, 2)}\n`);
+  if (json) printJson(terminal, parameters);
   else if (save === undefined) terminal.out(parameterTable(parameters, terminal));
 }
 

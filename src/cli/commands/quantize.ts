@@ -1,7 +1,5 @@
 /** `tapir quantize`: writes a model in 8 bits, chosen on photos, and says what that costs and gains. */
 import type { Command } from 'commander';
-import { writeWithCompanion } from '../../base/folder-lock.js';
-import { sidecarOf } from '../../images/configs/find-transform.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
 import { openModel } from '../../model/open/open-model.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
@@ -13,18 +11,17 @@ import {
 } from '../../precision/quantize/quantize-model.js';
 import type { StaticReport } from '../../precision/quantize/static-report.js';
 import type { LoweringReport } from '../../precision/report.js';
-import { MODEL_HELP } from '../flags/extractor-flags.js';
-import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import { withReturnNodes } from '../flags/return-flags.js';
-import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
+import { addSaveFlags, readSaveFlags, saveWithTransform, type SaveFlags } from '../flags/save-flags.js';
 import { reportLeftOut } from '../terminal/left-out.js';
 import { loweringText } from '../terminal/lowering-text.js';
 import { formatTable } from '../terminal/table.js';
-import { createProgressLine } from '../terminal/progress-view.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { withProgressLine } from '../terminal/progress-view.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
 
 interface QuantizeFlags
   extends
@@ -81,26 +78,18 @@ async function runQuantize(
     ? await withReturnNodes(flags.return, path, (nodes) => pruneModel(path, nodes))
     : await openModel(path);
   const transform = readTransformFlag(terminal, flags, 'source' in source ? source.source : source);
-  const view = createProgressLine(terminal);
-  const watched = { signal: terminal.signal, onProgress: view.show };
-  const options = { ...readFlags(QUANTIZE_FIELDS, flags), transform, ...watched };
-  // A pruned model gives a pruned one, and a whole model a whole one.
-  const {
-    model: quantized,
-    report,
-    failures,
-  } = await quantizeModel(source as PrunedModel, photos, options).finally(view.end);
+  const options = { ...readFlags(QUANTIZE_FIELDS, flags), transform };
+  const quantized = await withProgressLine(terminal, (watch) =>
+    // A pruned model gives a pruned one, and a whole model a whole one.
+    quantizeModel(source as PrunedModel, photos, { ...options, ...watch }),
+  );
+  const { report, failures } = quantized;
   terminal.signal.throwIfAborted();
   reportLeftOut(terminal, failures);
-  const save = (): Promise<void> => quantized.save(out, saving);
   // An assumption is no configuration.
-  if (flags.transform === 'auto' && !transform.source) await save();
-  else {
-    const text = `${JSON.stringify(transform.options, null, 2)}\n`;
-    await writeWithCompanion(sidecarOf(out), Buffer.from(text), saving.overwrite, save);
-  }
-  if (flags.json)
-    terminal.out(`${JSON.stringify({ ...report, failures: failures.length, file: out }, null, 2)}\n`);
+  const stated = flags.transform === 'auto' && !transform.source ? undefined : transform;
+  await saveWithTransform(out, stated, saving.overwrite, () => quantized.model.save(out, saving));
+  if (flags.json) printJson(terminal, { ...report, failures: failures.length, file: out });
   else
     terminal.out(
       `${loweringText(report)}${isStatic(report) ? staticText(report, out, terminal.columns) : ''}\nwritten: ${out}\n`,

@@ -1,10 +1,9 @@
 /** `tapir search`: finds the nearest images of a dataset. */
 import { shown } from '../../base/printable.js';
-import { readFile } from 'node:fs/promises';
+import { buffer } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { openDataset, type Dataset } from '../../datasets/files/dataset.js';
-import { reasonOf } from '../../base/errors.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { elementCount } from '../../tensor/tensor.js';
 import type { Metric } from '../../features/search/metric.js';
@@ -19,13 +18,13 @@ import {
   type SearchHit,
   type SearchOptions,
 } from '../../features/search/search-dataset.js';
-import { collect } from '../flags/flag-values.js';
+import { collect, readFlagFile } from '../flags/flag-values.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
 import { findTextModels } from '../flags/find-text-models.js';
 import { addFlags } from '../flags/option-flags.js';
 import { formatTable } from '../terminal/table.js';
-import { createProgressLine } from '../terminal/progress-view.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { withProgressLine } from '../terminal/progress-view.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
 
 interface SearchFlags extends Pick<SearchOptions, 'key' | 'top' | 'metric' | 'device'> {
   readonly path?: readonly string[];
@@ -88,26 +87,19 @@ async function runSearch(
   flags: SearchFlags,
 ): Promise<void> {
   const { top, metric, device, json } = flags;
-  const { signal } = terminal;
   const dataset = await openDataset(folder);
   for (const note of noteAssumed(dataset)) terminal.err(`note: ${note}\n`);
   const key = chooseKey(dataset, flags.key, '--output');
-  const queries = combine(
-    dataset,
-    key,
-    await readQueries(terminal, dataset, images, { ...flags, key }),
-    flags.mean,
+  const given = await readQueries(terminal, dataset, images, { ...flags, key });
+  const queries = combine(dataset, key, given, flags.mean);
+  const vectors = queries.map(({ vector }) => vector);
+  const exclude = queries.map(({ row }) => row);
+  const found = await withProgressLine(terminal, (watch) =>
+    searchDataset(dataset, vectors, { key, top, metric, device, exclude, ...watch }),
   );
-  const view = createProgressLine(terminal);
-  const found = await searchDataset(
-    dataset,
-    queries.map(({ vector }) => vector),
-    { key, top, metric, device, signal, exclude: queries.map(({ row }) => row), onProgress: view.show },
-  ).finally(view.end);
   if (json) {
     const results = queries.map(({ query, row }, i) => ({ query, row, hits: found[i]! }));
-    terminal.out(`${JSON.stringify({ dataset: folder, key, metric, results }, null, 2)}\n`);
-    return;
+    return printJson(terminal, { dataset: folder, key, metric, results });
   }
   const blocks = queries.map(({ query }, i) =>
     blockOf(found[i]!, metric, queries.length > 1 ? query : undefined, terminal.columns),
@@ -184,26 +176,13 @@ async function embedWords(
 }
 
 async function readVectors(terminal: Terminal, file: string): Promise<NamedQuery[]> {
-  const vectors = parseVectors(file === '-' ? await readInput(terminal) : await readVectorFile(file), file);
+  const bytes = file === '-' ? await buffer(terminal.input()) : await readFlagFile('--vector', file);
+  const vectors = parseVectors(bytes, file);
   return vectors.map((vector, i) => ({
     query: vectors.length === 1 ? file : `${file}[${i}]`,
     vector,
     row: null,
   }));
-}
-
-async function readVectorFile(file: string): Promise<Uint8Array> {
-  try {
-    return await readFile(file);
-  } catch (error) {
-    throw invalidOption('--vector', `a file that can be read (${reasonOf(error)})`, file);
-  }
-}
-
-async function readInput(terminal: Terminal): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of terminal.input()) chunks.push(chunk);
-  return Buffer.concat(chunks);
 }
 
 async function embed(

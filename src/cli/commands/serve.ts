@@ -13,7 +13,7 @@ import {
   type ServiceOptions,
 } from '../../serve/batches/service-options.js';
 import { EXIT, messageOf } from '../terminal/exit-code.js';
-import { addExtractorFlags, addPartFlags } from '../flags/extractor-flags.js';
+import { addExtractorFlags } from '../flags/extractor-flags.js';
 import { settleEngine } from '../flags/settle-engine.js';
 import { MIN_COSINE } from '../../precision/engines/choose-engine.js';
 import { findModelFile } from '../flags/find-model.js';
@@ -22,13 +22,12 @@ import { addFlags, readFlags } from '../flags/option-flags.js';
 import { openTextTowerFlag } from '../flags/open-text-tower.js';
 import { TRANSFORM_PRESETS } from '../../images/transform/transform-options.js';
 import {
-  describeTransform,
   openExtractor,
   readDeviceFlags,
-  readTransformFlags,
+  readTransformFlag,
   type ExtractorFlags,
 } from '../flags/open-extractor.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { aborted, type Terminal } from '../terminal/terminal.js';
 
 const MIB = 1024 ** 2;
 const HOUR_S = 3600;
@@ -122,7 +121,6 @@ export function addCommand(program: Command, terminal: Terminal): void {
     shutdownTimeout: '--shutdown-timeout <n>',
   });
   addExtractorFlags(command);
-  addPartFlags(command);
 }
 
 /** Serves until it is stopped, which is a success. */
@@ -131,8 +129,7 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
   const token = flags.token ?? (process.env['TAPIR_TOKEN'] || undefined);
   const path = await findModelFile(flags.model, terminal, flags.yes);
   const model = await openModel(path);
-  const transform = readTransformFlags(model, flags).with({ limitPixels });
-  terminal.err(describeTransform(transform, flags));
+  const transform = readTransformFlag(terminal, flags, model).with({ limitPixels });
   const settings = {
     ...readFlags(SERVICE_FIELDS, flags),
     transform,
@@ -144,7 +141,7 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
     shutdownTimeoutMs: flags.shutdownTimeout * 1000,
     onError: (error: unknown) => terminal.err(messageOf(error)),
   };
-  const labels = flags.labels === undefined ? undefined : await readLabelsFlag(flags.labels);
+  const labels = await readLabelsFlag(flags.labels);
   const [device] = readDeviceFlags(flags);
   const textTower = await openTextTowerFlag(flags, path, device!, terminal);
   await using _ = { [Symbol.asyncDispose]: async () => textTower?.close() };
@@ -186,11 +183,4 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
 
 function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

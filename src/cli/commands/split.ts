@@ -7,7 +7,7 @@ import { openModel } from '../../model/open/open-model.js';
 import { SPLIT_FIELDS, splitModel, type ModelStages, type SplitOptions } from '../../stages/split-model.js';
 import { collect, parseCount } from '../flags/flag-values.js';
 import { addFlags } from '../flags/option-flags.js';
-import { findModelFile } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP } from '../flags/find-model.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatTable } from '../terminal/table.js';
@@ -31,7 +31,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('split')
     .description('write the stages of a model as ONNX files, and stages.json, which says how to chain them')
-    .argument('<model>', 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]')
+    .argument('<model>', MODEL_HELP)
     .option('--yes', 'download a model of a repository (hf:ORG/REPO) without asking', false)
     .option('--stages <n>', 'as many stages, with balanced costs', parseCount)
     .option('--at <name>', 'cut after this value instead; repeatable, in execution order', collect)
@@ -60,7 +60,7 @@ async function runSplit(terminal: Terminal, path: string, flags: SplitFlags): Pr
     maxTensors,
     batch,
     inputSizes: readSizeFlags(flags),
-    ...(memory === undefined ? {} : { memoryBytes: memory }),
+    memoryBytes: memory,
   });
   terminal.signal.throwIfAborted();
   const names = split.stages.map((_, i) => `stage-${i}.onnx`);
@@ -97,9 +97,7 @@ function describe(
   const isTimed = stages[0]!.milliseconds !== null;
   const head = ['stage', 'MACs', ...(isTimed ? ['ms'] : []), 'parameters', 'weights', 'takes, per sample'];
   const speedUp = (stages.length * balance).toFixed(2);
-  const note =
-    uncounted.length === 0
-      ? ''
-      : `not counted, because their operators have no rule: ${uncounted.join(', ')}\n`;
-  return `${formatTable([head, ...rows], { columns, names: [0, head.length - 1], spare: [head.length - 3, 1] })}\nbalance ${balance.toFixed(3)}: at most ${speedUp} times the speed of one stage after the other\n${note}\nwritten: ${join(out, INDEX)}\n`;
+  const note = `not counted, because their operators have no rule: ${uncounted.join(', ')}\n`;
+  const layout = { columns, names: [0, head.length - 1], spare: [head.length - 3, 1] };
+  return `${formatTable([head, ...rows], layout)}\nbalance ${balance.toFixed(3)}: at most ${speedUp} times the speed of one stage after the other\n${uncounted.length === 0 ? '' : note}\nwritten: ${join(out, INDEX)}\n`;
 }

@@ -26,11 +26,7 @@ export interface StageFiles {
   readonly index: string;
 }
 
-/**
- * Refuses a folder that holds a split, before the work.
- *
- * @throws {@link TapirError} `OUTPUT_EXISTS`.
- */
+/** Refuses a folder that holds a split, before the work. Throws `OUTPUT_EXISTS`. */
 export function checkNoSplit(folder: string, { overwrite }: SaveOptions): void {
   if (!overwrite) checkAbsent(join(folder, INDEX));
 }

@@ -11,13 +11,11 @@ import {
   type OptimizerLike,
 } from '../../train/optimizers/optimizer-options.js';
 import { openModel } from '../../model/open/open-model.js';
-import { readDevices, type Device } from '../../runtime/lanes/device.js';
-import { MODEL_HELP } from '../flags/extractor-flags.js';
-import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
-import { readTransformFlag } from '../flags/open-extractor.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { readDeviceList, readTransformFlag } from '../flags/open-extractor.js';
 import { reportLeftOut } from '../terminal/left-out.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
 
 interface TrainFlags extends Omit<
   TrainFolderOptions,
@@ -89,8 +87,7 @@ function addDataFlags(command: Command): void {
 }
 
 async function runTrain(terminal: Terminal, folder: string, flags: TrainFlags): Promise<void> {
-  const devices = flags.devices.split(',').map((device) => device.trim());
-  readDevices('--devices', devices);
+  const devices = readDeviceList(flags.devices);
   const model = await openModel(await findModelFile(flags.model, terminal, flags.yes));
   const transform = readTransformFlag(terminal, flags, model);
   const view = createTrainView(terminal, flags.epochs);
@@ -101,7 +98,7 @@ async function runTrain(terminal: Terminal, folder: string, flags: TrainFlags): 
       optimizer: readOptimizerFlags(flags),
       transform,
       weights: flags.inline ? 'inline' : 'repack',
-      devices: devices as Device[],
+      devices,
       signal: terminal.signal,
       onEvent: (event) => view.show(event),
     });
@@ -120,7 +117,7 @@ function readOptimizerFlags({ optimizer: kind, lr, momentum, weightDecay }: Trai
 
 function report(terminal: Terminal, trained: TrainedFolder, { json }: TrainFlags): void {
   const { out, page, best, classes, failures } = trained;
-  if (json) terminal.out(`${JSON.stringify(trained, null, 2)}\n`);
+  if (json) printJson(terminal, trained);
   else {
     terminal.out(`written: ${shown(out)} (${classes.length} classes, ${describeBest(best)})\n`);
     terminal.out(`written: ${shown(page)}\n`);

@@ -4,17 +4,14 @@ import { EMBED_FIELDS } from '../../datasets/embed/embed-options.js';
 import { DECODE_MODES } from '../../images/decode/decode-options.js';
 import { ENGINES, PRECISIONS } from '../../runtime/capabilities/capabilities.js';
 import { LANE_FIELDS } from '../../runtime/lanes/lane-options.js';
-import { YES_FLAG, YES_HELP } from './find-model.js';
+import { MODEL_HELP, YES_FLAG, YES_HELP } from './find-model.js';
 import { collect, parseCount } from './flag-values.js';
 import { addFlags } from './option-flags.js';
 import { NORMALIZE } from './open-extractor.js';
+import { addPartFlags } from './part-flags.js';
+import { RETURN_HELP } from './return-flags.js';
 
-export const MODEL_HELP = 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]';
-
-export const RETURN_HELP =
-  'what to return: a tensor, node or module path; add "=KEY" to name the output; repeatable';
-
-/** Adds the flags for the model and where it runs. */
+/** Adds the flags for the model, where it runs, and what is added to its graph. */
 export function addExtractorFlags(command: Command): void {
   command
     .requiredOption('--model <file>', MODEL_HELP)
@@ -71,21 +68,5 @@ export function addExtractorFlags(command: Command): void {
         .default('auto'),
     )
     .option('--no-cache', 'do not cache the prepared model: each session holds its own weights');
-}
-
-/** Adds the flags for the parts that are added to the graph. */
-export function addPartFlags(command: Command): void {
-  command
-    .option(
-      '--pool <[key=]how>',
-      'one vector per row: avg or max of a map, cls or mean-tokens of tokens; repeatable with keys',
-      collect,
-    )
-    .option('--l2-normalize', 'divide by the Euclidean norm over channels', false)
-    .option('--tokens-to-map', 'turn patch tokens [N, L, C] into a map [N, C, H, W]', false)
-    .option(
-      '--dynamic-batch',
-      'rewrite a graph with a fixed batch to take any batch, if that can be verified',
-      false,
-    );
+  addPartFlags(command);
 }

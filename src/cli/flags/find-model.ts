@@ -16,6 +16,7 @@ import {
 import type { Terminal } from '../terminal/terminal.js';
 import { pullPlanned, showPlan } from './pull-model.js';
 
+export const MODEL_HELP = 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]';
 /** The flag that answers the question before a download. */
 export const YES_FLAG = '--yes';
 export const YES_HELP = 'download a model of a repository (--model hf:ORG/REPO) without asking';
@@ -25,12 +26,11 @@ export const YES_HELP = 'download a model of a repository (--model hf:ORG/REPO) 
  * (`hf:ORG/REPO[@REVISION][#FILE]`) that is not in the cache is downloaded, after its size and licence are printed, if the user
  * agrees.
  *
- * @param terminal - Where to ask; without one, nothing is downloaded.
  * @param isAgreed - Whether the user has agreed already (`--yes`).
  * @throws {@link TapirError} `MODEL_UNREADABLE` if there is no such model here, with the command that downloads it;
  * `DOWNLOAD_FAILED`.
  */
-export async function findModelFile(given: string, terminal?: Terminal, isAgreed = false): Promise<string> {
+export async function findModelFile(given: string, terminal: Terminal, isAgreed = false): Promise<string> {
   if (existsSync(given)) return given;
   // Awaited, so that its errors have the caller in their stacks.
   if (!isRepositoryReference(given)) return await findKnown(given);
@@ -68,12 +68,11 @@ export interface LocatedModel {
 /** Finds a model of a repository in the cache; else asks the hub for its files, and downloads nothing. */
 export async function locateInRepository(
   reference: RepositoryReference,
-  terminal: Terminal | undefined,
+  terminal: Terminal,
 ): Promise<LocatedModel> {
   const { isOffline } = await readHubSettings();
   const cached = await findCachedRepository(reference, isOffline);
   if (cached) return { reference: at(reference, cached.commit, cached.names[0]!), place: cached.path };
-  if (!terminal) throw notPulled(reference);
   const plan = await planRepository(reference, { ...PULL_DEFAULTS, signal: terminal.signal });
   return { reference: at(reference, plan.listing.commit, plan.files[0]!.name), place: plan };
 }
@@ -85,11 +84,10 @@ function at(reference: RepositoryReference, commit: string, file: string): Locat
 /** Downloads what the cache lacks of a model, if the user agrees. Returns the path of the model file. */
 export async function pullLocated(
   { reference, place }: LocatedModel,
-  terminal: Terminal | undefined,
+  terminal: Terminal,
   isAgreed: boolean,
 ): Promise<string> {
   if (typeof place === 'string') return place;
-  if (!terminal) throw notPulled(place.reference);
   if (place.missing.length > 0) {
     showPlan(terminal, place);
     if (!isAgreed && !(await terminal.confirm('Download it?'))) throw notPulled(place.reference);

@@ -1,5 +1,8 @@
 /** Parsers of flag values. */
+import { readFile } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
+import { invalidOption } from '../../base/checks.js';
+import { reasonOf } from '../../base/errors.js';
 
 /** Parses a whole number from 0. */
 export function parseCount(text: string): number {
@@ -11,6 +14,13 @@ export function parseCount(text: string): number {
 export function parseNumber(text: string): number {
   if (!/^\d+(?:\.\d+)?$/.test(text)) throw new InvalidArgumentError('It must be a number.');
   return Number(text);
+}
+
+/** Reads the file that a flag names. Throws `OPTION_INVALID`. */
+export function readFlagFile(flag: string, file: string): Promise<Buffer> {
+  return readFile(file).catch((error: unknown) => {
+    throw invalidOption(flag, `a file that can be read (${reasonOf(error)})`, file);
+  });
 }
 
 /** Collects the values of a repeatable flag. */

@@ -14,7 +14,13 @@ import { valuesOf, type Transform } from '../../images/transform/transform.js';
 import { isNormalizedBy } from '../../images/transform/value-table.js';
 import type { RewriteOptions } from '../../model/prune/rewrite-options.js';
 import type { DecodeMode } from '../../images/decode/decode-options.js';
-import { readDevice, type DeviceSpec, type ResolvedDevice } from '../../runtime/lanes/device.js';
+import {
+  readDevice,
+  readDevices,
+  type Device,
+  type DeviceSpec,
+  type ResolvedDevice,
+} from '../../runtime/lanes/device.js';
 import {
   enginePrecision,
   isLowered,
@@ -134,31 +140,22 @@ export function readRewriting(
   };
 }
 
-/** The transform that the flags describe: `auto` is the one that belongs to the model. */
-export function readTransformFlags(model: OnnxModel, { transform, decode }: ExtractorFlags): Transform {
-  return chooseModelTransform(transform, model).with({ decode });
-}
-
-/** The transform that `--transform` means for a model; standard error says where `auto` came from, and warns if it is assumed. */
+/** The transform that the flags mean for a model; standard error says where `auto` came from, and warns if it is assumed. */
 export function readTransformFlag(
   terminal: Terminal,
-  flags: Pick<ExtractorFlags, 'transform'>,
+  flags: Pick<ExtractorFlags, 'transform' | 'decode'>,
   model: OnnxModel,
 ): Transform {
-  const transform = chooseModelTransform(flags.transform, model);
-  terminal.err(describeTransform(transform, flags));
+  const transform = chooseModelTransform(flags.transform, model).with({ decode: flags.decode });
+  if (flags.transform === 'auto') terminal.err(describeTransform(transform));
   return transform;
 }
 
 const ASSUMED =
   'warning: ImageNet1K_V1 is assumed: no configuration lies beside the model. If the model was trained with other pixels, its numbers are wrong; --transform states its own\n';
 
-/** A line that says which transform `auto` is and where it came from, and a warning if it is assumed; empty for one that the user stated. */
-export function describeTransform(
-  { source, options }: Transform,
-  { transform }: Pick<ExtractorFlags, 'transform'>,
-): string {
-  if (transform !== 'auto') return '';
+/** A line that says which transform `auto` is and where it came from, and a warning if it is assumed. */
+function describeTransform({ source, options }: Transform): string {
   if (!source) return ASSUMED;
   const text = (size: unknown): string =>
     JSON.stringify(size)
@@ -166,6 +163,13 @@ export function describeTransform(
       .replace(/height:(\d+),width:(\d+)/, '$1×$2');
   const kind = source.backend === null ? source.kind : `${source.kind}, ${source.backend} arithmetic`;
   return `transform: ${source.file} (${kind}): resize ${text(options.resize)}, ${options.interpolation}, crop ${text(options.crop)}\n`;
+}
+
+/** Reads `--devices` where batches are split over all of them: `cuda:0,cuda:1`. Throws `OPTION_INVALID`. */
+export function readDeviceList(devices: string): Device[] {
+  const names = devices.split(',').map((device) => device.trim());
+  readDevices('--devices', names);
+  return names as Device[];
 }
 
 /** The devices that the flags name. `--threads` applies to each CPU device. */

@@ -1,6 +1,8 @@
 /** Flags for the parts that are added to the graph. */
+import type { Command } from 'commander';
 import { checkOneOf, invalidOption, type Options } from '../../base/checks.js';
 import { POOLS, type Pool, type RewriteOptions } from '../../model/prune/rewrite-options.js';
+import { collect } from './flag-values.js';
 
 /** Flags of several commands. */
 export interface PartFlags {
@@ -8,6 +10,22 @@ export interface PartFlags {
   readonly l2Normalize: boolean;
   readonly tokensToMap: boolean;
   readonly dynamicBatch: boolean;
+}
+
+export function addPartFlags(command: Command): void {
+  command
+    .option(
+      '--pool <[key=]how>',
+      'one vector per row: avg or max of a map, cls or mean-tokens of tokens; repeatable with keys',
+      collect,
+    )
+    .option('--l2-normalize', 'divide by the Euclidean norm over channels', false)
+    .option('--tokens-to-map', 'turn patch tokens [N, L, C] into a map [N, C, H, W]', false)
+    .option(
+      '--dynamic-batch',
+      'rewrite a graph with a fixed batch to take any batch, if that can be verified',
+      false,
+    );
 }
 
 /** Reads the flags into options. Throws `OPTION_INVALID`. */

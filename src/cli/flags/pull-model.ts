@@ -5,7 +5,7 @@ import { PULL_DEFAULTS, type PullOptions } from '../../hub/pull-model.js';
 import { pullRepository, type RepositoryPlan } from '../../hub/pull-repository.js';
 import type { PulledModel } from '../../hub/pulled-model.js';
 import { formatBytes } from '../../html/numbers.js';
-import { createProgressLine } from '../terminal/progress-view.js';
+import { withProgressLine } from '../terminal/progress-view.js';
 import type { Terminal } from '../terminal/terminal.js';
 
 /** Formats the licence. Print it before the download, because it may be a reason not to start. */
@@ -26,18 +26,16 @@ export function showPlan(terminal: Terminal, { reference, listing, files, missin
 }
 
 /** Runs a pull with the command line's options, and shows its progress. */
-export async function withProgress<Result>(
+export function withProgress<Result>(
   terminal: Terminal,
   allowHttp: boolean,
   pull: (options: PullOptions) => Promise<Result>,
 ): Promise<Result> {
-  const view = createProgressLine(terminal);
-  const { signal } = terminal;
-  return pull({ ...PULL_DEFAULTS, allowHttp, signal, onProgress: view.show }).finally(view.end);
+  return withProgressLine(terminal, (watch) => pull({ ...PULL_DEFAULTS, allowHttp, ...watch }));
 }
 
 /** Downloads the missing files of a plan. */
-export async function pullPlanned(terminal: Terminal, plan: RepositoryPlan): Promise<PulledModel> {
+export function pullPlanned(terminal: Terminal, plan: RepositoryPlan): Promise<PulledModel> {
   return withProgress(terminal, plan.access.options.allowHttp, (options) =>
     pullRepository({ ...plan, access: { ...plan.access, options } }),
   );

@@ -1,7 +1,12 @@
-/** `--inline`, `--repack` and `--overwrite`: how a model is saved. */
+/** `--inline`, `--repack` and `--overwrite`: how a model is saved; and its transform beside it. */
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
+import { reasonOf } from '../../base/errors.js';
+import { writeWithCompanion } from '../../base/folder-lock.js';
+import { findTransform, sidecarOf } from '../../images/configs/find-transform.js';
+import type { Transform } from '../../images/transform/transform.js';
 import { SAVE_FIELDS, type SaveOptions } from '../../model/open/save-whole.js';
+import type { Terminal } from '../terminal/terminal.js';
 import { addFlags } from './option-flags.js';
 
 /** The flags as they are given. */
@@ -23,4 +28,30 @@ export function addSaveFlags(command: Command): Command {
 export function readSaveFlags({ inline, repack, overwrite }: SaveFlags): SaveOptions {
   if (inline && repack) throw invalidOption('--inline', 'given without --repack', 'both');
   return { weights: inline ? 'inline' : repack ? 'repack' : 'keep', overwrite };
+}
+
+/** The transform of a model, for the model that is made of it; undefined if it has none, or one that cannot be read. */
+export async function readOwnTransform(
+  terminal: Terminal,
+  model: string,
+  out: string,
+): Promise<Transform | undefined> {
+  try {
+    return (await findTransform(model))?.transform;
+  } catch (error) {
+    terminal.err(`note: no transform is written beside ${out}: ${reasonOf(error)}\n`);
+    return undefined;
+  }
+}
+
+/** Writes a model, and its transform beside it, where {@link findTransform} looks first. */
+export function saveWithTransform(
+  out: string,
+  transform: Transform | undefined,
+  overwrite: boolean,
+  save: () => Promise<void>,
+): Promise<void> {
+  if (!transform) return save();
+  const text = `${JSON.stringify(transform.options, null, 2)}\n`;
+  return writeWithCompanion(sidecarOf(out), Buffer.from(text), overwrite, save);
 }

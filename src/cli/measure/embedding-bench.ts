@@ -26,7 +26,9 @@ export interface WholePhase extends Phase {
   readonly spent: {
     readonly decode: number;
     readonly resample: number;
+    /** Making the model's input from the pixels. */
     readonly feed: number;
+    /** In the engine; the time of a batch divided by its images. */
     readonly model: number;
   };
 }
@@ -106,12 +108,8 @@ export class EmbeddingBench {
     const before = set.spent;
     const phase = await measure(async () => {
       let images = 0;
-      for await (const { items, release } of embedBatches(
-        this.#extractor,
-        this.#cycle(),
-        this.#setup,
-        lanes,
-      )) {
+      const batches = embedBatches(this.#extractor, this.#cycle(), this.#setup, lanes);
+      for await (const { items, release } of batches) {
         images += countRead(items);
         release();
       }

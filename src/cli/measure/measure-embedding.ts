@@ -17,20 +17,11 @@ import { EmbeddingBench, type Phase, type WholePhase } from './embedding-bench.j
 
 /** Options of {@link measureEmbedding}. */
 export interface MeasureEmbeddingOptions extends Omit<EmbedOptions, 'keepDims' | 'checksum'> {
-  /**
-   * Seconds of each measurement, from 0.1 to 3600.
-   * @default 5
-   */
+  /** Seconds of each measurement. */
   readonly seconds: number;
-  /**
-   * How many times each measurement is taken, in turn: an integer from 1 to 100.
-   * @default 3
-   */
+  /** How many times each measurement is taken, in turn. */
   readonly rounds: number;
-  /**
-   * Called before each measurement, with its name as `what`.
-   * @default undefined
-   */
+  /** Called before each measurement, with its name as `what`. */
   readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
@@ -83,14 +74,7 @@ export interface EmbeddingReport {
     readonly devices: readonly number[];
   };
   /** Milliseconds of a thread per image, for both together. */
-  readonly spent: {
-    readonly decode: number;
-    readonly resample: number;
-    /** Making the model's input from the pixels. */
-    readonly feed: number;
-    /** In the engine; the time of a batch divided by its images. */
-    readonly model: number;
-  };
+  readonly spent: WholePhase['spent'];
   /** The highest resident memory of this process so far. */
   readonly peakMemoryBytes: number;
 }
@@ -106,20 +90,11 @@ interface Round {
 const MOST_IMAGES = 4096;
 
 /**
- * Measures decoding alone, the model alone and both together, in turn: `tapir bench embed`.
+ * Measures decoding alone, the model alone and both together, in turn: `tapir bench embed`. The first round warms up and does not count.
  *
- * Use it to find out what limits your machine, and by how much: decoding (more cores, smaller photos, `decode: 'fast'`), or the model
- * (another batch size, another device).
- *
- * @remarks Takes (rounds + 1) × 4 × seconds; the first round warms up and does not count. Other work on the machine changes the
- * figures.
- * @param extractor - From {@link createFeatureExtractor}; it stays open.
- * @param source - Images, as for {@link embedImages}. The first 4096 are used over and over, so a Response or a web stream, which
- * can be read only once, does not suit.
- * @param given - See {@link MeasureEmbeddingOptions}.
+ * @param source - The first 4096 images are used over and over, so a Response or a web stream, which can be read only once, does not suit.
  * @returns Medians over the rounds.
- * @throws {@link TapirError} `OPTION_INVALID`; `SOURCE_INVALID` if no image can be read; those of {@link embedImages}; the signal's
- * reason if it fires.
+ * @throws {@link TapirError} `OPTION_INVALID`; `SOURCE_INVALID` if no image can be read; those of {@link embedImages}.
  */
 export async function measureEmbedding(
   extractor: Extractor,

@@ -1,22 +1,10 @@
 /** The batch size at which a model runs fastest: times batches of made-up input, larger and larger. */
-import { checkInteger, invalidOption, pickFields, type Options } from '../../base/checks.js';
+import { checkInteger, invalidOption, type Options } from '../../base/checks.js';
 import { isTapirError, reasonOf } from '../../base/errors.js';
-import {
-  callback,
-  checkedBy,
-  number,
-  oneOf,
-  optional,
-  readOptions,
-  signal,
-  unchecked,
-  type Field,
-  type Fields,
-} from '../../base/options.js';
+import { checkedBy, number, optional, type Field, type Fields } from '../../base/options.js';
 import type { Device } from '../../runtime/lanes/device.js';
 import {
   enginePrecision,
-  PRECISIONS,
   type BindingName,
   type EngineName,
   type EnginePrecision,
@@ -30,83 +18,48 @@ import type { CheckedSizes } from '../../model/open/input-sizes.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
 import { inPrecision } from '../../precision/lower-precision.js';
 import { prunedInternals } from '../../model/prune/pruned-model.js';
-import { readModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
+import type { OnnxModel } from '../../model/open/open-model.js';
 import type { ReturnNodes } from '../../model/open/return-nodes.js';
-import { REWRITE_FIELDS, type RewriteOptions } from '../../model/prune/rewrite-options.js';
+import type { RewriteOptions } from '../../model/prune/rewrite-options.js';
 import type { RunInput } from '../../extract/replicas/run-options.js';
 import { chooseDims, FIRST_GUESS } from '../../model/open/made-up-sizes.js';
 import { seededFeeds } from '../../model/oracle/seeded-feeds.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 
-/** Options of {@link measureModel}. */
+/** What is measured, and how. */
 export interface MeasureModelOptions {
-  /**
-   * The devices. Each gets whole batches; the throughput is that of all devices together.
-   * @default ['cpu']
-   */
+  /** Each gets whole batches; the throughput is that of all devices together. */
   readonly devices: readonly Device[];
-  /**
-   * The library that runs the model; see {@link LaneOptions}.
-   * @default 'onnxruntime'
-   */
   readonly engine: EngineName;
-  /**
-   * How that library is called; see {@link LaneOptions}.
-   * @default 'auto'
-   */
   readonly binding: BindingName;
-  /**
-   * How it computes float32 operators.
-   * @default 'float32'
-   */
   readonly precision: Precision;
-  /**
-   * The sizes of batches, each from 1 to 1,000,000; for a graph with a fixed batch, multiples of it.
-   * @default undefined, which is powers of two, up to 64 on the CPU and 256 on a GPU, until the throughput falls or a run fails
-   */
+  /** Undefined: powers of two, up to 64 on the CPU and 256 on a GPU, until the throughput falls or a run fails. */
   readonly batches: readonly number[] | undefined;
-  /**
-   * The numbers of sessions per device to compare, each from 1 to 4.
-   * @default [1]
-   */
-  readonly sessions: readonly number[];
-  /**
-   * Seconds of timed runs per size, from 0 to 3600.
-   * @default 2
-   */
+  /** The numbers of sessions per device to compare; undefined for one session. */
+  readonly sessions: readonly number[] | undefined;
+  /** Seconds of timed runs per size. */
   readonly seconds: number;
-  /**
-   * Stops the measurement when it fires.
-   * @default undefined
-   */
   readonly signal: AbortSignal | undefined;
-  /**
-   * Called after each measurement.
-   * @default undefined
-   */
-  readonly onMeasured: ((measured: BatchMeasurement, way: MeasuredWay) => void) | undefined;
+  readonly onMeasured?: (measured: BatchMeasurement, way: MeasuredWay) => void;
 }
 
-export const MEASURE_MODEL_FIELDS: Fields<MeasureModelOptions> = {
-  devices: unchecked(['cpu']),
-  engine: LANE_FIELDS.engine,
+export const MEASURE_MODEL_FIELDS: Fields<
+  Pick<MeasureModelOptions, 'binding' | 'batches' | 'sessions' | 'seconds'>
+> = {
   binding: LANE_FIELDS.binding,
-  precision: oneOf<Precision>(PRECISIONS, 'float32'),
-  batches: optional(counts(1_000_000, [], 'batch sizes: 1,8,32 (default: powers of two while speed grows)')),
-  sessions: counts(4, [1], 'sessions per device to compare: 1,2 (default: 1)'),
+  batches: optional(counts(1_000_000, 'batch sizes: 1,8,32 (default: powers of two while speed grows)')),
+  sessions: optional(counts(4, 'sessions per device to compare: 1,2 (default: 1)')),
   seconds: number(0, 3600, 2, 'seconds of timed runs per batch size'),
-  signal,
-  onMeasured: callback(),
 };
 
 /** Numbers from 1, one or more. */
-function counts(most: number, fallback: readonly number[], about: string): Field<readonly number[]> {
+function counts(most: number, about: string): Field<readonly number[]> {
   const check = (option: string, value: unknown): readonly number[] => {
     if (!Array.isArray(value) || value.length === 0)
       throw invalidOption(option, `a list of numbers from 1 to ${most}`, value);
     return value.map((count, i) => checkInteger(`${option}[${i}]`, count, 1, most));
   };
-  return checkedBy(check, fallback, about, (text) => text.split(',').map((one) => Number(one) || one));
+  return checkedBy(check, [], about, (text) => text.split(',').map((one) => Number(one) || one));
 }
 
 /** The throughput at one batch size. */
@@ -153,28 +106,15 @@ const REPETITIONS = 5;
 const NEAR_BEST = 0.97;
 const SEED = 1;
 
-/**
- * Measures the throughput of a model at growing batch sizes, on made-up input: `tapir bench model`.
- *
- * @remarks Opens sessions for each number of sessions, and closes them. Other work on the machine changes the figures.
- * @param source - A model, or where to open one.
- * @param returnNodes - What to return; the rest of the graph is pruned.
- * @param given - See {@link MeasureModelOptions} and {@link RewriteOptions}.
- * @returns A measurement per batch size and number of sessions, and the best one.
- * @throws {@link TapirError} `OPTION_INVALID`; those of {@link createFeatureExtractor}; those of a run at the smallest size; the
- * signal's reason if it fires.
- */
+/** Measures the throughput of a model at growing batch sizes, on made-up input: `tapir bench model`. */
 export async function measureModel(
-  source: OnnxModel | ModelSource,
+  source: OnnxModel | string,
   returnNodes: ReturnNodes,
-  given: Options<MeasureModelOptions & RewriteOptions> = {},
+  rewriting: Options<RewriteOptions>,
+  options: MeasureModelOptions,
 ): Promise<MeasureModelReport> {
-  const fields = { ...REWRITE_FIELDS, ...MEASURE_MODEL_FIELDS };
-  const options = readOptions<MeasureModelOptions & RewriteOptions>(fields, given, 'measureModel');
-  const { devices, engine, binding, precision, sessions } = options;
-  const model = readModel(source);
-  const rewriting = pickFields(options, REWRITE_FIELDS);
-  const pruned = await inPrecision(await pruneModel(model, returnNodes, rewriting), precision, engine);
+  const { devices, engine, binding, precision, sessions = [1] } = options;
+  const pruned = await inPrecision(await pruneModel(source, returnNodes, rewriting), precision, engine);
   const series: Series[] = [];
   for (const sessionsPerDevice of sessions) {
     await using parallel = await createFeatureExtractor(pruned, undefined, {
@@ -200,12 +140,7 @@ interface Series extends Pick<MeasureModelReport, 'measured' | 'notes'> {
 async function measureSizes(
   parallel: DataParallel,
   sessionsPerDevice: number,
-  {
-    batches,
-    seconds,
-    signal,
-    onMeasured,
-  }: Pick<MeasureModelOptions, 'batches' | 'seconds' | 'signal' | 'onMeasured'>,
+  { batches, seconds, signal, onMeasured }: MeasureModelOptions,
 ): Promise<Series> {
   const fixedBatch = fixedBatchOf(parallel.inputs);
   const { devices, engine, binding, precision, floatPrecision, runtime } = parallel;
@@ -266,10 +201,8 @@ function chooseSizes(
   devices: readonly string[],
 ): number[] {
   if (given !== undefined) {
-    if (given.length === 0 || given.some((rows) => rows % (fixed ?? 1) !== 0)) {
-      const expected = `a list of ${fixed === null ? 'batch sizes' : `multiples of ${fixed}, the graph’s fixed batch`}`;
-      throw invalidOption('batches', expected, given);
-    }
+    if (given.some((rows) => rows % (fixed ?? 1) !== 0))
+      throw invalidOption('batches', `a list of multiples of ${fixed}, the graph’s fixed batch`, given);
     return [...new Set(given)].toSorted((a, b) => a - b);
   }
   const most = devices.every((device) => device.startsWith('cpu')) ? MOST_ROWS_CPU : MOST_ROWS_GPU;

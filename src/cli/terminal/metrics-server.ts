@@ -1,4 +1,5 @@
 /** The figures of a run for Prometheus. */
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { checkInteger, invalidOption } from '../../base/checks.js';
@@ -52,11 +53,8 @@ export async function openMetricsServer(port: number): Promise<MetricsServer> {
     );
     return undefined;
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (error) =>
-      reject(invalidOption('--metrics-port', `a free port (${reasonOf(error)})`, port)),
-    );
-    server.listen(port, '127.0.0.1', resolve);
+  await once(server.listen(port, '127.0.0.1'), 'listening').catch((error: unknown) => {
+    throw invalidOption('--metrics-port', `a free port (${reasonOf(error)})`, port);
   });
   // The server must not keep the process alive after the run.
   server.unref();

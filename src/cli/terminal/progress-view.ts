@@ -34,8 +34,22 @@ function createLog(terminal: Terminal): ProgressView {
   return throttle(LINE_EVERY_SECONDS, (progress) => terminal.err(`${describe(progress)}\n`), false);
 }
 
-/** One rewritten line; nothing where there is no terminal. */
-export function createProgressLine(terminal: Terminal): ProgressView {
+/** Watched work: what stops it, and who hears how far it is. */
+interface Watch {
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: Progress) => void;
+}
+
+/** Shows the progress of work in one rewritten line; nothing where there is no terminal. */
+export function withProgressLine<Result>(
+  terminal: Terminal,
+  work: (watch: Watch) => Promise<Result>,
+): Promise<Result> {
+  const view = createProgressLine(terminal);
+  return work({ signal: terminal.signal, onProgress: view.show }).finally(view.end);
+}
+
+function createProgressLine(terminal: Terminal): ProgressView {
   const describe = describer();
   const view = throttle(REDRAW_EVERY_SECONDS, (progress) => terminal.rewrite(describe(progress)));
   let isOpen = false;

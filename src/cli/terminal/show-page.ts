@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import type { ServedPage } from '../../html/serve-page.js';
 import { EXIT } from './exit-code.js';
-import type { Terminal } from './terminal.js';
+import { aborted, type Terminal } from './terminal.js';
 
 /** Prints the page's address, opens it, and waits until the command is stopped, which is a success. */
 export async function showPage(
@@ -32,11 +32,4 @@ function openBrowser(url: string): void {
   const child = spawn(command!, [...words, url], { stdio: 'ignore', detached: true });
   child.on('error', () => undefined);
   child.unref();
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

@@ -85,6 +85,12 @@ export function shortenMiddle(text: string, most: number): string {
   return `${text.slice(0, head)}…${text.slice(text.length - (most - 1 - head))}`;
 }
 
+/** The outputs of a model that is made of another one, and what each was asked for. */
+export function formatOutputs(rows: readonly (readonly string[])[], columns: number | undefined): string {
+  const head = ['output', 'asked for', 'tensor', 'read as'];
+  return formatTable([head, ...rows], { columns, names: [0, 1, 2], spare: [3] });
+}
+
 /** Sizes of a tensor: `[batch, 2048, 7, 7]`. */
 export function formatDims(dims: readonly (number | string | null)[] | null): string {
   return dims === null ? '?' : `[${dims.map((size) => size ?? '?').join(', ')}]`;

@@ -24,3 +24,16 @@ export interface Terminal {
   /** Sets the exit code of a command that does not throw. */
   exitCode(code: number): void;
 }
+
+/** Writes a value as indented JSON to standard output. */
+export function printJson(terminal: Terminal, value: unknown): void {
+  terminal.out(`${JSON.stringify(value, null, 2)}\n`);
+}
+
+/** Waits until a signal fires. */
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

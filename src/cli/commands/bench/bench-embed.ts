@@ -6,6 +6,7 @@ import {
   type EmbeddingReport,
   type Throughput,
 } from '../../measure/measure-embedding.js';
+import { chooseModelTransform } from '../../../datasets/embed/model-transform.js';
 import { openModel, type OnnxModel } from '../../../model/open/open-model.js';
 import { measureModel } from '../../measure/measure-model.js';
 import { findModelFile } from '../../flags/find-model.js';
@@ -13,7 +14,6 @@ import {
   openExtractor,
   readDeviceFlags,
   readSessionsFlag,
-  readTransformFlags,
   type ExtractorFlags,
   type SettledFlags,
 } from '../../flags/open-extractor.js';
@@ -23,10 +23,10 @@ import { readPartFlags } from '../../flags/part-flags.js';
 import { readReturnFlags } from '../../flags/return-flags.js';
 import { formatBytes } from '../../../html/numbers.js';
 import { formatTable } from '../../terminal/table.js';
-import { addExtractorFlags, addPartFlags } from '../../flags/extractor-flags.js';
+import { addExtractorFlags } from '../../flags/extractor-flags.js';
 import { parseCount } from '../../flags/flag-values.js';
-import { addFlags } from '../../flags/option-flags.js';
-import type { Terminal } from '../../terminal/terminal.js';
+import { addFlags, readFlags } from '../../flags/option-flags.js';
+import { printJson, type Terminal } from '../../terminal/terminal.js';
 
 export interface BenchEmbedFlags extends ExtractorFlags {
   readonly batch: number;
@@ -49,7 +49,6 @@ export function addBenchEmbedCommand(bench: Command, terminal: Terminal): void {
   addFlags(command, MEASURE_EMBEDDING_FIELDS, { seconds: '--seconds <n>', rounds: '--rounds <n>' });
   addFlags(command, { minCosine: MIN_COSINE }, { minCosine: '--min-cosine <x>' });
   addExtractorFlags(command);
-  addPartFlags(command);
 }
 
 /** Measures and reports. */
@@ -58,13 +57,12 @@ export async function runBenchEmbed(
   source: string,
   given: BenchEmbedFlags,
 ): Promise<void> {
-  const { seconds, rounds, decodeThreads } = given;
   const say = (text: string): void => {
     if (terminal.isTerminal) terminal.err(`${text}\n`);
   };
   const path = await findModelFile(given.model, terminal, given.yes);
   const model = await openModel(path);
-  const transform = readTransformFlags(model, given);
+  const transform = chooseModelTransform(given.transform, model).with({ decode: given.decode });
   const { flags } = await settleEngine(terminal, given, {
     model,
     transform,
@@ -73,21 +71,16 @@ export async function runBenchEmbed(
     otherwise: 'a name',
   });
   const batch = flags.batch || (await findBatch(terminal, model, flags, say));
-  const extractor = await openExtractor(model, flags, transform);
-  try {
-    const report = await measureEmbedding(extractor, source, {
-      transform,
-      batch,
-      decodeThreads,
-      seconds,
-      rounds,
-      signal: terminal.signal,
-      onProgress: ({ what }) => say(what!),
-    });
-    terminal.out(flags.json ? `${JSON.stringify(report, null, 2)}\n` : textOf(report, terminal.columns));
-  } finally {
-    await extractor.close();
-  }
+  await using extractor = await openExtractor(model, flags, transform);
+  const report = await measureEmbedding(extractor, source, {
+    ...readFlags(MEASURE_EMBEDDING_FIELDS, flags),
+    transform,
+    batch,
+    signal: terminal.signal,
+    onProgress: ({ what }) => say(what!),
+  });
+  if (flags.json) printJson(terminal, report);
+  else terminal.out(textOf(report, terminal.columns));
 }
 
 /** Finds the batch size at which the model is fastest. */
@@ -99,12 +92,15 @@ async function findBatch(
 ): Promise<number> {
   say('looking for the fastest batch');
   const devices = readDeviceFlags(flags);
-  const { best } = await measureModel(model, readReturnFlags(flags.return), {
-    ...readPartFlags(flags),
+  const { engine, precision } = flags;
+  const sessions = [readSessionsFlag(flags, devices)];
+  const { best } = await measureModel(model, readReturnFlags(flags.return), readPartFlags(flags), {
     devices,
-    engine: flags.engine,
-    precision: flags.precision,
-    sessions: [readSessionsFlag(flags, devices)],
+    engine,
+    binding: 'auto',
+    precision,
+    batches: undefined,
+    sessions,
     seconds: 1,
     signal,
   });

@@ -27,13 +27,12 @@ import { createFeatureExtractor } from '../../../extract/create-feature-extracto
 import { pruneModel } from '../../../model/oracle/prune-model.js';
 import { inPrecision } from '../../../precision/lower-precision.js';
 import { roundDown } from '../../terminal/lowering-text.js';
-import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
-import { readPartFlags, type PartFlags } from '../../flags/part-flags.js';
-import { readReturnFlags } from '../../flags/return-flags.js';
-import { addPartFlags, MODEL_HELP, RETURN_HELP } from '../../flags/extractor-flags.js';
+import { addPartFlags, readPartFlags, type PartFlags } from '../../flags/part-flags.js';
+import { readReturnFlags, RETURN_HELP } from '../../flags/return-flags.js';
 import { collect } from '../../flags/flag-values.js';
-import type { Terminal } from '../../terminal/terminal.js';
+import { printJson, type Terminal } from '../../terminal/terminal.js';
 
 export interface BenchModelFlags
   extends PartFlags, Pick<MeasureModelOptions, 'batches' | 'sessions' | 'seconds'> {
@@ -99,8 +98,7 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
   for (const name of names) readDevice(flags.devices === undefined ? '--device' : '--devices', name);
   const file = await findModelFile(path, terminal, flags.yes);
   const measure = (engine: EngineName, precision: Precision): Promise<MeasureModelReport> =>
-    measureModel(file, readReturnFlags(flags.return), {
-      ...readPartFlags(flags),
+    measureModel(file, readReturnFlags(flags.return), readPartFlags(flags), {
       ...readFlags(MEASURE_MODEL_FIELDS, flags),
       devices: names as Device[],
       engine,
@@ -120,20 +118,28 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
   const facts = { model: path, return: flags.return, seconds };
   if (!isComparison) {
     const report = await measure(engine, precision);
-    terminal.out(json ? jsonText({ ...facts, ...report }) : resultText(report));
+    if (json) printJson(terminal, { ...facts, ...report });
+    else terminal.out(resultText(report));
     return;
   }
-  const compared: Way[] = [];
-  const ways = compareWays(flags, measure, (engine, precision) =>
-    flags.photos === undefined ? undefined : measureCosine(terminal, file, { engine, precision }, flags),
-  );
-  try {
-    for await (const way of ways) {
-      compared.push(way);
-      if (!json && !('impossible' in way) && way.cosine) terminal.out(cosineText(way, way.cosine));
+  const tryWay = async (engine: EngineName, asked: Precision): Promise<Way> => {
+    try {
+      const report = await measure(engine, asked);
+      if (flags.photos === undefined) return { asked, ...report, cosine: null };
+      const cosine = await measureCosine(terminal, file, engine, asked, flags);
+      if (!json) terminal.out(cosineText(report, cosine));
+      return { asked, ...report, cosine };
+    } catch (error) {
+      if (lackOf(error) === undefined) throw error;
+      return { engine, precision: asked, impossible: reasonOf(error) };
     }
+  };
+  const compared: Way[] = [];
+  try {
+    for (const one of engine === 'all' ? ENGINES : [engine])
+      for (const how of precision === 'all' ? PRECISIONS : [precision]) compared.push(await tryWay(one, how));
   } finally {
-    if (json) terminal.out(jsonText({ ...facts, compared }));
+    if (json) printJson(terminal, { ...facts, compared });
   }
   if (!json) terminal.out(conclusionOf(compared));
 }
@@ -167,19 +173,16 @@ const PHOTOS = 64;
 async function measureCosine(
   terminal: Terminal,
   file: string,
-  { engine, precision }: { readonly engine: EngineName; readonly precision: Precision },
+  engine: EngineName,
+  precision: Precision,
   flags: BenchModelFlags,
 ): Promise<MeasuredCosine> {
-  const nodes = readReturnFlags(flags.return);
   const device = namesOf(flags)[0] as Device;
-  const pruned = await pruneModel(file, nodes, readPartFlags(flags));
+  const pruned = await pruneModel(file, readReturnFlags(flags.return), readPartFlags(flags));
+  const lowered = await inPrecision(pruned, precision, engine);
   const way = { device, engine, precision: enginePrecision(precision) };
   await using exact = await createFeatureExtractor(pruned, undefined, { device });
-  await using other = await createFeatureExtractor(
-    await inPrecision(pruned, precision, engine),
-    undefined,
-    way,
-  );
+  await using other = await createFeatureExtractor(lowered, undefined, way);
   const options = { transform: flags.transform, sample: PHOTOS, neighbours: 1, signal: terminal.signal };
   const { compareModels } = await import('../../../precision/compare/compare-models.js');
   const { outputs } = await compareModels(exact, other, flags.photos!, options);
@@ -189,21 +192,6 @@ async function measureCosine(
     least: Math.min(...cosines.map(({ least }) => least)),
     mean: Math.min(...cosines.map(({ mean }) => mean)),
   };
-}
-
-async function* compareWays(
-  { engine, precision }: BenchModelFlags,
-  measure: (engine: EngineName, precision: Precision) => Promise<MeasureModelReport>,
-  cosineOf: (engine: EngineName, precision: Precision) => Promise<MeasuredCosine> | undefined,
-): AsyncGenerator<Way> {
-  for (const one of engine === 'all' ? ENGINES : [engine])
-    for (const how of precision === 'all' ? PRECISIONS : [precision])
-      try {
-        yield { asked: how, ...(await measure(one, how)), cosine: (await cosineOf(one, how)) ?? null };
-      } catch (error) {
-        if (lackOf(error) === undefined) throw error;
-        yield { engine: one, precision: how, impossible: reasonOf(error) };
-      }
 }
 
 /** A column of the table. Lines are printed one by one, so widths are fixed. */
@@ -286,10 +274,6 @@ function resultText(report: MeasureModelReport): string {
     `fastest here: ${choiceOf(report, precision)}\n`,
     ...notes.map((note) => `note: ${note}\n`),
   ].join('');
-}
-
-function jsonText(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`;
 }
 
 function rateText({ rowsPerSecond }: BatchMeasurement): string {

@@ -11,9 +11,9 @@ import {
 } from '../../../features/dedupe/find-duplicates.js';
 import { chooseKey } from '../../../features/search/search-dataset.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
-import { createProgressLine } from '../../terminal/progress-view.js';
+import { withProgressLine } from '../../terminal/progress-view.js';
 import { formatTable } from '../../terminal/table.js';
-import type { Terminal } from '../../terminal/terminal.js';
+import { printJson, type Terminal } from '../../terminal/terminal.js';
 
 interface DedupeFlags extends Pick<DuplicateOptions, 'cosine' | 'key' | 'device'> {
   readonly json: boolean;
@@ -35,16 +35,12 @@ export function addCommand(program: Command, terminal: Terminal): void {
 }
 
 async function runDedupe(terminal: Terminal, folder: string, flags: DedupeFlags): Promise<void> {
-  const { signal } = terminal;
   const dataset = await openDataset(folder);
-  const view = createProgressLine(terminal);
-  const found = await findDuplicates(dataset, {
-    ...readFlags(DUPLICATE_FIELDS, flags),
-    key: chooseKey(dataset, flags.key, '--output'),
-    signal,
-    onProgress: view.show,
-  }).finally(view.end);
-  if (flags.json) terminal.out(`${JSON.stringify({ dataset: folder, ...found }, null, 2)}\n`);
+  const key = chooseKey(dataset, flags.key, '--output');
+  const found = await withProgressLine(terminal, (watch) =>
+    findDuplicates(dataset, { ...readFlags(DUPLICATE_FIELDS, flags), key, ...watch }),
+  );
+  if (flags.json) printJson(terminal, { dataset: folder, ...found });
   else
     terminal.out(
       [...found.groups.map((group) => describeGroup(group, terminal.columns)), summarize(found)].join('\n'),

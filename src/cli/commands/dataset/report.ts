@@ -18,9 +18,9 @@ import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { findTextModels } from '../../flags/find-text-models.js';
 import { messageOf } from '../../terminal/exit-code.js';
-import { createProgressLine } from '../../terminal/progress-view.js';
+import { withProgressLine } from '../../terminal/progress-view.js';
 import { showPage } from '../../terminal/show-page.js';
-import type { Terminal } from '../../terminal/terminal.js';
+import { printJson, type Terminal } from '../../terminal/terminal.js';
 
 /** The flags that are options of `writeReport`. */
 const FLAGS = {
@@ -77,23 +77,19 @@ export function addCommand(program: Command, terminal: Terminal): void {
 async function runReport(terminal: Terminal, folder: string, flags: ReportFlags): Promise<void> {
   checkFlags(flags);
   const model = flags.model === undefined ? undefined : await findModelFile(flags.model, terminal, flags.yes);
-  const view = createProgressLine(terminal);
   const options = {
     ...readFlags(REPORT_FIELDS, flags),
     heatmaps: await readHeatmaps(flags, model),
     probe: flags.probe === undefined ? undefined : await readProbe(flags.probe),
-    signal: terminal.signal,
-    onProgress: view.show,
   };
   if (flags.serve) {
-    const contents = readOptions(REPORT_FIELDS, options, 'makeReport');
-    return serve(terminal, await makeReport(folder, contents).finally(view.end), model, flags);
+    const report = await withProgressLine(terminal, async (watch) =>
+      makeReport(folder, readOptions(REPORT_FIELDS, { ...options, ...watch }, 'makeReport')),
+    );
+    return serve(terminal, report, model, flags);
   }
-  const summary = await writeReport(folder, options).finally(view.end);
-  if (flags.json) {
-    terminal.out(`${JSON.stringify(summary, null, 2)}\n`);
-    return;
-  }
+  const summary = await withProgressLine(terminal, (watch) => writeReport(folder, { ...options, ...watch }));
+  if (flags.json) return printJson(terminal, summary);
   for (const note of summary.notes) terminal.err(`note: ${note}\n`);
   terminal.out(
     `${shown(summary.path)}: ${counted(summary.images, 'image')}, ${summary.pictures} with a picture, ${options.heatmaps ? `${summary.heatmaps} with a heat map, ` : ''}${formatBytes(summary.bytes)}\n`,
@@ -140,6 +136,6 @@ async function readHeatmaps(
     ...readFlags(HEATMAP_FIELDS, flags),
     model,
     layer: cam === true ? undefined : cam,
-    labels: labels === undefined ? undefined : await readLabelsFlag(labels),
+    labels: await readLabelsFlag(labels),
   };
 }

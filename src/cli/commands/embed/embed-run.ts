@@ -21,10 +21,9 @@ import type { Transform } from '../../../images/transform/transform.js';
 import { readFlags } from '../../flags/option-flags.js';
 import { findModelFile } from '../../flags/find-model.js';
 import {
-  describeTransform,
   openExtractor,
   readDeviceFlags,
-  readTransformFlags,
+  readTransformFlag,
   type ExtractorFlags,
   type SettledFlags,
 } from '../../flags/open-extractor.js';
@@ -64,8 +63,7 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   const hasFew = hasFewImages(source);
   const path = await findModelFile(given.model, terminal, given.yes);
   const model = await openModel(path);
-  const transform = readTransformFlags(model, given);
-  terminal.err(describeTransform(transform, given));
+  const transform = readTransformFlag(terminal, given, model);
   const { out, batch: rows, minCosine } = given;
   const { flags, choice } = await settleEngine(terminal, given, {
     model,

@@ -15,7 +15,7 @@ import { EMBED_FOLDER_FIELDS } from '../../../datasets/embed/embed-folder-option
 import { FEATURE_FORMATS } from '../../../datasets/formats/feature-files.js';
 import { ROW_FORMATS } from '../../../datasets/streams/row-output.js';
 import { EMBED_ROWS_FIELDS } from '../../../datasets/streams/embed-rows.js';
-import { addExtractorFlags, addPartFlags } from '../../flags/extractor-flags.js';
+import { addExtractorFlags } from '../../flags/extractor-flags.js';
 import { parseCount } from '../../flags/flag-values.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
@@ -69,7 +69,6 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .option('--json', 'print progress and the manifest as lines of JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
   addExtractorFlags(command);
-  addPartFlags(command);
 }
 
 /**

@@ -13,15 +13,15 @@ import { writeWithCompanion } from '../../../base/folder-lock.js';
 import { invalidOption } from '../../../base/checks.js';
 import { openDataset, type Dataset } from '../../../datasets/files/dataset.js';
 import { readRecordedModel } from '../../../datasets/embed/recorded-model.js';
-import { sidecarOf } from '../../../images/configs/find-transform.js';
 import { createTransform } from '../../../images/transform/transform.js';
 import { checkAbsent } from '../../../model/open/save-whole.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
+import { saveWithTransform } from '../../flags/save-flags.js';
 import { describeProbe } from './probe-text.js';
 import { runZeroShot, type ZeroShotFlags } from './zero-shot.js';
-import { createProgressLine } from '../../terminal/progress-view.js';
-import type { Terminal } from '../../terminal/terminal.js';
+import { withProgressLine } from '../../terminal/progress-view.js';
+import { printJson, type Terminal } from '../../terminal/terminal.js';
 
 /** The flags that are options of `trainProbe`. */
 const FLAGS = {
@@ -91,12 +91,9 @@ async function runProbe(terminal: Terminal, folder: string, flags: ProbeFlags): 
   if (last !== undefined && !overwrite) checkAbsent(last);
   const model = attach === undefined ? undefined : await findModelFile(attach, terminal, flags.yes);
   const dataset = await openDataset(folder);
-  const view = createProgressLine(terminal);
-  const probe = await trainProbe(dataset, labels, {
-    ...readFlags(TRAIN_PROBE_FIELDS, flags),
-    signal: terminal.signal,
-    onProgress: view.show,
-  }).finally(view.end);
+  const probe = await withProgressLine(terminal, (watch) =>
+    trainProbe(dataset, labels, { ...readFlags(TRAIN_PROBE_FIELDS, flags), ...watch }),
+  );
   if (model !== undefined && out !== undefined)
     await writeClassifier(model, dataset, probe, { ...flags, out });
   else if (save !== undefined) await saveProbe(probe, save, { overwrite });
@@ -112,19 +109,16 @@ async function writeClassifier(
 ): Promise<void> {
   const classifier = await attachProbe(model, probe);
   const { transform } = readRecordedModel(dataset);
-  const text = JSON.stringify(createTransform(transform).options, null, 2);
   const saveModel = (): Promise<void> => classifier.save(out, { overwrite });
   const saveBoth = (): Promise<void> =>
-    writeWithCompanion(sidecarOf(out), Buffer.from(`${text}\n`), overwrite, saveModel);
+    saveWithTransform(out, createTransform(transform), overwrite, saveModel);
   await (save === undefined ? saveBoth() : writeWithCompanion(save, encodeProbe(probe), overwrite, saveBoth));
 }
 
 function print(terminal: Terminal, probe: Probe, { json, save, out }: ProbeFlags): void {
   if (json) {
     const { head: _head, ...facts } = probe;
-    terminal.out(
-      `${JSON.stringify({ ...facts, written: { probe: save ?? null, model: out ?? null } }, null, 2)}\n`,
-    );
+    printJson(terminal, { ...facts, written: { probe: save ?? null, model: out ?? null } });
     return;
   }
   for (const warning of probe.warnings) terminal.err(`note: ${shown(warning)}\n`);

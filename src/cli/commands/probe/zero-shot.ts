@@ -1,14 +1,13 @@
 /** `tapir probe --zero-shot`: labels from words alone, and how many are right. */
 import { shown } from '../../../base/printable.js';
-import { readFile } from 'node:fs/promises';
 import { NO_LABEL, readLabels } from '../../../features/probe/rows/labels.js';
 import { classifyZeroShot, type ZeroShotLabel } from '../../../features/search/zero-shot.js';
 import { invalidOption } from '../../../base/checks.js';
-import { reasonOf } from '../../../base/errors.js';
 import { openDataset, type Dataset } from '../../../datasets/files/dataset.js';
 import { findTextModels, type TextModelFlags } from '../../flags/find-text-models.js';
+import { readFlagFile } from '../../flags/flag-values.js';
 import { formatTable } from '../../terminal/table.js';
-import type { Terminal } from '../../terminal/terminal.js';
+import { printJson, type Terminal } from '../../terminal/terminal.js';
 
 /** The flags of labels from words. */
 export interface ZeroShotFlags extends TextModelFlags {
@@ -50,7 +49,7 @@ export async function runZeroShot(
     signal: terminal.signal,
   });
   const agreement = flags.labels === undefined ? null : await compare(terminal, dataset, flags.labels, found);
-  if (flags.json) terminal.out(`${JSON.stringify({ dataset: folder, agreement, labels: found }, null, 2)}\n`);
+  if (flags.json) printJson(terminal, { dataset: folder, agreement, labels: found });
   else terminal.out(describe(found, agreement, terminal.columns));
 }
 
@@ -91,13 +90,9 @@ function describe(
 
 /** The lines of a text file that are not empty. */
 async function readLines(flag: string, file: string): Promise<string[]> {
-  let text: string;
-  try {
-    text = await readFile(file, 'utf8');
-  } catch (error) {
-    throw invalidOption(flag, `a file that can be read (${reasonOf(error)})`, file);
-  }
+  const text = await readFlagFile(flag, file);
   const lines = text
+    .toString()
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '');
