@@ -89,11 +89,7 @@ export async function downloadFile(
   await retryDownload(file.url, options, () => fetchRest(file, partial, options));
 }
 
-/**
- * Repeats a request after transient failures, as often as the options say.
- *
- * @throws {@link TapirError} `DOWNLOAD_FAILED`; what else the request throws.
- */
+/** Repeats a request after transient failures, as often as the options say. Throws `DOWNLOAD_FAILED`; what else the request throws. */
 export async function retryDownload<Result>(
   url: string,
   { attempts, retryDelayMs, signal }: DownloadOptions,

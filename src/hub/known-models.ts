@@ -71,11 +71,7 @@ export async function readModelList(
   }
 }
 
-/**
- * Checks a model that a caller describes.
- *
- * @throws {@link TapirError} `OPTION_INVALID`.
- */
+/** Checks a model that a caller describes. Throws `OPTION_INVALID`. */
 export function checkKnownModel(value: unknown): KnownModel {
   try {
     return readModel(value, 0);
@@ -84,11 +80,7 @@ export function checkKnownModel(value: unknown): KnownModel {
   }
 }
 
-/**
- * Finds a model by its name.
- *
- * @throws {@link TapirError} `NAME_NOT_FOUND` with the nearest names.
- */
+/** Finds a model by its name. Throws `NAME_NOT_FOUND` with the nearest names. */
 export function findKnownModel(models: readonly KnownModel[], name: string): KnownModel {
   const found = models.find((model) => model.name === name);
   if (found) return found;

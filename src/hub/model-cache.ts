@@ -24,11 +24,7 @@ export async function findCachedModel(model: KnownModel, folder?: string): Promi
   return join(place, model.files[0]!.name);
 }
 
-/**
- * Writes a model's transform beside it, where `findTransform` looks first.
- *
- * @throws {@link TapirError} `OUTPUT_UNWRITABLE`.
- */
+/** Writes a model's transform beside it, where `findTransform` looks first. Throws `OUTPUT_UNWRITABLE`. */
 export async function saveTransform({ transform }: KnownModel, model: string): Promise<void> {
   if (transform === null) return;
   const path = `${model}.transform.json`;

@@ -29,11 +29,7 @@ export function listModels(pattern = '*'): string[] {
   return [...ARCHITECTURES.keys()].filter((name) => matches.test(name)).toSorted();
 }
 
-/**
- * Finds a network by its name.
- *
- * @throws {@link TapirError} `NAME_NOT_FOUND` with the nearest names.
- */
+/** Finds a network by its name. Throws `NAME_NOT_FOUND` with the nearest names. */
 export function findArchitecture(name: string): Architecture {
   const found = ARCHITECTURES.get(checkText('name', name));
   if (found) return found;

@@ -89,11 +89,7 @@ export async function pullTimm(
   return buildTimm(reference, await pullModel(timmRepository(reference), options), options.folder);
 }
 
-/**
- * The weights of timm on the hub, as {@link pullModel} takes them.
- *
- * @throws {@link TapirError} `NAME_NOT_FOUND` for a network that cannot be built.
- */
+/** The weights of timm on the hub, as {@link pullModel} takes them. Throws `NAME_NOT_FOUND` for a network that cannot be built. */
 export function timmRepository(reference: string): `hf:${string}` {
   networkOf(reference);
   return `hf:${reference}#model.safetensors`;

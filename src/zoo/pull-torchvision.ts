@@ -101,11 +101,7 @@ export async function pullTorchvision(
   return { model, path, files: [{ ...written, checked, isNew: isBuilt }] };
 }
 
-/**
- * Finds weights by their reference.
- *
- * @throws {@link TapirError} `NAME_NOT_FOUND`.
- */
+/** Finds weights by their reference. Throws `NAME_NOT_FOUND`. */
 export async function findTorchvisionModel(
   reference: string,
   manifest?: string,

@@ -46,11 +46,7 @@ export async function pullWeights(url: string, options: Options<PullOptions> = {
   return (await pullCheckpoint(model, options)).path;
 }
 
-/**
- * Downloads a model whose only file is a checkpoint.
- *
- * @throws {@link TapirError} those of {@link pullWeights}.
- */
+/** Downloads a model whose only file is a checkpoint. Throws what {@link pullWeights} throws. */
 export async function pullCheckpoint(model: KnownModel, options: Options<PullOptions>): Promise<PulledFile> {
   const { files } = await pullModel(model, options);
   const { name, path, sha256 } = files[0]!;

@@ -123,11 +123,7 @@ function isOf(name: InstallableEngine, other: string): boolean {
   return ENGINE_PACKAGES[name].packages.some((one) => one.project === normalizeProject(project));
 }
 
-/**
- * Removes the folder of an engine, if it exists. It is renamed first, so that no process sees it half deleted.
- *
- * @throws {@link TapirError} `OUTPUT_UNWRITABLE`.
- */
+/** Removes the folder of an engine, if it exists. It is renamed first, so that no process sees it half deleted. Throws `OUTPUT_UNWRITABLE`. */
 export async function discardEngine(folder: string): Promise<void> {
   const gone = remnantOf(folder, 'gone');
   try {
