@@ -1,6 +1,6 @@
 /** Downloads a file. What has arrived is kept, so that the next attempt, or the next call, resumes from there. */
 import { dirname } from 'node:path';
-import { freeBytes, type AtomicFile } from '../base/atomic-file.js';
+import { freeBytes, unwritable, type AtomicFile } from '../base/atomic-file.js';
 import { TapirError } from '../base/errors.js';
 import { HttpFailure, retryTransient } from '../base/http/http-failure.js';
 import { openUrl, type HttpResponse, type HttpRules } from '../base/http/http.js';
@@ -75,11 +75,7 @@ export interface Authorized {
 
 const MOST_DELAY_MS = 30_000;
 
-/**
- * Downloads a file into its partial file. The caller checks whether it is the right one.
- *
- * @throws {@link TapirError} `DOWNLOAD_FAILED`, `OUTPUT_UNWRITABLE`; the signal's reason.
- */
+/** Downloads a file into its partial file. The caller checks whether it is the right one. Throws `DOWNLOAD_FAILED`, `OUTPUT_UNWRITABLE`. */
 export async function downloadFile(
   file: KnownModelFile,
   partial: PartialFile,
@@ -152,9 +148,7 @@ async function checkSpace(file: KnownModelFile, partial: PartialFile): Promise<v
   const { bytes } = await partial.resumable(url, sha256 !== null);
   if (free === null || sizeBytes - bytes <= free) return;
   const reason = `it needs ${sizeBytes - bytes} bytes, and ${free} are free`;
-  throw new TapirError('OUTPUT_UNWRITABLE', `cannot write "${partial.path}": ${reason}`, {
-    details: { path: partial.path, reason },
-  });
+  throw unwritable(partial.path, new Error(reason));
 }
 
 /** Makes one attempt to download the rest of a file, or all of it if the server cannot send the rest. */

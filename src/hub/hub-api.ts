@@ -18,6 +18,9 @@ export interface RepositoryFile {
   readonly etag: string | null;
 }
 
+/** A file whose content has a name. */
+export type NamedFile = RepositoryFile & { readonly etag: string };
+
 /** What the hub says about a repository. */
 export interface RepositoryListing {
   /** The commit of the revision. */
@@ -36,11 +39,7 @@ const TOKEN_PLACE = 'HF_TOKEN, or the token file of "hf auth login"';
 const MOST_LIST_BYTES = 64 * 2 ** 20;
 const IS_ETAG = /^[0-9A-Za-z][\w.-]{0,127}$/;
 
-/**
- * Asks for the files of a repository at a revision.
- *
- * @throws {@link TapirError} `DOWNLOAD_FAILED`: there is no such repository or revision, it is private or gated, or the hub fails.
- */
+/** Asks for the files of a repository at a revision. Throws `DOWNLOAD_FAILED`, also if it is not there, private or gated. */
 export async function listRepository(
   reference: RepositoryReference,
   access: HubAccess,
@@ -111,16 +110,14 @@ export function addressOf(
 
 /**
  * Adds size and ETag to a file if the hub's list leaves them out, as some mirrors do. They are headers of the response that
- * redirects to the content.
- *
- * @throws {@link TapirError} `DOWNLOAD_FAILED`.
+ * redirects to the content. Throws `DOWNLOAD_FAILED`.
  */
 export async function completeFile(
   file: RepositoryFile,
   reference: RepositoryReference,
   commit: string,
   access: HubAccess,
-): Promise<RepositoryFile & { readonly etag: string }> {
+): Promise<NamedFile> {
   const { name, etag } = file;
   if (etag !== null) return { ...file, etag };
   const start = addressOf(reference.repository, commit, name, access.settings);

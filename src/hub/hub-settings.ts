@@ -20,8 +20,7 @@ export const HUB_ENDPOINT = 'https://huggingface.co';
 
 /**
  * Reads the settings: `HF_ENDPOINT`, `HF_HUB_CACHE`, `HF_HOME`, `HF_TOKEN`, `HF_TOKEN_PATH`, `HF_HUB_OFFLINE`.
- *
- * @throws {@link TapirError} `OPTION_INVALID` for an endpoint that is not an HTTP address, and for a token with characters that an HTTP header cannot carry.
+ * Throws `OPTION_INVALID` for an endpoint that is not an HTTP address, and for a token that an HTTP header cannot carry.
  */
 export async function readHubSettings(): Promise<HubSettings> {
   const home =

@@ -46,12 +46,7 @@ export interface KnownModel {
 const IS_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 const IS_SHA256 = /^[0-9a-f]{64}$/;
 
-/**
- * Reads a list of models.
- *
- * @param path - A list in the format of this package's list, which is the default.
- * @throws {@link TapirError} `OPTION_INVALID` if the file is not such a list.
- */
+/** Reads a list in the format of this package's list, which is the default. Throws `OPTION_INVALID` for another file. */
 export async function readModelList(
   path: string = packageFile('models/manifest.json'),
 ): Promise<KnownModel[]> {
@@ -85,15 +80,25 @@ export function findKnownModel(models: readonly KnownModel[], name: string): Kno
   const found = models.find((model) => model.name === name);
   if (found) return found;
   const names = models.map((model) => model.name);
-  const nearest = nearestNames(name, names);
-  const hint = nearest.length > 0 ? `; nearest: ${nearest.join(', ')}` : '';
-  throw new TapirError(
-    'NAME_NOT_FOUND',
-    `no known model is called "${name}"${hint} ("tapir models list" lists them)`,
-    {
-      details: { names: [{ request: name, nearest }] },
-    },
+  throw unknownName(
+    'no known model is called',
+    name,
+    nearestNames(name, names),
+    '"tapir models list" lists them',
   );
+}
+
+/** The error for a name that is not in a list; `advice` says where the list is. */
+export function unknownName(
+  problem: string,
+  request: string,
+  nearest: readonly string[],
+  advice: string,
+): TapirError<'NAME_NOT_FOUND'> {
+  const hint = nearest.length > 0 ? `; nearest: ${nearest.join(', ')}` : '';
+  return new TapirError('NAME_NOT_FOUND', `${problem} "${request}"${hint} (${advice})`, {
+    details: { names: [{ request, nearest }] },
+  });
 }
 
 function readModel(value: unknown, index: number): KnownModel {

@@ -21,7 +21,7 @@ import { KNOWN_MODELS_FIELDS, type KnownModelsOptions } from './list-known-model
 import { modelFolder, saveTransform } from './model-cache.js';
 import { PartialFile, sizeOfFile } from './partial-file.js';
 import { planRepository, pullRepository, readOffline } from './pull-repository.js';
-import type { PulledFile, PulledModel } from './pulled-model.js';
+import { describeFile, type PulledFile, type PulledModel } from './pulled-model.js';
 import { isRepositoryReference, parseRepositoryReference } from './repository-reference.js';
 
 /** Options of {@link pullModel}. */
@@ -96,17 +96,14 @@ export async function pullModel(
   const settings = await readHubSettings();
   const folder = modelFolder(known, options.folder);
   await makeFolder(folder);
-  const lock = await lockFolder(folder);
-  try {
-    const files: PulledFile[] = [];
-    // Weights first: if the model file is there, the model is complete.
-    for (const file of known.files.toReversed())
-      files.unshift(await pullFile(atEndpoint(file, settings), folder, options, settings));
-    await saveTransform(known, files[0]!.path);
-    return { model: known, path: files[0]!.path, files };
-  } finally {
-    await lock.release();
-  }
+  await using _lock = await lockFolder(folder);
+  const files: PulledFile[] = [];
+  // Weights first: if the model file is there, the model is complete.
+  for (const file of known.files.toReversed())
+    files.unshift(await pullFile(atEndpoint(file, settings), folder, options, settings));
+  const { path } = files[0]!;
+  await saveTransform(known, path);
+  return { model: known, path, files };
 }
 
 /** A file of the hub, at the mirror that the user has instead of it. */
@@ -127,7 +124,7 @@ async function pullFile(
   const checked = file.sha256 !== null ? 'list' : recorded !== null ? 'record' : 'first';
   const isThere = (await sizeOfFile(path)) !== null;
   if (isThere && expected !== null && (await digestFile(path)) === expected)
-    return { ...(await describe(file, path, expected)), checked, isNew: false };
+    return { ...(await describeFile(file.name, path, expected)), checked, isNew: false };
   const partial = new PartialFile(path);
   const isOfHub = file.url.startsWith(`${settings.endpoint}/`);
   const authorization = isOfHub ? authorizationOf(settings) : undefined;
@@ -140,15 +137,7 @@ async function pullFile(
   }
   await writeAtomically(recordPath(path), Buffer.from(`${actual}  ${file.name}\n`));
   await partial.finish();
-  return { ...(await describe(file, path, actual)), checked, isNew: true };
-}
-
-async function describe(
-  { name }: KnownModelFile,
-  path: string,
-  sha256: string,
-): Promise<Pick<PulledFile, 'name' | 'path' | 'sizeBytes' | 'sha256'>> {
-  return { name, path, sizeBytes: (await sizeOfFile(path)) ?? 0, sha256 };
+  return { ...(await describeFile(file.name, path, actual)), checked, isNew: true };
 }
 
 /** The record of a checksum, beside its file, in the format of `sha256sum --check`. */

@@ -22,14 +22,15 @@ import {
   explainRefusal,
   listRepository,
   type HubAccess,
+  type NamedFile,
   type RepositoryFile,
   type RepositoryListing,
 } from './hub-api.js';
 import { CachedRepository } from './hub-cache.js';
 import { readHubSettings, type HubSettings } from './hub-settings.js';
-import type { KnownModel, KnownModelFile } from './known-models.js';
+import type { KnownModel } from './known-models.js';
 import { PartialFile, sizeOfFile } from './partial-file.js';
-import type { PulledFile, PulledModel } from './pulled-model.js';
+import { describeFile, type PulledFile, type PulledModel } from './pulled-model.js';
 import { formatReference, isRelativePath, type RepositoryReference } from './repository-reference.js';
 
 /** What a download will fetch. */
@@ -37,7 +38,7 @@ export interface RepositoryPlan {
   readonly reference: RepositoryReference;
   readonly listing: RepositoryListing;
   /** The model file, its weights, its configurations and its tokenizer. */
-  readonly files: readonly (RepositoryFile & { readonly etag: string })[];
+  readonly files: readonly NamedFile[];
   /** The files that the cache lacks. */
   readonly missing: readonly RepositoryFile[];
   readonly access: HubAccess;
@@ -48,7 +49,6 @@ export interface RepositoryPlan {
  * Asks the hub for the files of a model, and finds out which of them the cache lacks.
  *
  * @param folder - Root of the cache; undefined for the shared one.
- * @throws {@link TapirError} `DOWNLOAD_FAILED`, `NAME_NOT_FOUND`, `OPTION_INVALID`.
  */
 export async function planRepository(
   reference: RepositoryReference,
@@ -131,12 +131,7 @@ function isSure(there: readonly string[], reference: RepositoryReference): boole
   }
 }
 
-/**
- * Reads a model from the cache if `HF_HUB_OFFLINE` is set.
- *
- * @returns Null if it is not set.
- * @throws {@link TapirError} `DOWNLOAD_FAILED` if the cache does not hold the model; `NAME_NOT_FOUND`, `OPTION_INVALID`.
- */
+/** Reads a model from the cache if `HF_HUB_OFFLINE` is set, else returns null. Throws `DOWNLOAD_FAILED` if it is not there. */
 export async function readOffline(
   reference: RepositoryReference,
   folder: string | undefined,
@@ -146,23 +141,10 @@ export async function readOffline(
   const cached = await findCachedRepository(reference, true, folder);
   if (cached === null) throw offline(reference, folder ?? settings.cacheFolder);
   const { cache, commit, names, path } = cached;
-  const files = await Promise.all(
-    names.map(async (name): Promise<PulledFile> => {
-      const place = cache.file(commit, name);
-      const sha256 = await digestFile(place);
-      return {
-        name,
-        path: place,
-        sizeBytes: (await sizeOfFile(place)) ?? 0,
-        sha256,
-        checked: 'first',
-        isNew: false,
-      };
-    }),
-  );
-  const known = files.map(({ name, sizeBytes, sha256 }) => ({ name, sizeBytes, sha256 }));
+  const facts = await Promise.all(names.map((name) => describeFile(name, cache.file(commit, name))));
+  const files = facts.map((file) => Object.assign(file, { checked: 'first', isNew: false } as const));
   const licence = { spdx: 'not known offline', url: `${settings.endpoint}/${reference.repository}` };
-  return { model: describe(reference, commit, licence, known, settings), path, files };
+  return { model: describe(reference, commit, licence, files, settings), path, files };
 }
 
 /** Lists the weight files that a model names, as paths in the repository. The list of a damaged model is empty. */
@@ -184,35 +166,26 @@ function listStatedWeights(path: string, model: string): string[] {
   }
 }
 
-/**
- * Downloads the missing files of a plan, checks all files, and links them into the snapshot, the model file last.
- *
- * @throws {@link TapirError} `DOWNLOAD_FAILED`, `CHECKSUM_MISMATCH`, `OUTPUT_LOCKED`, `OUTPUT_UNWRITABLE`; the signal's reason.
- */
+/** Downloads the missing files of a plan, checks all files, and links them into the snapshot, the model file last. */
 export async function pullRepository(plan: RepositoryPlan): Promise<PulledModel> {
   const { cache, listing, reference } = plan;
   await makeFolder(cache.lockFolder);
   await cache.prepare();
-  const lock = await lockFolder(cache.lockFolder);
-  try {
-    const [first, ...others] = plan.files;
-    // The model file names its weight files. Unusual names are known only after it is downloaded.
-    const fetched = await fetchBlob(first!, plan);
-    const known = new Set(plan.files.map(({ name }) => name));
-    for (const name of listStatedWeights(fetched.path, first!.name)) {
-      const file = isRelativePath(name) && !known.has(name) ? findFile(listing, name) : undefined;
-      if (file) others.push(await completeFile(file, reference, listing.commit, plan.access));
-    }
-    const files: PulledFile[] = [];
-    for (const file of others) files.push(await nameBlob(file, await fetchBlob(file, plan), plan));
-    files.unshift(await nameBlob(first!, fetched, plan));
-    await cache.writeCommit(reference.revision, listing.commit);
-    const pulled = files.map(({ name, sizeBytes, sha256 }) => ({ name, sizeBytes, sha256 }));
-    const model = describe(reference, listing.commit, listing.licence, pulled, plan.access.settings);
-    return { model, path: files[0]!.path, files };
-  } finally {
-    await lock.release();
+  await using _lock = await lockFolder(cache.lockFolder);
+  const [first, ...others] = plan.files;
+  // The model file names its weight files. Unusual names are known only after it is downloaded.
+  const fetched = await fetchBlob(first!, plan);
+  const known = new Set(plan.files.map(({ name }) => name));
+  for (const name of listStatedWeights(fetched.path, first!.name)) {
+    const file = isRelativePath(name) && !known.has(name) ? findFile(listing, name) : undefined;
+    if (file) others.push(await completeFile(file, reference, listing.commit, plan.access));
   }
+  const files: PulledFile[] = [];
+  for (const file of others) files.push(await nameBlob(file, await fetchBlob(file, plan), plan));
+  files.unshift(await nameBlob(first!, fetched, plan));
+  await cache.writeCommit(reference.revision, listing.commit);
+  const model = describe(reference, listing.commit, listing.licence, files, plan.access.settings);
+  return { model, path: files[0]!.path, files };
 }
 
 /** A repository's model as an entry of a list. */
@@ -220,13 +193,15 @@ function describe(
   { repository }: RepositoryReference,
   commit: string,
   licence: KnownModel['licence'],
-  files: readonly Omit<KnownModelFile, 'url'>[],
+  files: readonly PulledFile[],
   settings: HubSettings,
 ): KnownModel {
   return {
     name: repository,
     description: `${repository} at ${commit}`,
-    files: files.map((file) => ({ ...file, url: addressOf(repository, commit, file.name, settings) })),
+    files: files.map(({ name, sizeBytes, sha256 }) => {
+      return { name, sizeBytes, sha256, url: addressOf(repository, commit, name, settings) };
+    }),
     licence,
     transform: null,
     inputSize: null,
@@ -236,8 +211,6 @@ function describe(
   };
 }
 
-type Etagged = RepositoryFile & { readonly etag: string };
-
 /** Where the content of a file lies: in a blob, or under its own name on systems without links. */
 interface Fetched {
   readonly path: string;
@@ -245,7 +218,7 @@ interface Fetched {
 }
 
 async function fetchBlob(
-  file: Etagged,
+  file: NamedFile,
   { reference, listing, access, cache }: RepositoryPlan,
 ): Promise<Fetched> {
   const intact = await findIntact(cache, listing.commit, file, true);
@@ -270,22 +243,23 @@ async function fetchBlob(
 }
 
 async function nameBlob(
-  file: Etagged,
+  file: NamedFile,
   { path, isNew }: Fetched,
   { listing, cache }: RepositoryPlan,
 ): Promise<PulledFile> {
-  const named = cache.file(listing.commit, file.name);
-  const sha256 = isSha256(file.etag) ? file.etag : await digestFile(path);
-  if (path !== named) await cache.link(file.etag, listing.commit, file.name, isNew);
-  const checked = isSha256(file.etag) || isGitHash(file.etag) ? 'list' : 'first';
-  return { name: file.name, path: named, sizeBytes: (await sizeOfFile(named)) ?? 0, sha256, checked, isNew };
+  const { name, etag } = file;
+  const named = cache.file(listing.commit, name);
+  const sha256 = isSha256(etag) ? etag : await digestFile(path);
+  if (path !== named) await cache.link(etag, listing.commit, name, isNew);
+  const checked = isSha256(etag) || isGitHash(etag) ? 'list' : 'first';
+  return { ...(await describeFile(name, named, sha256)), checked, isNew };
 }
 
 /** Finds the content of a file in the cache; null if it is missing or has another size or checksum. */
 async function findIntact(
   cache: CachedRepository,
   commit: string,
-  { name, etag, sizeBytes }: Etagged,
+  { name, etag, sizeBytes }: NamedFile,
   isHashed: boolean,
 ): Promise<string | null> {
   for (const path of [cache.blob(etag), cache.file(commit, name)]) {

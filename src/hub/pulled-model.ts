@@ -1,5 +1,7 @@
 /** The result of a pull. */
+import { digestFile } from '../base/digest.js';
 import type { KnownModel } from './known-models.js';
+import { sizeOfFile } from './partial-file.js';
 
 /** A model in the cache. */
 export interface PulledModel {
@@ -22,4 +24,13 @@ export interface PulledFile {
   readonly checked: 'list' | 'record' | 'first';
   /** Whether the file was downloaded by this call. */
   readonly isNew: boolean;
+}
+
+/** The facts of a file in the cache; its checksum is computed unless it is given. */
+export async function describeFile(
+  name: string,
+  path: string,
+  sha256?: string,
+): Promise<Omit<PulledFile, 'checked' | 'isNew'>> {
+  return { name, path, sizeBytes: (await sizeOfFile(path)) ?? 0, sha256: sha256 ?? (await digestFile(path)) };
 }

@@ -1,7 +1,7 @@
 /** All networks by torchvision's names. */
-import { TapirError } from '../base/errors.js';
 import { checkText, invalidOption } from '../base/checks.js';
 import { nearestNames } from '../base/nearest-names.js';
+import { unknownName } from '../hub/known-models.js';
 import { ARCHITECTURES } from '../networks/families/all-families.js';
 import type { Architecture } from '../networks/architecture.js';
 
@@ -34,10 +34,6 @@ export function findArchitecture(name: string): Architecture {
   const found = ARCHITECTURES.get(checkText('name', name));
   if (found) return found;
   const nearest = nearestNames(name, ARCHITECTURES.keys());
-  const hint = nearest.length > 0 ? `; nearest: ${nearest.join(', ')}` : '';
-  throw new TapirError(
-    'NAME_NOT_FOUND',
-    `no network is called "${name}"${hint} (listModels() and "tapir create --list" list them)`,
-    { details: { names: [{ request: name, nearest }] } },
-  );
+  const advice = 'listModels() and "tapir create --list" list them';
+  throw unknownName('no network is called', name, nearest, advice);
 }

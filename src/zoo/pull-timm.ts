@@ -1,21 +1,18 @@
 /** timm's trained weights, where timm's network is torchvision's: the ONNX file is built of them, without Python. */
-import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { digestFile } from '../base/digest.js';
+import { join } from 'node:path';
 import { checkText, invalidOption, type Options } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
-import { makeFolder } from '../base/make-folder.js';
 import { nearestNames } from '../base/nearest-names.js';
 import { optional, readOptions, type Fields } from '../base/options.js';
 import { readJson } from '../base/read-json.js';
 import { readStateDict } from '../parameters/dicts/read-state-dict.js';
 import { invalidState } from '../parameters/state/state-file.js';
 import { DOWNLOAD_FIELDS, type DownloadOptions } from '../hub/download-file.js';
-import { modelFolder, saveTransform } from '../hub/model-cache.js';
-import { sizeOfFile } from '../hub/partial-file.js';
+import { modelFolder } from '../hub/model-cache.js';
 import { pullModel } from '../hub/pull-model.js';
 import type { PulledModel } from '../hub/pulled-model.js';
 import { createModel } from './create-model.js';
+import { buildInCache } from './pull-weights.js';
 
 /** Options of {@link pullTimm}. */
 export interface PullTimmOptions extends DownloadOptions {
@@ -123,19 +120,14 @@ export async function buildTimm(
     transform,
     note: 'the names of get_graph_node_names can be asked for ("tapir nodes")',
   };
-  const name = `${network}-${files[0]!.sha256.slice(0, 8)}.onnx`;
-  const path = join(modelFolder(known, folder), name);
-  const isNew = !existsSync(path);
-  if (isNew) {
+  const { sha256, checked } = files[0]!;
+  const path = join(modelFolder(known, folder), `${network}-${sha256.slice(0, 8)}.onnx`);
+  // Its name tells its weights.
+  return buildInCache(known, path, { checked, isNew: false }, async () => {
     const state = await readStateDict(weights);
     const numClasses = HEADS.map((key) => state.get(key)?.dims[0]).find((size) => size !== undefined);
-    const built = await createModel(network, { weights: state, numClasses });
-    await makeFolder(dirname(path));
-    await built.save(path, { overwrite: true });
-  }
-  await saveTransform(known, path);
-  const written = { name, path, sizeBytes: (await sizeOfFile(path)) ?? 0, sha256: await digestFile(path) };
-  return { model: known, path, files: [{ ...written, checked: files[0]!.checked, isNew }] };
+    return createModel(network, { weights: state, numClasses });
+  });
 }
 
 /** timm's configuration. What it changes in the network cannot be built. */

@@ -1,20 +1,16 @@
 /** torchvision's trained weights: the checkpoint is downloaded and checked, and the ONNX file is built of it, without Python. */
-import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { digestFile } from '../base/digest.js';
 import { checkText, invalidOption, type Options } from '../base/checks.js';
-import { TapirError } from '../base/errors.js';
+import type { TapirError } from '../base/errors.js';
 import { nearestNames } from '../base/nearest-names.js';
 import { optional, readOptions, type Fields } from '../base/options.js';
 import { packageFile } from '../base/package.js';
 import { readJson } from '../base/read-json.js';
 import { DOWNLOAD_FIELDS, type DownloadOptions } from '../hub/download-file.js';
-import type { KnownModel } from '../hub/known-models.js';
-import { saveTransform } from '../hub/model-cache.js';
-import { sizeOfFile } from '../hub/partial-file.js';
+import { unknownName, type KnownModel } from '../hub/known-models.js';
 import type { PulledModel } from '../hub/pulled-model.js';
 import { createModel } from './create-model.js';
-import { pullCheckpoint } from './pull-weights.js';
+import { buildInCache, pullCheckpoint } from './pull-weights.js';
 
 /** Options of {@link pullTorchvision}. */
 export interface PullTorchvisionOptions extends DownloadOptions {
@@ -88,17 +84,11 @@ export async function pullTorchvision(
 ): Promise<PulledModel> {
   const { manifest, ...options } = readOptions(PULL_TORCHVISION_FIELDS, given, 'pullTorchvision');
   const { model, network, imageSize } = await findTorchvisionModel(reference, manifest);
-  const { path: checkpoint, checked, isNew } = await pullCheckpoint({ ...model, transform: null }, options);
-  const name = `${network}.onnx`;
-  const path = join(dirname(checkpoint), name);
-  const isBuilt = isNew || !existsSync(path);
-  if (isBuilt) {
-    const built = await createModel(network, { weights: checkpoint, imageSize });
-    await built.save(path, { overwrite: true });
-  }
-  await saveTransform(model, path);
-  const written = { name, path, sizeBytes: (await sizeOfFile(path)) ?? 0, sha256: await digestFile(path) };
-  return { model, path, files: [{ ...written, checked, isNew: isBuilt }] };
+  const checkpoint = await pullCheckpoint({ ...model, transform: null }, options);
+  const path = join(dirname(checkpoint.path), `${network}.onnx`);
+  return buildInCache(model, path, checkpoint, () =>
+    createModel(network, { weights: checkpoint.path, imageSize }),
+  );
 }
 
 /** Finds weights by their reference. Throws `NAME_NOT_FOUND`. */
@@ -157,9 +147,6 @@ function readTable(path: string | undefined): WeightsTable {
 }
 
 function unknown(reference: string, nearest: readonly string[]): TapirError<'NAME_NOT_FOUND'> {
-  const hint = nearest.length > 0 ? `; nearest: ${nearest.join(', ')}` : '';
-  const advice = ' (listModels() and "tapir create --list" list its networks)';
-  return new TapirError('NAME_NOT_FOUND', `torchvision has no weights "${reference}"${hint}${advice}`, {
-    details: { names: [{ request: reference, nearest: [...nearest] }] },
-  });
+  const advice = 'listModels() and "tapir create --list" list its networks';
+  return unknownName('torchvision has no weights', reference, nearest, advice);
 }

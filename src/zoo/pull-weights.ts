@@ -1,13 +1,17 @@
-/** Downloads files of weights into the cache. */
+/** Downloads files of weights into the cache, and keeps models that are built of them there. */
+import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { posix } from 'node:path';
+import { basename, dirname, posix } from 'node:path';
 import { digestOf } from '../base/digest.js';
 import type { Options } from '../base/checks.js';
+import { makeFolder } from '../base/make-folder.js';
 import { labelOfUrl } from '../base/printable.js';
 import { checksumMismatch } from '../hub/download-file.js';
 import type { KnownModel } from '../hub/known-models.js';
+import { saveTransform } from '../hub/model-cache.js';
 import { pullModel, type PullOptions } from '../hub/pull-model.js';
-import type { PulledFile } from '../hub/pulled-model.js';
+import { describeFile, type PulledFile, type PulledModel } from '../hub/pulled-model.js';
+import type { OnnxModel } from '../model/open/open-model.js';
 
 /** The name of a checkpoint of torch's hub ends with the first digits of its SHA-256. */
 const DIGITS = /-([0-9a-f]{8,})\.\w+$/;
@@ -54,4 +58,22 @@ export async function pullCheckpoint(model: KnownModel, options: Options<PullOpt
   if (sha256.startsWith(digits)) return files[0]!;
   await Promise.all([path, `${path}.sha256`].map((one) => rm(one, { force: true })));
   throw checksumMismatch(model.files[0]!.url, path, digits, sha256);
+}
+
+/** Builds a model of downloaded weights unless it is there, and returns it with its transform beside it. New weights build it again. */
+export async function buildInCache(
+  model: KnownModel,
+  path: string,
+  { checked, isNew }: Pick<PulledFile, 'checked' | 'isNew'>,
+  build: () => Promise<OnnxModel>,
+): Promise<PulledModel> {
+  const isBuilt = isNew || !existsSync(path);
+  if (isBuilt) {
+    const built = await build();
+    await makeFolder(dirname(path));
+    await built.save(path, { overwrite: true });
+  }
+  await saveTransform(model, path);
+  const file = await describeFile(basename(path), path);
+  return { model, path, files: [{ ...file, checked, isNew: isBuilt }] };
 }

@@ -45,12 +45,7 @@ interface RemoteWheel extends Authorized {
   readonly index: string;
 }
 
-/**
- * Reads the wheel of a package among those that the user has downloaded.
- *
- * @param given - Paths; wheels of other packages are left alone.
- * @throws {@link TapirError} `OPTION_INVALID` if none is a wheel of that package for this platform.
- */
+/** Finds the wheel of a package for this platform among those that the user has downloaded. Throws `OPTION_INVALID` if there is none. */
 export async function readLocalWheel(wanted: PinnedPackage, given: readonly string[]): Promise<FoundWheel> {
   const platform = readPlatform();
   const candidates = given.flatMap((path) => {
@@ -124,13 +119,7 @@ function notFound(url: string, wanted: PinnedPackage, reason: string): TapirErro
   return new TapirError('DOWNLOAD_FAILED', message, { details: { url, reason } });
 }
 
-/**
- * Downloads a wheel into a folder and checks it. One that an earlier call has downloaded is used.
- *
- * @returns Its path.
- * @throws {@link TapirError} `DOWNLOAD_FAILED`; `CHECKSUM_MISMATCH`, after the wrong file is deleted; `OUTPUT_UNWRITABLE`; the
- * signal's reason.
- */
+/** Downloads a wheel into a folder, checks it, and returns its path. One that an earlier call has downloaded is used. */
 export async function fetchWheel(
   { filename, sha256, sizeBytes }: FoundWheel,
   { url, authorization }: RemoteWheel,

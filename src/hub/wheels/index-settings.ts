@@ -44,15 +44,8 @@ function readIndex(text: string, from: string): PackageIndex {
   }
 }
 
-/**
- * Splits an address into the address without user and password, and the header that carries them.
- *
- * @throws Error for an address that cannot be read.
- */
-export function splitCredentials(text: string): {
-  readonly url: string;
-  readonly authorization: string | undefined;
-} {
+/** Splits an address into the address without user and password, and the header that carries them. Throws if it cannot be read. */
+export function splitCredentials(text: string): Pick<PackageIndex, 'url' | 'authorization'> {
   const url = new URL(text);
   const { authorization } = authorizationOf(url);
   url.username = '';

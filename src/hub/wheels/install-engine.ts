@@ -90,23 +90,21 @@ export async function installEngine(
   return runInstall(await planInstall(name, options), options);
 }
 
-/**
- * Finds what to install, and where from. Nothing is downloaded but the index.
- *
- * @throws {@link TapirError} `DOWNLOAD_FAILED`, `OPTION_INVALID`; the signal's reason.
- */
+/** Finds what to install, and where from. Nothing is downloaded but the index. Throws `DOWNLOAD_FAILED`, `OPTION_INVALID`. */
 export async function planInstall(name: InstallableEngine, options: InstallOptions): Promise<InstallPlan> {
   checkOneOf('name', name, Object.keys(ENGINE_PACKAGES));
   checkSystem(name);
-  const { wheel, indexUrl } = options;
-  const paths = wheel === undefined ? undefined : [wheel].flat();
+  const { wheel: paths, indexUrl } = options;
   const folder = engineFolder(name);
   const installed = await findInstalledEngine(name);
   const wheels: PlannedWheel[] = [];
   for (const one of installed === null ? ENGINE_PACKAGES[name].packages : [])
     wheels.push({
       package: one,
-      wheel: paths === undefined ? await findWheel(one, indexUrl, options) : await readLocalWheel(one, paths),
+      wheel:
+        paths === undefined
+          ? await findWheel(one, indexUrl, options)
+          : await readLocalWheel(one, [paths].flat()),
     });
   return { name, folder, installed, wheels };
 }
@@ -122,25 +120,17 @@ function checkSystem(name: InstallableEngine): void {
     throw invalidOption('name', `an engine for ${system} ("${name}" is for ${systems.join(', ')})`, name);
 }
 
-/**
- * Does what a plan says.
- *
- * @throws {@link TapirError} as {@link installEngine}.
- */
+/** Does what a plan says. Throws as {@link installEngine}. */
 export async function runInstall(
   { name, installed, wheels, folder }: InstallPlan,
   options: InstallOptions,
 ): Promise<InstalledEngine> {
   if (installed !== null) return installed;
-  const lock = await lockEngines();
-  try {
-    // Another process may have installed it since it was planned.
-    const other = await findInstalledEngine(name);
-    if (other) return other;
-    await installWheels(wheels, folder, options);
-  } finally {
-    await lock.release();
-  }
+  await using _lock = await lockEngines();
+  // Another process may have installed it since it was planned.
+  const other = await findInstalledEngine(name);
+  if (other) return other;
+  await installWheels(wheels, folder, options);
   const done = await findInstalledEngine(name);
   if (!done) throw unwritable(folder, new Error('its files changed while they were installed'));
   return done;

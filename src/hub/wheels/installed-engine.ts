@@ -81,11 +81,7 @@ export function remnantOf(folder: string, kind: 'new' | 'gone'): string {
   return join(dirname(folder), `.${kind}-${process.pid}-${randomBytes(6).toString('hex')}`);
 }
 
-/**
- * Takes the lock of the folder of all engines, creates that folder, and removes what interrupted runs left behind.
- *
- * @throws {@link TapirError} `OUTPUT_LOCKED`, `OUTPUT_UNWRITABLE`.
- */
+/** Creates and locks the folder of all engines, and removes what interrupted runs left behind. Throws `OUTPUT_LOCKED`, `OUTPUT_UNWRITABLE`. */
 export async function lockEngines(): Promise<FolderLock> {
   const root = enginesFolder();
   await makeFolder(root);
@@ -104,15 +100,11 @@ export async function lockEngines(): Promise<FolderLock> {
  * process uses the engine.
  */
 export async function removeEngine(name: InstallableEngine): Promise<string[]> {
-  const lock = await lockEngines();
-  try {
-    const root = enginesFolder();
-    const names = (await readdir(root)).filter((other) => isOf(name, other));
-    for (const other of names) await discardEngine(join(root, other));
-    return names.map((other) => join(root, other));
-  } finally {
-    await lock.release();
-  }
+  await using _lock = await lockEngines();
+  const root = enginesFolder();
+  const names = (await readdir(root)).filter((other) => isOf(name, other));
+  for (const other of names) await discardEngine(join(root, other));
+  return names.map((other) => join(root, other));
 }
 
 /** Whether a name in the folder of all engines is a version of an engine, or a download of one of its packages. */
