@@ -2,7 +2,6 @@
 import { readFile, rm, stat } from 'node:fs/promises';
 import { AtomicFile, PARTIAL_ENDING, publish, writeAtomically } from '../base/atomic-file.js';
 
-/** Where the bytes so far come from. */
 interface PartialRecord {
   readonly url: string;
   /** A strong ETag or a date, for `If-Range`; null if the server sent neither. */
@@ -74,7 +73,6 @@ export class PartialFile {
     await rm(this.#recordPath, { force: true });
   }
 
-  /** Deletes the bytes so far. */
   async discard(): Promise<void> {
     await rm(this.path, { force: true });
     await rm(this.#recordPath, { force: true });

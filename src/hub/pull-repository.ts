@@ -85,7 +85,6 @@ function offline(reference: RepositoryReference, cacheFolder: string): TapirErro
   });
 }
 
-/** A model in the cache. */
 export interface CachedModel {
   /** Path of the model file. */
   readonly path: string;

@@ -116,7 +116,6 @@ export function createService(extractor: Extractor, given: Options<ServiceOption
   return new HttpService(extractor, setUpService(extractor, given));
 }
 
-/** A service that has started. */
 interface Started {
   readonly app: FastifyInstance;
   readonly requests: Requests;

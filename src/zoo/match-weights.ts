@@ -13,7 +13,6 @@ import { isComputed, type Parameter } from '../networks/network.js';
 /** Reads the bytes of a parameter's values. */
 export type Load = () => Promise<Uint8Array>;
 
-/** How a state dict is matched. */
 export interface MatchOptions {
   readonly name: string;
   readonly architecture: Architecture;

@@ -105,7 +105,6 @@ function networkOf(reference: string): string {
   );
 }
 
-/** Builds the model of downloaded weights. */
 export async function buildTimm(
   reference: string,
   { model, path: weights, files }: PulledModel,

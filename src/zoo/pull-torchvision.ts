@@ -38,7 +38,6 @@ interface WeightsTable {
   readonly networks: Readonly<Record<string, NetworkWeights>>;
 }
 
-/** The weights of a network. */
 interface NetworkWeights {
   /** The name of torchvision's enumeration. */
   readonly enum: string;

@@ -51,7 +51,6 @@ interface BnFlags extends WriteFlags {
   readonly sourceMoments?: string;
 }
 
-/** Adds `tapir bn` and `tapir bn merge`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   // So that "bn merge" has its own flags.
   const bn = program
@@ -170,7 +169,6 @@ async function readFoldedFlags(flags: WriteFlags): Promise<Options<FoldedOptions
   return { state, reference, prefix, epsilon };
 }
 
-/** Writes the model and the moments, and says so. */
 async function report(
   terminal: Terminal,
   { model, layers, moments }: BatchNormEstimate,

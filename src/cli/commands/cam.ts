@@ -39,7 +39,6 @@ interface CamFlags extends Pick<AttributionOptions, keyof typeof FLAGS> {
   readonly yes: boolean;
 }
 
-/** Adds `tapir cam`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('cam')

@@ -35,7 +35,6 @@ const MARKS: Readonly<Record<Verdict, string>> = {
   unproven: '·',
 };
 
-/** Adds the command. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('check')

@@ -34,7 +34,6 @@ interface CompareFlags extends Pick<CompareOptions, 'sample' | 'neighbours' | 'b
 
 const WORST_SHOWN = 3;
 
-/** Adds `tapir compare`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('compare')

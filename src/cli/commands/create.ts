@@ -20,7 +20,6 @@ interface CreateFlags extends Pick<CreateOptions, 'numClasses' | 'imageSize' | '
   readonly overwrite: boolean;
 }
 
-/** Adds `tapir create`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('create')

@@ -18,7 +18,6 @@ interface DifferentiateFlags extends SizeFlags, SaveFlags {
   readonly yes: boolean;
 }
 
-/** Adds `tapir differentiate`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('differentiate')

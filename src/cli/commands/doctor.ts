@@ -20,7 +20,6 @@ export interface DoctorFlags {
   readonly timeout: number;
 }
 
-/** Adds the command. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('doctor')
@@ -48,7 +47,6 @@ type Line = readonly [mark: Mark, what: string, text: string];
 
 const MARKS: Readonly<Record<Mark, string>> = { ok: '✓', missing: '✗', note: '·' };
 
-/** The facts as a block of text. */
 export function formatDiagnosis(diagnosis: Diagnosis): string {
   const lines: readonly Line[] = [
     ...systemLines(diagnosis),

@@ -31,7 +31,6 @@ interface InstallFlags {
 
 const NAMES = Object.keys(ENGINE_PACKAGES) as InstallableEngine[];
 
-/** Adds `tapir engines`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const engines = program
     .command('engines')

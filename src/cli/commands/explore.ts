@@ -36,7 +36,6 @@ interface ExploreFlags extends Pick<ExplorerOptions, Exclude<keyof typeof FLAGS,
   readonly json: boolean;
 }
 
-/** Adds the command. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('explore')

@@ -50,7 +50,6 @@ interface ExtractFlags extends PartFlags, SizeFlags, SaveFlags {
   readonly json: boolean;
 }
 
-/** Adds `tapir extract`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const extract = program
     .command('extract')

@@ -18,7 +18,6 @@ interface LoadFlags extends SaveFlags {
   readonly yes: boolean;
 }
 
-/** Adds `tapir load`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('load')

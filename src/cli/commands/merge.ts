@@ -14,7 +14,6 @@ interface MergeFlags extends Pick<SourceOptions, 'column' | 'nulSeparated' | 'al
   readonly json: boolean;
 }
 
-/** Adds the command to the program. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('merge')

@@ -32,7 +32,6 @@ interface PullFlags extends ListFlags {
   readonly allowHttp: boolean;
 }
 
-/** Adds `tapir models`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const models = program.command('models').description('models with trained weights that can be downloaded');
   const list = models

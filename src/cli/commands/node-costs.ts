@@ -22,7 +22,6 @@ const OPS_NAMED = 3;
 /** Nodes that the note about uncounted operators names. */
 const NODES_NAMED = 3;
 
-/** Prints the costs. */
 export async function runNodeCosts(terminal: Terminal, path: string, flags: CostFlags): Promise<void> {
   const model = await openModel(await findModelFile(path, terminal, flags.yes));
   const { batch, time, threads } = flags;
@@ -53,7 +52,6 @@ export async function runNodeCosts(terminal: Terminal, path: string, flags: Cost
   }
 }
 
-/** A line of the tree. */
 interface CostLine {
   readonly name: string;
   readonly depth: number;

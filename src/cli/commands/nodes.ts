@@ -23,7 +23,6 @@ const [NAME, DTYPE, CHANNELS, SCALE, MARKS, TENSOR] = [0, 2, 4, 5, 6, 7];
 /** More nodes in a row that belong to no module are shown as one line. */
 const MOST_IN_ROW = 5;
 
-/** Adds the command. */
 export function addCommand(program: Command, terminal: Terminal): void {
   program
     .command('nodes')
@@ -57,7 +56,6 @@ function costOption(flags: string, description: string): Option {
   return new Option(flags, `costs: ${description}`).implies({ cost: true });
 }
 
-/** Prints the names. */
 export async function runNodes(terminal: Terminal, path: string, flags: NodesFlags): Promise<void> {
   const file = await findModelFile(path, terminal, flags.yes);
   const model = await openModel(file);

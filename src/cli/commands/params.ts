@@ -18,7 +18,6 @@ interface ParamsFlags {
   readonly yes: boolean;
 }
 
-/** Adds `tapir params`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   program
     .command('params')

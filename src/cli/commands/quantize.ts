@@ -34,7 +34,6 @@ interface QuantizeFlags
   readonly json: boolean;
 }
 
-/** Adds `tapir quantize`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const quantize = program
     .command('quantize')
@@ -100,7 +99,6 @@ function isStatic(report: LoweringReport | StaticReport): report is StaticReport
   return 'calibration' in report;
 }
 
-/** Ranges, neighbours and speeds. */
 function staticText({ calibration, speeds }: StaticReport, out: string, columns: number | undefined): string {
   const { rule, samples, heldBack, neighbours, isCut } = calibration;
   const kept =

@@ -38,7 +38,6 @@ interface SearchFlags extends Pick<SearchOptions, 'key' | 'top' | 'metric' | 'de
   readonly json: boolean;
 }
 
-/** Adds `tapir search`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('search')
@@ -72,7 +71,6 @@ export function addCommand(program: Command, terminal: Terminal): void {
   });
 }
 
-/** A query and its name. */
 interface NamedQuery {
   readonly query: string;
   readonly vector: Float32Array;

@@ -26,7 +26,6 @@ interface SplitFlags extends SizeFlags, SaveFlags {
   readonly yes: boolean;
 }
 
-/** Adds `tapir split`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('split')

@@ -16,7 +16,6 @@ export const INDEX = 'stages.json';
 const UNFINISHED = '.tapir-split.json';
 const STAGE_FILE = /^stage-\d{1,9}\.onnx$/;
 
-/** What is written. */
 export interface StageFiles {
   /** The model that is split. */
   readonly source: string;

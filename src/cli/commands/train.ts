@@ -34,7 +34,6 @@ interface TrainFlags extends Omit<
   readonly yes: boolean;
 }
 
-/** Adds `tapir train`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('train')

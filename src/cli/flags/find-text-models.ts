@@ -15,7 +15,6 @@ import { tokenizerInvalid } from '../../features/text/tokenizer/tokenizer.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { findModelFile, locateInRepository, pullLocated, type LocatedModel } from './find-model.js';
 
-/** The flags that name the models of texts. */
 export interface TextModelFlags {
   readonly model?: string;
   readonly textModel?: string;

@@ -69,7 +69,6 @@ const SESSIONS_ON_CUDA = 2;
 /** Default limit of sessions that share a CPU; each of them holds its own activations. */
 const MOST_SESSIONS_ON_CPU = 4;
 
-/** Whether every device is a GPU. */
 function isOnGpu(devices: readonly DeviceSpec[]): boolean {
   return devices.every(({ type }) => type !== 'cpu' && type !== 'auto');
 }
@@ -91,7 +90,6 @@ function chooseSessions(devices: readonly DeviceSpec[]): number {
   return isPlain ? Math.min(availableParallelism(), MOST_SESSIONS_ON_CPU) : 1;
 }
 
-/** Opens the extractor that the flags describe. */
 export function openExtractor(
   model: OnnxModel,
   flags: SettledFlags,

@@ -4,7 +4,6 @@ import { checkOneOf, invalidOption, type Options } from '../../base/checks.js';
 import { POOLS, type Pool, type RewriteOptions } from '../../model/prune/rewrite-options.js';
 import { collect } from './flag-values.js';
 
-/** Flags of several commands. */
 export interface PartFlags {
   readonly pool?: readonly string[];
   readonly l2Normalize: boolean;
@@ -28,7 +27,6 @@ export function addPartFlags(command: Command): void {
     );
 }
 
-/** Reads the flags into options. Throws `OPTION_INVALID`. */
 export function readPartFlags({
   pool,
   l2Normalize,

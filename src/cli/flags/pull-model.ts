@@ -34,7 +34,6 @@ export function withProgress<Result>(
   return withProgressLine(terminal, (watch) => pull({ ...PULL_DEFAULTS, allowHttp, ...watch }));
 }
 
-/** Downloads the missing files of a plan. */
 export function pullPlanned(terminal: Terminal, plan: RepositoryPlan): Promise<PulledModel> {
   return withProgress(terminal, plan.access.options.allowHttp, (options) =>
     pullRepository({ ...plan, access: { ...plan.access, options } }),

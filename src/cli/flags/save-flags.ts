@@ -9,14 +9,12 @@ import { SAVE_FIELDS, type SaveOptions } from '../../model/open/save-whole.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { addFlags } from './option-flags.js';
 
-/** The flags as they are given. */
 export interface SaveFlags {
   readonly inline: boolean;
   readonly repack: boolean;
   readonly overwrite: boolean;
 }
 
-/** Adds the flags. */
 export function addSaveFlags(command: Command): Command {
   command
     .option('--inline', 'put external weights into the written file', false)
@@ -24,7 +22,6 @@ export function addSaveFlags(command: Command): Command {
   return addFlags(command, SAVE_FIELDS, { overwrite: '--overwrite' });
 }
 
-/** Reads the flags. Throws `OPTION_INVALID`. */
 export function readSaveFlags({ inline, repack, overwrite }: SaveFlags): SaveOptions {
   if (inline && repack) throw invalidOption('--inline', 'given without --repack', 'both');
   return { weights: inline ? 'inline' : repack ? 'repack' : 'keep', overwrite };

@@ -12,7 +12,6 @@ import type { Terminal } from '../terminal/terminal.js';
 import { readDeviceFlags, readRewriting, type ExtractorFlags, type SettledFlags } from './open-extractor.js';
 import { withReturnNodes } from './return-flags.js';
 
-/** What is asked for. */
 export interface SettleRequest extends Partial<SourceOptions> {
   readonly model: OnnxModel;
   readonly transform: Transform;

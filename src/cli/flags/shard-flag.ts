@@ -7,7 +7,6 @@ import { listDevices } from '../../runtime/devices/device-list.js';
 /** A shard, or `auto` for the one that the launcher assigns; `count` is the number of shards, if given. */
 export type ShardFlag = Shard | { readonly auto: true; readonly count: number | undefined };
 
-/** The task of this process. */
 export interface ShardPlace {
   readonly shard: Shard;
   /** Number of this process on its machine; null if no launcher tells. */

@@ -4,13 +4,11 @@ import { invalidOption } from '../../base/checks.js';
 import type { InputSizes } from '../../model/open/input-sizes.js';
 import { collect, parseCount } from './flag-values.js';
 
-/** The flags as they are given. */
 export interface SizeFlags {
   readonly size?: readonly string[];
   readonly inputShape?: readonly string[];
 }
 
-/** Adds the flags. */
 export function addSizeFlags(command: Command): Command {
   return command
     .option(
@@ -21,7 +19,6 @@ export function addSizeFlags(command: Command): Command {
     .option('--input-shape <input=n,n,…>', 'shape of a made-up input; repeatable', collect);
 }
 
-/** Reads the flags. Throws `OPTION_INVALID`. */
 export function readSizeFlags({ size = [], inputShape = [] }: SizeFlags): InputSizes {
   const [only] = size;
   if (only !== undefined && !only.includes('=')) {

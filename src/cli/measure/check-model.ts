@@ -20,7 +20,6 @@ import { checkPhotos, FLOAT32, type PhotoCheck, type PhotoCheckOptions } from '.
 import { compared, judge, unproven, yes, type Finding } from './finding.js';
 import { readPhotoVectors } from './photo-vectors.js';
 
-/** What {@link checkModel} found. */
 export interface ModelCheck {
   readonly model: FileIdentity & { readonly producer: string };
   /** In the order of the table. */
@@ -30,7 +29,6 @@ export interface ModelCheck {
   readonly engines: PhotoCheck['engines'];
 }
 
-/** Options of {@link checkModel}. */
 export interface CheckModelOptions extends PhotoCheckOptions {
   /** What to return; undefined for the graph outputs. */
   readonly returnNodes: ReturnNodes | undefined;

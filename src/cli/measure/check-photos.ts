@@ -54,7 +54,6 @@ const PIXEL_ROUNDING = 1e-5;
 /** What stands behind the name of a photo for its pixels. */
 const PIXELS = ':pixels';
 
-/** Options of {@link checkPhotos}. */
 export interface PhotoCheckOptions {
   readonly transform: TransformRequest;
   readonly device: Device;
@@ -63,7 +62,6 @@ export interface PhotoCheckOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-/** What photos tell. */
 export interface PhotoCheck {
   readonly pixels: Finding;
   readonly split: Finding;

@@ -9,7 +9,6 @@ import type { EmbedSetup } from '../../datasets/embed/embed-options.js';
 import type { LoadedBatch, LoadedItem } from '../../datasets/embed/loader.js';
 import { buffersOf } from '../../tensor/tensor.js';
 
-/** A timed phase. */
 export interface Phase {
   readonly images: number;
   readonly seconds: number;

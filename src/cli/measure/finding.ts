@@ -5,7 +5,6 @@ import { formatValue } from '../../html/numbers.js';
 /** Whether something holds: bit for bit, within rounding, or not; it can also be refused with an error, or not be provable here. */
 export type Verdict = 'yes' | 'close' | 'no' | 'refused' | 'unproven';
 
-/** What was found out about one property. */
 export interface Finding {
   readonly verdict: Verdict;
   /** The reason, in words. */

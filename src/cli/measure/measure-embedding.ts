@@ -15,7 +15,6 @@ import {
 } from '../../datasets/embed/embed-options.js';
 import { EmbeddingBench, type Phase, type WholePhase } from './embedding-bench.js';
 
-/** Options of {@link measureEmbedding}. */
 export interface MeasureEmbeddingOptions extends Omit<EmbedOptions, 'keepDims' | 'checksum'> {
   /** Seconds of each measurement. */
   readonly seconds: number;

@@ -62,7 +62,6 @@ function counts(most: number, about: string): Field<readonly number[]> {
   return checkedBy(check, [], about, (text) => text.split(',').map((one) => Number(one) || one));
 }
 
-/** The throughput at one batch size. */
 export interface BatchMeasurement {
   readonly rows: number;
   readonly sessionsPerDevice: number;
@@ -89,7 +88,6 @@ export interface MeasuredWay {
   readonly fixedBatch: number | null;
 }
 
-/** What {@link measureModel} found. */
 export interface MeasureModelReport extends MeasuredWay {
   readonly measured: readonly BatchMeasurement[];
   /** The smallest batch within 3 % of the highest throughput; of equal batches the one with fewer sessions. */

@@ -85,7 +85,6 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   CLOSED: EXIT.internal,
 };
 
-/** The exit code for an error. */
 export function exitCodeOf(error: unknown): number {
   const known = tooManyOpenFiles(error) ?? error;
   return isTapirError(known) ? CODES[known.code] : EXIT.internal;

@@ -6,7 +6,6 @@ import { checkInteger, invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import type { EmbedProgress } from '../../datasets/embed/progress.js';
 
-/** A server with one page. */
 export interface MetricsServer {
   readonly url: string;
   update(progress: EmbedProgress): void;

@@ -1,7 +1,6 @@
 /** Text tables and numbers for people. */
 import { shown } from '../../base/printable.js';
 
-/** How a table is laid out. */
 export interface TableLayout {
   /** Characters per line, as {@link Terminal} has them; undefined for no limit. */
   readonly columns: number | undefined;

@@ -53,7 +53,6 @@ export function splitCredentials(text: string): Pick<PackageIndex, 'url' | 'auth
   return { url: url.href, authorization };
 }
 
-/** A setting and where it comes from. */
 interface Setting {
   readonly value: string;
   readonly from: string;

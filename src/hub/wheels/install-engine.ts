@@ -136,7 +136,6 @@ export async function runInstall(
   return done;
 }
 
-/** A wheel on disk. */
 interface FetchedWheel extends PlannedWheel {
   readonly path: string;
   /** Whether it was downloaded, so that it is deleted afterwards. */

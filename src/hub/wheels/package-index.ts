@@ -24,7 +24,6 @@ export interface IndexedWheel {
 const JSON_TYPE = 'application/vnd.pypi.simple.v1+json';
 const MOST_PAGE_BYTES = 64 * 2 ** 20;
 
-/** A file as an index states it. */
 interface StatedFile {
   readonly filename: string;
   /** May be relative to the page. */

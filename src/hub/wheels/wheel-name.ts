@@ -24,7 +24,6 @@ export interface Platform {
   readonly kernel: string;
 }
 
-/** Returns the platform of this process. */
 export function readPlatform(): Platform {
   const { platform: system, arch } = process;
   return { system, arch, glibc: system === 'linux' ? readGlibcVersion() : null, kernel: release() };

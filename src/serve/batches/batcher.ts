@@ -42,7 +42,6 @@ interface Job<Image, Row> {
   reject(error: unknown): void;
 }
 
-/** Gathers images into batches. */
 export class Batcher<Image, Row> {
   readonly #work: BatchWork<Image, Row>;
   readonly #plan: BatchPlan;
@@ -66,7 +65,6 @@ export class Batcher<Image, Row> {
     return this.#waiting.length + this.#decoding.size + this.#ready.length;
   }
 
-  /** Runs in flight. */
   get running(): number {
     return this.#running;
   }

@@ -8,7 +8,6 @@ import { softmax } from '../../tensor/vectors/softmax.js';
 import type { ImageFeatures } from './image-batcher.js';
 import { listVectorOutputs } from './vector-outputs.js';
 
-/** An output with a score per class. */
 export interface ClassScores {
   readonly key: string;
   readonly labels: readonly string[];
@@ -61,7 +60,6 @@ function kindOf(nodes: readonly NodeInfo[], tensor: string): ClassScores['kind']
   return producer.opType === 'Softmax' || producer.opType === 'Sigmoid' ? 'probabilities' : 'logits';
 }
 
-/** A class of an image. */
 export interface RankedClass {
   readonly label: string;
   /** Position among the labels. */

@@ -10,7 +10,6 @@ import type { ServiceSetup } from './service-options.js';
 /** An image's features by key, without the batch axis. They are views of the run's outputs. */
 export type ImageFeatures = Readonly<Record<string, Tensor>>;
 
-/** Images to features. */
 export type ImageBatcher = Batcher<Uint8Array, ImageFeatures>;
 
 /** For each thread, an image that is being decoded and one whose bytes are on their way. */

@@ -11,7 +11,6 @@ export interface Gauges {
   readonly queuedTexts: number;
 }
 
-/** The counters of one service. */
 export interface Metrics {
   /** Counts a finished request; status 499 if its client left before the answer. */
   request(route: string, status: number, seconds: number): void;
@@ -19,7 +18,6 @@ export interface Metrics {
   image(settled: PromiseSettledResult<unknown>): void;
   /** Counts a text in the same way. */
   text(settled: PromiseSettledResult<unknown>): void;
-  /** Counts a finished run of images. */
   run(images: number, seconds: number): void;
   readonly contentType: string;
   /** Returns all counters as text. */

@@ -18,7 +18,6 @@ export interface EncodedText {
   readonly tokens: number;
 }
 
-/** Texts to vectors. */
 export interface TextBatcher {
   readonly batcher: Batcher<string, EncodedText>;
   /** Number of elements of a vector. */

@@ -3,7 +3,6 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { widen } from '../../tensor/widen.js';
 import type { ImageFeatures } from './image-batcher.js';
 
-/** An output with one vector per image. */
 export interface VectorOutput {
   readonly key: string;
   readonly elements: number;

@@ -2,7 +2,6 @@
 import { createData, elementBytes, type DType, type Tensor, type TensorData } from '../../tensor/tensor.js';
 import { HttpError } from '../http/http-error.js';
 
-/** A datatype of the protocol. */
 export type Datatype =
   | 'BOOL'
   | 'UINT8'
@@ -35,7 +34,6 @@ export const DATATYPES: Readonly<Record<DType, Datatype>> = {
   string: 'BYTES',
 };
 
-/** Dtypes by the protocol's word. */
 export const DTYPES: ReadonlyMap<string, DType> = new Map(
   Object.entries(DATATYPES).map(([dtype, datatype]) => [datatype, dtype as DType]),
 );

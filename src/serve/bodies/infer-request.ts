@@ -7,7 +7,6 @@ import { HttpError } from '../http/http-error.js';
 import { readBase64 } from '../http/read-base64.js';
 import { readJsonData } from './read-list.js';
 
-/** A request's body. */
 export interface InferBody {
   readonly json: InferJson;
   /** The lists of elements in the JSON; see {@link ScannedJson}. */
@@ -41,13 +40,11 @@ interface InferInput {
 /** Name of an input of datatype BYTES that takes encoded images, one per element, instead of the model's own inputs. */
 export const IMAGE_INPUT = 'image';
 
-/** An output to send. */
 export interface WantedOutput {
   readonly name: string;
   readonly isBinary: boolean;
 }
 
-/** The inputs of a request. */
 export type InferFeeds =
   | { readonly images: readonly Uint8Array[]; readonly tensors?: undefined }
   | { readonly tensors: Readonly<Record<string, Tensor>>; readonly images?: undefined };

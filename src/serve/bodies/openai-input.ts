@@ -12,7 +12,6 @@ export type EmbeddingItem = { readonly param: string } & (
   | { readonly type: 'url'; readonly url: string }
 );
 
-/** A request for vectors. */
 export interface EmbeddingRequest {
   /** Name of the model, with or without an output; undefined if left out. */
   readonly model: string | undefined;

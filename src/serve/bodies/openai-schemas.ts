@@ -63,13 +63,10 @@ export const EMBEDDINGS: Schema = object({
   usage: object({ prompt_tokens: COUNT, total_tokens: COUNT }),
 });
 
-/** A model. */
 export const OPENAI_MODEL: Schema = object({ id: TEXT, object: TEXT, created: COUNT, owned_by: TEXT });
 
-/** The list of models. */
 export const OPENAI_MODELS: Schema = object({ object: TEXT, data: { type: 'array', items: OPENAI_MODEL } });
 
-/** An error. */
 export const OPENAI_ERROR: Schema = object({
   error: object({ message: TEXT, type: TEXT, param: { type: ['string', 'null'] }, code: TEXT }),
 });

@@ -95,7 +95,6 @@ export function errorAnswer(path: string): Answer {
   return { description: 'refused, or failed', contents: { 'application/json': schema } };
 }
 
-/** An answer in JSON. */
 export function jsonAnswer(schema: Schema, description: string = 'done'): Answer {
   return { description, contents: { 'application/json': schema } };
 }
@@ -159,7 +158,6 @@ export const INFER_REPLY: Schema = object(
 
 const TENSORS: Schema = list(object({ name: TEXT, datatype: TEXT, shape: list({ type: 'integer' }) }));
 
-/** The description of a model. */
 export const MODEL_METADATA: Schema = object(
   {
     name: TEXT,
@@ -172,10 +170,8 @@ export const MODEL_METADATA: Schema = object(
   ['name', 'platform', 'inputs', 'outputs'],
 );
 
-/** The description of the server. */
 export const SERVER_METADATA: Schema = object({ name: TEXT, version: TEXT, extensions: list(TEXT) });
 
-/** An object of one boolean. */
 export function flag(name: string): Schema {
   return object({ [name]: BOOLEAN });
 }

@@ -17,7 +17,6 @@ export interface Admission {
   release(): void;
 }
 
-/** Admits requests and counts them. */
 export class Gate {
   readonly #limits: GateLimits;
   readonly #token: Buffer | undefined;
@@ -29,7 +28,6 @@ export class Gate {
     this.#token = token === undefined ? undefined : digest(token);
   }
 
-  /** Number of admitted requests. */
   get requests(): number {
     return this.#requests;
   }

@@ -26,7 +26,6 @@ const STATUS = {
   SHUTTING_DOWN: 503,
 } as const;
 
-/** A code of the service. */
 export type HttpCode = keyof typeof STATUS;
 
 /** Status of errors of images and models; errors that are not listed are not the request's fault and have status 500. */
@@ -49,7 +48,6 @@ export class HttpError extends Error {
     this.code = code;
   }
 
-  /** The HTTP status. */
   get status(): number {
     return STATUS[this.code];
   }

@@ -8,14 +8,12 @@ import { errorBody, HttpError, replyOf, type HttpCode } from './http-error.js';
 import { isOpenAiPath, openAiErrorOf } from './openai-error.js';
 import { encodingOf, isCompressed } from './read-body.js';
 
-/** The state of an admitted request. */
 export interface RequestState {
   readonly admission: Admission;
   /** Fires when the client has gone, or when the service stops waiting for the request. */
   readonly signal: AbortSignal;
 }
 
-/** The conditions for requests. */
 export interface RequestRules {
   readonly gate: Gate;
   /** Whether the service refuses new requests. */
@@ -34,7 +32,6 @@ const RETRY_AFTER_SECONDS = 1;
 /** Time between two looks while the service stops. */
 const POLL_MS = 5;
 
-/** The requests in progress. */
 export class Requests {
   readonly #rules: RequestRules;
   readonly #states = new WeakMap<IncomingMessage, RequestState>();
@@ -46,7 +43,6 @@ export class Requests {
     this.#rules = rules;
   }
 
-  /** Adds the hooks and handlers to a server. */
   addTo(app: FastifyInstance): void {
     app.addHook('onRequest', (request, reply, done) => {
       try {
@@ -70,7 +66,6 @@ export class Requests {
     });
   }
 
-  /** The state of a request that was admitted. */
   stateOf(request: FastifyRequest): RequestState {
     return this.#states.get(request.raw)!;
   }
@@ -86,7 +81,6 @@ export class Requests {
     while (this.#open.size > 0) await setTimeout(POLL_MS);
   }
 
-  /** Cancels all requests in progress. */
   abort(reason: Error): void {
     for (const controller of this.#open) controller.abort(reason);
   }

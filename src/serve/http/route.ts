@@ -4,7 +4,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, HTTP
 import type {} from '@fastify/swagger';
 import { HttpError } from './http-error.js';
 
-/** A JSON Schema. */
 export type Schema = Readonly<Record<string, unknown>>;
 
 /** A body by media type; null for bytes or plain text. */
@@ -16,7 +15,6 @@ export interface Answer {
   readonly contents?: Contents;
 }
 
-/** A route. */
 export interface Route {
   readonly method: 'GET' | 'POST';
   /** With parameters in Fastify's notation: `/v2/models/:name`. */

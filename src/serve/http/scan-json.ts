@@ -5,7 +5,6 @@
 import { endOfText } from '../../base/read-json.js';
 import { HttpError } from './http-error.js';
 
-/** A parsed body. */
 export interface ScannedJson {
   /** The value. A list of elements is replaced by `[k]`, where `k` is its place in `lists`. */
   readonly json: unknown;

@@ -23,6 +23,5 @@ export interface ServiceContext {
   readonly version: string;
   /** Whether the service takes new work. */
   readonly isReady: () => boolean;
-  /** The state of a request that was admitted. */
   readonly stateOf: (request: FastifyRequest) => RequestState;
 }

@@ -152,14 +152,12 @@ async function embed(
   return stackRows(await Promise.all(rows));
 }
 
-/** A reply's body. */
 interface EncodedReply {
   readonly body: Buffer;
   /** Bytes of the JSON; null if nothing follows it. */
   readonly headerLength: number | null;
 }
 
-/** Encodes outputs in the requested order. */
 function encodeReply(
   facts: { readonly model: string; readonly version: string; readonly id: string | undefined },
   wanted: readonly WantedOutput[],

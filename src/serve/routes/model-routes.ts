@@ -34,7 +34,6 @@ const UNSUPPORTED: readonly (readonly [method: 'GET' | 'POST', path: string, adv
   ['GET', '/v2/logging', 'log settings are not supported'],
 ];
 
-/** Makes the routes. */
 export function modelRoutes(context: ServiceContext): Route[] {
   const ready: Readonly<Record<number, Answer>> = {
     200: jsonAnswer(flag('ready')),

@@ -37,7 +37,6 @@ export interface BenchEmbedFlags extends ExtractorFlags {
   readonly json: boolean;
 }
 
-/** Adds the command. */
 export function addBenchEmbedCommand(bench: Command, terminal: Terminal): void {
   const command = bench
     .command('embed')
@@ -51,7 +50,6 @@ export function addBenchEmbedCommand(bench: Command, terminal: Terminal): void {
   addExtractorFlags(command);
 }
 
-/** Measures and reports. */
 export async function runBenchEmbed(
   terminal: Terminal,
   source: string,
@@ -83,7 +81,6 @@ export async function runBenchEmbed(
   else terminal.out(textOf(report, terminal.columns));
 }
 
-/** Finds the batch size at which the model is fastest. */
 async function findBatch(
   { signal }: Terminal,
   model: OnnxModel,

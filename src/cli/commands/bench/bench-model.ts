@@ -48,7 +48,6 @@ export interface BenchModelFlags
   readonly json: boolean;
 }
 
-/** Adds the command. */
 export function addBenchModelCommand(bench: Command, terminal: Terminal): void {
   const command = bench
     .command('model')
@@ -85,7 +84,6 @@ export function addBenchModelCommand(bench: Command, terminal: Terminal): void {
   addPartFlags(command);
 }
 
-/** Measures and reports. */
 export async function runBenchModel(terminal: Terminal, path: string, flags: BenchModelFlags): Promise<void> {
   const { seconds, json, engine, precision } = flags;
   const isComparison = engine === 'all' || precision === 'all';

@@ -19,7 +19,6 @@ interface DedupeFlags extends Pick<DuplicateOptions, 'cosine' | 'key' | 'device'
   readonly json: boolean;
 }
 
-/** Adds `tapir dedupe`. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('dedupe')
@@ -47,7 +46,6 @@ async function runDedupe(terminal: Terminal, folder: string, flags: DedupeFlags)
     );
 }
 
-/** A table of the best copy and the others. */
 function describeGroup({ best, copies }: DuplicateGroup, columns: number | undefined): string {
   const row = (first: string, image: DuplicateImage): string[] => [
     first,

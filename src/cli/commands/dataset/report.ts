@@ -48,7 +48,6 @@ interface ReportFlags
   readonly json: boolean;
 }
 
-/** Adds the command. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('report')
@@ -115,7 +114,6 @@ async function serve(
   await showPage(terminal, served, { open, json });
 }
 
-/** Flags that need others. */
 function checkFlags({ serve, out, port, textModel, cam, model }: ReportFlags): void {
   if (serve && out !== undefined) throw invalidOption('--out', 'left out, as --serve is given', out);
   if (!serve && port !== undefined) throw invalidOption('--serve', 'given, as --port is given', serve);

@@ -31,7 +31,6 @@ import type { ShardFlag } from '../../flags/shard-flag.js';
 import { describeUnread, type UnreadCounts } from '../../../datasets/sources/items/unread-files.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
-/** The flags of `tapir embed`. */
 export interface EmbedFlags
   extends
     ExtractorFlags,
@@ -43,7 +42,6 @@ export interface EmbedFlags
   readonly json: boolean;
 }
 
-/** The parts of a run. */
 export interface OpenedRun {
   readonly extractor: Extractor;
   /** The model in float32, for the comparison of the first images of a new dataset in bfloat16: both compile side by side. */
@@ -105,7 +103,6 @@ function isCompared(flags: SettledFlags & EmbedFlags, choice: EngineChoice | und
   return readDeviceFlags(flags).length === 1 && !existsSync(join(out, JOURNAL_FILE));
 }
 
-/** Lists the first images that failed. */
 export function reportFailures(
   terminal: Terminal,
   failures: readonly EmbedFailure[],

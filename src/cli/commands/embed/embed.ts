@@ -20,7 +20,6 @@ import { parseCount } from '../../flags/flag-values.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
-/** Adds the command. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('embed')

@@ -23,7 +23,6 @@ interface ClassifyFlags extends Pick<ClassifyOptions, 'top' | 'device'> {
   readonly yes: boolean;
 }
 
-/** Adds the command. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('classify')

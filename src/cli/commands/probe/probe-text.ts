@@ -49,7 +49,6 @@ function classTable({ classes }: ProbeResults, columns: number | undefined): str
   return `\n${formatTable([['class', 'images', 'precision', 'recall', 'f1'], ...rows], { columns, right: [1, 2, 3, 4], names: [0], spare: [1, 2] })}`;
 }
 
-/** The most frequent confusions. */
 function confusionTable({ classes, confusion }: ProbeResults, columns: number | undefined): string {
   const found = confusion.flatMap((row, given) =>
     row.flatMap((count, predicted) =>

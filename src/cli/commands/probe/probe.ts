@@ -42,7 +42,6 @@ interface ProbeFlags extends ZeroShotFlags, Pick<TrainProbeOptions, keyof typeof
   readonly overwrite: boolean;
 }
 
-/** Adds the command. */
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('probe')

@@ -9,7 +9,6 @@ import { readFlagFile } from '../../flags/flag-values.js';
 import { formatTable } from '../../terminal/table.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
 
-/** The flags of labels from words. */
 export interface ZeroShotFlags extends TextModelFlags {
   readonly labels?: string;
   readonly zeroShot?: string;
