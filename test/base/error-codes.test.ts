@@ -367,8 +367,8 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
     writeFileSync(wheel, 'not a zip');
     return thrownBy(`
       for (const name of ['HOME', 'XDG_CACHE_HOME', 'LOCALAPPDATA']) process.env[name] = ${JSON.stringify(place())};
-      const { installEngine } = await import(${JSON.stringify(projectPath('build/modules/hub/wheels/install-engine.js'))});
-      await installEngine('openvino', { wheel: ${JSON.stringify(wheel)} });`);
+      const { planInstall, runInstall } = await import(${JSON.stringify(projectPath('build/modules/hub/wheels/install-engine.js'))});
+      await runInstall(await planInstall('openvino', { wheel: ${JSON.stringify(wheel)} }));`);
   },
   OUTPUT_EXISTS: async () => {
     const out = place();

@@ -1,12 +1,23 @@
 /** Tiny wheels of OpenVINO and of CUDA, and a local package index that offers them. */
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { ENGINE_PACKAGES } from '../../src/base/engine-packages.js';
+import type { Options } from '../../src/base/checks.js';
+import { ENGINE_PACKAGES, type InstallableEngine } from '../../src/base/engine-packages.js';
 import { makeZip, type ZippedFile } from './archives.js';
 import { sendFile, startServer, type FileServer } from './file-server.js';
+import { planInstall, runInstall, type InstallOptions } from '../../src/hub/wheels/install-engine.js';
+import type { InstalledEngine } from '../../src/hub/wheels/installed-engine.js';
 import { parseWheelName } from '../../src/hub/wheels/wheel-name.js';
 
 const { version } = ENGINE_PACKAGES.openvino;
+
+/** Installs at once what `tapir engines install` installs after its question. */
+export async function installEngine(
+  name: InstallableEngine,
+  given: Options<InstallOptions>,
+): Promise<InstalledEngine> {
+  return runInstall(await planInstall(name, given));
+}
 
 /** A tag of this machine's platform. */
 export const OWN_TAG = ((): string => {

@@ -3,7 +3,6 @@ import { labelOfUrl, shown } from '../../base/printable.js';
 import { Argument, type Command } from 'commander';
 import { ENGINE_PACKAGES, engineFolder, type InstallableEngine } from '../../base/engine-packages.js';
 import { TapirError } from '../../base/errors.js';
-import { readOptions } from '../../base/options.js';
 import { packageRequire } from '../../base/package.js';
 import {
   INSTALL_FIELDS,
@@ -65,14 +64,13 @@ async function runEngineInstall(
   { indexUrl, wheel, allowHttp, yes, json }: InstallFlags,
 ): Promise<void> {
   const { signal } = terminal;
-  const options = readOptions(INSTALL_FIELDS, { indexUrl, wheel, allowHttp, signal }, 'installEngine');
-  const plan = await planInstall(name, options);
+  const plan = await planInstall(name, { indexUrl, wheel, allowHttp, signal });
   if (plan.wheels.length > 0) {
     showPlan(terminal, plan);
     if (!yes && !(await terminal.confirm('Install it?'))) throw notInstalled(name);
   }
   const engine = await withProgress(terminal, allowHttp, ({ onProgress }) =>
-    runInstall(plan, { ...options, onProgress }),
+    runInstall({ ...plan, options: { ...plan.options, onProgress } }),
   );
   const missing = missingPackage(name);
   const unlinked = name === 'cuda' ? linkInstalledProvider() : undefined;

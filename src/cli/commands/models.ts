@@ -11,7 +11,7 @@ import { PULL_FIELDS, pullModel } from '../../hub/pull-model.js';
 import { buildTimm, isTimmReference, timmRepository } from '../../zoo/pull-timm.js';
 import { findTorchvisionModel, isTorchvisionReference, pullTorchvision } from '../../zoo/pull-torchvision.js';
 import { planRepository, pullRepository, readOffline } from '../../hub/pull-repository.js';
-import type { PulledFile, PulledModel } from '../../hub/pulled-model.js';
+import type { PulledModel } from '../../hub/pulled-model.js';
 import { isRepositoryReference, parseRepositoryReference } from '../../hub/repository-reference.js';
 import { formatBytes } from '../../html/numbers.js';
 import { addFlags } from '../flags/option-flags.js';
@@ -40,7 +40,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .option('--json', 'print JSON', false)
     .action((flags: ListFlags) => runList(terminal, flags));
   addFlags(list, KNOWN_MODELS_FIELDS, { manifest: '--manifest <file>' });
-  const pull = models
+  const pulling = models
     .command('pull')
     .description('download a known model, or one of a repository, into the cache, checked by its SHA-256')
     .argument(
@@ -53,7 +53,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     )
     .option('--json', 'print JSON', false)
     .action((name: string, flags: PullFlags) => runPull(terminal, name, flags));
-  addFlags(pull, PULL_FIELDS, {
+  addFlags(pulling, PULL_FIELDS, {
     manifest: '--manifest <file>',
     file: '--file <path>',
     variant: '--variant <name>',
@@ -96,7 +96,7 @@ function sizeText({ files }: KnownModel): string {
 
 async function runPull(terminal: Terminal, name: string, flags: PullFlags): Promise<void> {
   const { out, json } = flags;
-  const pulled = await pullerOf(name)(terminal, name, flags);
+  const pulled = await pull(terminal, name, flags);
   const path = out ?? pulled.path;
   if (out !== undefined) await copyOut(terminal, pulled, out);
   const { model, files } = pulled;
@@ -104,17 +104,11 @@ async function runPull(terminal: Terminal, name: string, flags: PullFlags): Prom
   else report(terminal, pulled, path);
 }
 
-function pullerOf(
-  name: string,
-): (terminal: Terminal, name: string, flags: PullFlags) => Promise<PulledModel> {
-  if (isRepositoryReference(name)) return pullFromRepository;
-  if (isTorchvisionReference(name)) return pullWeights;
-  return isTimmReference(name) ? pullTimmWeights : pullKnown;
-}
-
-async function pullTimmWeights(terminal: Terminal, name: string, flags: PullFlags): Promise<PulledModel> {
-  const pulled = await pullFromRepository(terminal, timmRepository(name), flags);
-  return buildTimm(name, pulled, undefined);
+async function pull(terminal: Terminal, name: string, flags: PullFlags): Promise<PulledModel> {
+  if (isRepositoryReference(name)) return pullFromRepository(terminal, name, flags);
+  if (isTorchvisionReference(name)) return pullWeights(terminal, name, flags);
+  if (!isTimmReference(name)) return pullKnown(terminal, name, flags);
+  return buildTimm(name, await pullFromRepository(terminal, timmRepository(name), flags), undefined);
 }
 
 async function pullKnown(terminal: Terminal, name: string, flags: PullFlags): Promise<PulledModel> {
@@ -168,17 +162,6 @@ function report(terminal: Terminal, { model, files }: PulledModel, path: string)
   terminal.out(`${path}\n`);
 }
 
-/** Whether a file is the model or holds its weights: the configurations of a repository stay in the cache. */
-function isModelPart({ name }: { readonly name: string }): boolean {
-  return !/\.(?:json|txt)$/.test(name);
-}
-
-/** Targets of a model's files. External weights keep their names, because the model refers to them. */
-function targets(out: string, files: readonly { readonly name: string }[]): string[] {
-  const folder = posix.dirname(files[0]!.name);
-  return files.map(({ name }, i) => (i === 0 ? out : join(dirname(out), posix.relative(folder, name))));
-}
-
 /** Refuses before the download. Whether other files may stay is known after it: a killed run may have written the same. */
 function checkFree(out: string): void {
   if (existsSync(out)) throw outputExists(out);
@@ -186,11 +169,15 @@ function checkFree(out: string): void {
 
 async function copyOut(terminal: Terminal, { files, path }: PulledModel, out: string): Promise<void> {
   checkFree(out);
-  const parts: PulledFile[] = files.filter(isModelPart);
-  const copies = targets(out, parts).map((to, i) => ({ from: parts[i]!.path, to }));
+  // The configurations of a repository stay in the cache.
+  const [model, ...weights] = files.filter(({ name }) => !/\.(?:json|txt)$/.test(name));
+  const folder = posix.dirname(model!.name);
   // The model comes last: where it is, its weights and its transform are.
   const copy = async (): Promise<void> => {
-    for (const { from, to } of copies.toReversed()) await copyNew(from, to);
+    // Weights keep their names, because the model refers to them.
+    for (const { name, path: from } of weights.toReversed())
+      await copyNew(from, join(dirname(out), posix.relative(folder, name)));
+    await copyNew(model!.path, out);
   };
   await makeFolder(dirname(out));
   await saveWithTransform(out, await readOwnTransform(terminal, path, out), false, copy);

@@ -26,19 +26,10 @@ import {
 } from './installed-engine.js';
 import { unpackWheel } from './unpack-wheel.js';
 
-/** Options of {@link installEngine}. */
 export interface InstallOptions extends DownloadOptions {
-  /**
-   * Address of a Python package index; may contain user and password. If left out: `PIP_INDEX_URL`, else pip's configuration
-   * files, else the public index.
-   * @default undefined
-   */
+  /** A Python package index; may contain user and password. Undefined: `PIP_INDEX_URL`, else pip's files, else the public index. */
   readonly indexUrl: string | undefined;
-  /**
-   * Path of the wheel that you have downloaded, for a machine without a network; of all wheels if there are several. No index is
-   * asked.
-   * @default undefined
-   */
+  /** Paths of all wheels, for a machine without a network. No index is asked. */
   readonly wheel: string | readonly string[] | undefined;
 }
 
@@ -63,50 +54,29 @@ export interface InstallPlan {
   readonly folder: string;
   readonly installed: InstalledEngine | null;
   readonly wheels: readonly PlannedWheel[];
+  readonly options: InstallOptions;
 }
 
 /**
- * Installs libraries that do not come with this package: the engine OpenVINO, or what onnxruntime needs for NVIDIA GPUs (`cuda`:
- * its provider, CUDA and cuDNN; Linux x64). What is there and complete is not installed again.
- *
- * @remarks The libraries come from wheels, the package format of Python; Python itself is not needed. The versions are pinned by
- * this package. A wheel's SHA-256 must be the one that the index states. Only the needed libraries and their licences are
- * unpacked, into `engines` in the user's cache folder of onnx-tapir. An interrupted download resumes where it stopped. The proxy
- * of the environment is used (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`), and the package index of `PIP_INDEX_URL`
- * or pip's configuration files.
- *
- * @param name - The engine, or `cuda`.
- * @param given - See {@link InstallOptions}.
- * @returns The engine in its folder.
- * @throws {@link TapirError} `DOWNLOAD_FAILED`, also if there is no wheel for this platform; `CHECKSUM_MISMATCH`, after the wrong file is deleted;
- * `PACKAGE_INVALID` for a wheel that is damaged or unsafe; `OUTPUT_LOCKED` while another process installs an engine;
- * `OUTPUT_UNWRITABLE`; `OPTION_INVALID`; the signal's reason.
+ * Finds what to install, and where from: the engine OpenVINO, or what onnxruntime needs for NVIDIA GPUs (`cuda`: its provider, CUDA and
+ * cuDNN; Linux x64). Nothing is downloaded but the index. Throws `DOWNLOAD_FAILED`, `OPTION_INVALID`.
  */
-export async function installEngine(
+export async function planInstall(
   name: InstallableEngine,
-  given: Options<InstallOptions> = {},
-): Promise<InstalledEngine> {
+  given: Options<InstallOptions>,
+): Promise<InstallPlan> {
   const options = readOptions(INSTALL_FIELDS, given, 'installEngine');
-  return runInstall(await planInstall(name, options), options);
-}
-
-/** Finds what to install, and where from. Nothing is downloaded but the index. Throws `DOWNLOAD_FAILED`, `OPTION_INVALID`. */
-export async function planInstall(name: InstallableEngine, options: InstallOptions): Promise<InstallPlan> {
   checkOneOf('name', name, Object.keys(ENGINE_PACKAGES));
   checkSystem(name);
   const { wheel: paths, indexUrl } = options;
   const folder = engineFolder(name);
   const installed = await findInstalledEngine(name);
+  const findOne = (one: EnginePackage): Promise<FoundWheel> =>
+    paths === undefined ? findWheel(one, indexUrl, options) : readLocalWheel(one, [paths].flat());
   const wheels: PlannedWheel[] = [];
   for (const one of installed === null ? ENGINE_PACKAGES[name].packages : [])
-    wheels.push({
-      package: one,
-      wheel:
-        paths === undefined
-          ? await findWheel(one, indexUrl, options)
-          : await readLocalWheel(one, [paths].flat()),
-    });
-  return { name, folder, installed, wheels };
+    wheels.push({ package: one, wheel: await findOne(one) });
+  return { name, folder, installed, wheels, options };
 }
 
 function checkPaths(option: string, value: unknown): readonly string[] {
@@ -120,11 +90,14 @@ function checkSystem(name: InstallableEngine): void {
     throw invalidOption('name', `an engine for ${system} ("${name}" is for ${systems.join(', ')})`, name);
 }
 
-/** Does what a plan says. Throws as {@link installEngine}. */
-export async function runInstall(
-  { name, installed, wheels, folder }: InstallPlan,
-  options: InstallOptions,
-): Promise<InstalledEngine> {
+/**
+ * Does what a plan says. Only the needed libraries and their licences are unpacked, into `engines` in the user's cache folder.
+ *
+ * @throws {@link TapirError} `DOWNLOAD_FAILED`; `CHECKSUM_MISMATCH`, after the wrong file is deleted; `PACKAGE_INVALID` for a wheel that is
+ * damaged or unsafe; `OUTPUT_LOCKED` while another process installs an engine; `OUTPUT_UNWRITABLE`; the signal's reason.
+ */
+export async function runInstall(plan: InstallPlan): Promise<InstalledEngine> {
+  const { name, installed, wheels, folder, options } = plan;
   if (installed !== null) return installed;
   await using _lock = await lockEngines();
   // Another process may have installed it since it was planned.

@@ -5,12 +5,12 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Options } from '../../../src/base/checks.js';
 import { ENGINE_PACKAGES, engineFolder, enginesFolder } from '../../../src/base/engine-packages.js';
 import { TapirError } from '../../../src/base/errors.js';
-import { installEngine, type InstallOptions } from '../../../src/hub/wheels/install-engine.js';
+import type { InstallOptions } from '../../../src/hub/wheels/install-engine.js';
 import { findInstalledEngine, removeEngine } from '../../../src/hub/wheels/installed-engine.js';
 import { failureOf } from '../../support/failure.js';
 import { sendCut, sendFile } from '../../support/file-server.js';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
-import { CUDA_PLACES, makeCudaWheels, sha256Of, startIndex } from '../../support/wheels.js';
+import { CUDA_PLACES, installEngine, makeCudaWheels, sha256Of, startIndex } from '../../support/wheels.js';
 
 const scratch = scratchFolder();
 const files = makeCudaWheels();

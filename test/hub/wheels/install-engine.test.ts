@@ -5,12 +5,13 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Options } from '../../../src/base/checks.js';
 import { engineFolder } from '../../../src/base/engine-packages.js';
 import { TapirError } from '../../../src/base/errors.js';
-import { installEngine, type InstallOptions } from '../../../src/hub/wheels/install-engine.js';
+import type { InstallOptions } from '../../../src/hub/wheels/install-engine.js';
 import { findInstalledEngine, removeEngine } from '../../../src/hub/wheels/installed-engine.js';
 import { failureOf } from '../../support/failure.js';
 import { sendCut, sendFile } from '../../support/file-server.js';
 import { scratchFolder } from '../../support/fixtures.js';
 import {
+  installEngine,
   makeWheel,
   NEEDED,
   neededSizes,
@@ -199,7 +200,7 @@ describe('installEngine', () => {
   it('checks its options', async () => {
     const wrong = [{ attempts: 0 }, { indexUrl: '' }, { indexUrl: 'simple' }, { wheel: 3 as never }];
     for (const options of wrong) expect(await refused(options)).toMatchObject({ code: 'OPTION_INVALID' });
-    expect(await failureOf(installEngine('torch' as never), TapirError)).toMatchObject({
+    expect(await failureOf(installEngine('torch' as never, {}), TapirError)).toMatchObject({
       code: 'OPTION_INVALID',
     });
     expect(await refused({ unknown: 1 } as never)).toMatchObject({ code: 'OPTION_INVALID' });
