@@ -20,7 +20,7 @@ import type { BatchNormMoments } from '../../train/statistics/saved-moments.js';
 import { openModel } from '../../model/open/open-model.js';
 import { readStateDict } from '../../parameters/dicts/read-state-dict.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
-import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { addFlags } from '../flags/option-flags.js';
 import { readDeviceList, readTransformFlag } from '../flags/open-extractor.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
@@ -28,15 +28,13 @@ import { reportLeftOut } from '../terminal/left-out.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 
 /** Flags that estimating and merging share. */
-interface WriteFlags extends SaveFlags {
+interface WriteFlags extends CommonFlags, SaveFlags {
   readonly out?: string;
   readonly moments?: string;
   readonly state?: string;
   readonly reference?: string;
   readonly prefix?: string;
   readonly epsilon?: number;
-  readonly json: boolean;
-  readonly yes: boolean;
 }
 
 interface BnFlags extends WriteFlags {

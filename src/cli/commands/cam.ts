@@ -14,7 +14,7 @@ import { openModel } from '../../model/open/open-model.js';
 import { loadImage } from '../../images/transform/load-image.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
 import { bytesOf } from '../../tensor/bits.js';
-import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
@@ -28,15 +28,13 @@ const FLAGS = {
   device: '--device <device>',
 } as const;
 
-interface CamFlags extends Pick<AttributionOptions, keyof typeof FLAGS> {
+interface CamFlags extends CommonFlags, Pick<AttributionOptions, keyof typeof FLAGS> {
   readonly class?: string;
   readonly labels?: string;
   readonly out?: string;
   readonly map?: string;
   readonly transform: string;
   readonly overwrite: boolean;
-  readonly json: boolean;
-  readonly yes: boolean;
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {

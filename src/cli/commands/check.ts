@@ -10,7 +10,7 @@ import type { Fact } from '../../html/facts.js';
 import { markup } from '../../html/html.js';
 import { formatBytes } from '../../html/numbers.js';
 import { formatCosine } from '../../precision/compare/describe-comparison.js';
-import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { readReturnFlags, RETURN_HELP } from '../flags/return-flags.js';
@@ -20,11 +20,9 @@ import { EXIT } from '../terminal/exit-code.js';
 import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-interface CheckFlags extends Omit<CheckModelOptions, 'returnNodes' | 'signal'> {
-  readonly yes: boolean;
+interface CheckFlags extends CommonFlags, Omit<CheckModelOptions, 'returnNodes' | 'signal'> {
   readonly return?: readonly string[];
   readonly out?: string;
-  readonly json: boolean;
 }
 
 const MARKS: Readonly<Record<Verdict, string>> = {

@@ -14,7 +14,7 @@ import {
   formatCosine,
 } from '../../precision/compare/describe-comparison.js';
 import { formatShare, formatShareOf, formatValue } from '../../html/numbers.js';
-import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { readReturnFlags } from '../flags/return-flags.js';
 import { EXIT } from '../terminal/exit-code.js';
@@ -23,13 +23,12 @@ import { addFlags, readFlags } from '../flags/option-flags.js';
 import { withProgressLine } from '../terminal/progress-view.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-interface CompareFlags extends Pick<CompareOptions, 'sample' | 'neighbours' | 'batch' | 'device' | 'out'> {
-  readonly yes: boolean;
+interface CompareFlags
+  extends CommonFlags, Pick<CompareOptions, 'sample' | 'neighbours' | 'batch' | 'device' | 'out'> {
   readonly return?: readonly string[];
   readonly returnB?: readonly string[];
   readonly transform: string;
   readonly transformB?: string;
-  readonly json: boolean;
 }
 
 const WORST_SHOWN = 3;

@@ -2,20 +2,18 @@
 import type { Command } from 'commander';
 import { differentiate } from '../../gradients/differentiate.js';
 import { collect } from '../flags/flag-values.js';
-import { findModelFile, MODEL_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, type CommonFlags } from '../flags/find-model.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatOutputs } from '../terminal/table.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 
-interface DifferentiateFlags extends SizeFlags, SaveFlags {
+interface DifferentiateFlags extends CommonFlags, SizeFlags, SaveFlags {
   readonly of: readonly string[];
   readonly wrt: readonly string[];
   readonly return?: readonly string[];
   readonly recompute?: readonly string[];
   readonly out: string;
-  readonly json: boolean;
-  readonly yes: boolean;
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {

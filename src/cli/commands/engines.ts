@@ -14,18 +14,16 @@ import {
 import { findInstalledEngine, removeEngine } from '../../hub/wheels/installed-engine.js';
 import { formatBytes } from '../../html/numbers.js';
 import { linkInstalledProvider } from '../../runtime/devices/installed-cuda.js';
-import { YES_FLAG } from '../flags/find-model.js';
+import { YES_FLAG, type CommonFlags } from '../flags/find-model.js';
 import { addFlags } from '../flags/option-flags.js';
 import { licenceLine, withProgress } from '../flags/pull-model.js';
 import { formatTable } from '../terminal/table.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 
-interface InstallFlags {
+interface InstallFlags extends CommonFlags {
   readonly indexUrl?: string;
   readonly wheel?: string[];
   readonly allowHttp: boolean;
-  readonly yes: boolean;
-  readonly json: boolean;
 }
 
 const NAMES = Object.keys(ENGINE_PACKAGES) as InstallableEngine[];

@@ -11,7 +11,7 @@ import { messageOf } from '../terminal/exit-code.js';
 import { withProgressLine } from '../terminal/progress-view.js';
 import { showPage } from '../terminal/show-page.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
-import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { parseCount } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
@@ -26,14 +26,13 @@ const FLAGS = {
   device: '--device <device>',
 } as const;
 
-interface ExploreFlags extends Pick<ExplorerOptions, Exclude<keyof typeof FLAGS, 'returnNodes'>> {
+interface ExploreFlags
+  extends CommonFlags, Pick<ExplorerOptions, Exclude<keyof typeof FLAGS, 'returnNodes'>> {
   readonly out?: string;
   readonly port: number;
   readonly open: boolean;
   readonly returnNodes?: readonly string[];
   readonly labels?: string;
-  readonly yes: boolean;
-  readonly json: boolean;
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {

@@ -13,7 +13,7 @@ import type { PrunedModel } from '../../model/prune/pruned-model.js';
 import { loweringText } from '../terminal/lowering-text.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { reportLeftOut } from '../terminal/left-out.js';
-import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import { addFlags } from '../flags/option-flags.js';
@@ -31,7 +31,7 @@ import { formatBytes } from '../../html/numbers.js';
 import { formatDims, formatOutputs, formatTable } from '../terminal/table.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 
-interface ExtractFlags extends PartFlags, SizeFlags, SaveFlags {
+interface ExtractFlags extends CommonFlags, PartFlags, SizeFlags, SaveFlags {
   readonly return: readonly string[];
   readonly inputs?: readonly string[];
   readonly input: 'tensor' | 'image-uint8';
@@ -42,12 +42,10 @@ interface ExtractFlags extends PartFlags, SizeFlags, SaveFlags {
   readonly minCosine: number;
   readonly transform: string;
   readonly out: string;
-  readonly yes: boolean;
   readonly keepTensorNames: boolean;
   readonly fillTypes: boolean;
   readonly tidy: boolean;
   readonly verify: boolean;
-  readonly json: boolean;
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {

@@ -3,19 +3,17 @@ import { counted } from '../../base/printable.js';
 import type { Command } from 'commander';
 import { loadStateDict } from '../../parameters/load-state-dict.js';
 import { readStateDict } from '../../parameters/dicts/read-state-dict.js';
-import { findModelFile, MODEL_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, type CommonFlags } from '../flags/find-model.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 
-interface LoadFlags extends SaveFlags {
+interface LoadFlags extends CommonFlags, SaveFlags {
   readonly weights: string;
   readonly out: string;
   readonly reference?: string;
   readonly prefix?: string;
   readonly epsilon?: number;
   readonly strict: boolean;
-  readonly json: boolean;
-  readonly yes: boolean;
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {

@@ -3,18 +3,16 @@ import { shown } from '../../base/printable.js';
 import { formatBytes, formatLarge } from '../../html/numbers.js';
 import { openModel } from '../../model/open/open-model.js';
 import { profileModel, type Cost, type ModelProfile, type NodeCost } from '../../stages/profile-model.js';
-import { findModelFile } from '../flags/find-model.js';
+import { findModelFile, type CommonFlags } from '../flags/find-model.js';
 import { readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatDims, formatTable } from '../terminal/table.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 
-export interface CostFlags extends SizeFlags {
+export interface CostFlags extends CommonFlags, SizeFlags {
   readonly depth?: number;
   readonly batch?: number;
   readonly time: boolean;
   readonly threads: number;
-  readonly yes: boolean;
-  readonly json: boolean;
 }
 
 /** Operators that a line of several nodes names. */

@@ -4,18 +4,16 @@ import { reasonOf } from '../../base/errors.js';
 import { findTransform } from '../../images/configs/find-transform.js';
 import { openModel } from '../../model/open/open-model.js';
 import { listFeatureTree, type ListedFeature } from '../../model/oracle/describe-features.js';
-import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { formatDims, formatTable } from '../terminal/table.js';
 import { collect, parseCount } from '../flags/flag-values.js';
 import { PROFILE_FIELDS } from '../../stages/profile-model.js';
 import { operatorsOf, runNodeCosts, type CostFlags } from './node-costs.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 
-export interface NodesFlags {
+export interface NodesFlags extends CommonFlags {
   readonly depth?: number;
   readonly all: boolean;
-  readonly yes: boolean;
-  readonly json: boolean;
 }
 
 /** Columns whose cells are names. */

@@ -7,15 +7,13 @@ import { modelInternals } from '../../model/open/model-state.js';
 import { openModel } from '../../model/open/open-model.js';
 import type { Parameter } from '../../model/open/named-parameters.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { findModelFile, MODEL_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, type CommonFlags } from '../flags/find-model.js';
 import { formatDims, formatTable } from '../terminal/table.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 
-interface ParamsFlags {
+interface ParamsFlags extends CommonFlags {
   readonly save?: string;
   readonly overwrite: boolean;
-  readonly json: boolean;
-  readonly yes: boolean;
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {

@@ -11,7 +11,7 @@ import {
 } from '../../precision/quantize/quantize-model.js';
 import type { StaticReport } from '../../precision/quantize/static-report.js';
 import type { LoweringReport } from '../../precision/report.js';
-import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
@@ -25,13 +25,12 @@ import { printJson, type Terminal } from '../terminal/terminal.js';
 
 interface QuantizeFlags
   extends
+    CommonFlags,
     SaveFlags,
     Pick<QuantizeOptions, 'activations' | 'minCosine' | 'minNeighbours' | 'sample' | 'seconds'> {
   readonly return?: readonly string[];
   readonly out: string;
   readonly transform: string;
-  readonly yes: boolean;
-  readonly json: boolean;
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {

@@ -19,14 +19,14 @@ import {
   type SearchOptions,
 } from '../../features/search/search-dataset.js';
 import { collect, readFlagFile } from '../flags/flag-values.js';
-import { findModelFile, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { findTextModels } from '../flags/find-text-models.js';
 import { addFlags } from '../flags/option-flags.js';
 import { formatTable } from '../terminal/table.js';
 import { withProgressLine } from '../terminal/progress-view.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 
-interface SearchFlags extends Pick<SearchOptions, 'key' | 'top' | 'metric' | 'device'> {
+interface SearchFlags extends CommonFlags, Pick<SearchOptions, 'key' | 'top' | 'metric' | 'device'> {
   readonly path?: readonly string[];
   readonly text?: readonly string[];
   readonly vector?: readonly string[];
@@ -34,8 +34,6 @@ interface SearchFlags extends Pick<SearchOptions, 'key' | 'top' | 'metric' | 'de
   readonly mean: boolean;
   readonly model?: string;
   readonly textModel?: string;
-  readonly yes: boolean;
-  readonly json: boolean;
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {

@@ -7,14 +7,14 @@ import { openModel } from '../../model/open/open-model.js';
 import { SPLIT_FIELDS, splitModel, type ModelStages, type SplitOptions } from '../../stages/split-model.js';
 import { collect, parseCount } from '../flags/flag-values.js';
 import { addFlags } from '../flags/option-flags.js';
-import { findModelFile, MODEL_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, type CommonFlags } from '../flags/find-model.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { checkNoSplit, INDEX, writeStages } from './stage-folder.js';
 
-interface SplitFlags extends SizeFlags, SaveFlags {
+interface SplitFlags extends CommonFlags, SizeFlags, SaveFlags {
   readonly stages?: number;
   readonly at?: readonly string[];
   readonly out: string;
@@ -22,8 +22,6 @@ interface SplitFlags extends SizeFlags, SaveFlags {
   readonly maxTensors: number;
   readonly memory?: number;
   readonly batch: number;
-  readonly json: boolean;
-  readonly yes: boolean;
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {

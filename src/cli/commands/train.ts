@@ -11,16 +11,19 @@ import {
   type OptimizerLike,
 } from '../../train/optimizers/optimizer-options.js';
 import { openModel } from '../../model/open/open-model.js';
-import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { readDeviceList, readTransformFlag } from '../flags/open-extractor.js';
 import { reportLeftOut } from '../terminal/left-out.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 
-interface TrainFlags extends Omit<
-  TrainFolderOptions,
-  'train' | 'optimizer' | 'transform' | 'devices' | 'weights' | 'onEvent' | 'signal'
-> {
+interface TrainFlags
+  extends
+    CommonFlags,
+    Omit<
+      TrainFolderOptions,
+      'train' | 'optimizer' | 'transform' | 'devices' | 'weights' | 'onEvent' | 'signal'
+    > {
   readonly model: string;
   readonly train?: string;
   readonly optimizer: OptimizerKind;
@@ -30,8 +33,6 @@ interface TrainFlags extends Omit<
   readonly transform: string;
   readonly devices: string;
   readonly inline: boolean;
-  readonly json: boolean;
-  readonly yes: boolean;
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {

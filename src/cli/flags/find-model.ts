@@ -57,6 +57,12 @@ async function findKnown(given: string): Promise<string> {
   throw unreadable(given, `there is no file "${given}", and ${reason}`, reason);
 }
 
+/** Flags of most commands. */
+export interface CommonFlags {
+  readonly yes: boolean;
+  readonly json: boolean;
+}
+
 /** A model of a repository: in the cache, or what a download will fetch. */
 export interface LocatedModel {
   /** The model file, at a commit. */

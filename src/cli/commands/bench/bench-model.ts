@@ -27,7 +27,7 @@ import { createFeatureExtractor } from '../../../extract/create-feature-extracto
 import { pruneModel } from '../../../model/oracle/prune-model.js';
 import { inPrecision } from '../../../precision/lower-precision.js';
 import { roundDown } from '../../terminal/lowering-text.js';
-import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { addPartFlags, readPartFlags, type PartFlags } from '../../flags/part-flags.js';
 import { readReturnFlags, RETURN_HELP } from '../../flags/return-flags.js';
@@ -35,7 +35,7 @@ import { collect } from '../../flags/flag-values.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
 
 export interface BenchModelFlags
-  extends PartFlags, Pick<MeasureModelOptions, 'batches' | 'sessions' | 'seconds'> {
+  extends CommonFlags, PartFlags, Pick<MeasureModelOptions, 'batches' | 'sessions' | 'seconds'> {
   readonly return: readonly string[];
   readonly device: string;
   readonly devices?: string;
@@ -44,8 +44,6 @@ export interface BenchModelFlags
   readonly precision: Precision | 'all';
   readonly photos?: string;
   readonly transform: string;
-  readonly yes: boolean;
-  readonly json: boolean;
 }
 
 export function addBenchModelCommand(bench: Command, terminal: Terminal): void {

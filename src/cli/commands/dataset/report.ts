@@ -15,7 +15,7 @@ import { SEARCH_FIELDS } from '../../../features/search/search-dataset.js';
 import { LABELS_HELP, readLabelsFlag } from '../../flags/labels-flag.js';
 import { parseCount } from '../../flags/flag-values.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
-import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
+import { findModelFile, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { findTextModels } from '../../flags/find-text-models.js';
 import { messageOf } from '../../terminal/exit-code.js';
 import { withProgressLine } from '../../terminal/progress-view.js';
@@ -34,7 +34,7 @@ const FLAGS = {
 } as const;
 
 interface ReportFlags
-  extends Pick<ReportOptions, keyof typeof FLAGS>, Pick<ReportHeatmaps, 'output' | 'photos'> {
+  extends CommonFlags, Pick<ReportOptions, keyof typeof FLAGS>, Pick<ReportHeatmaps, 'output' | 'photos'> {
   readonly cam?: string | true;
   readonly labels?: string;
   readonly model?: string;
@@ -44,8 +44,6 @@ interface ReportFlags
   readonly open: boolean;
   readonly textModel?: string;
   readonly device: Device;
-  readonly yes: boolean;
-  readonly json: boolean;
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {

@@ -9,18 +9,16 @@ import {
 } from '../../../features/probe/classify-images.js';
 import { invalidOption } from '../../../base/checks.js';
 import { openModel } from '../../../model/open/open-model.js';
-import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
+import { findModelFile, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { readTransformFlag } from '../../flags/open-extractor.js';
 import { addFlags } from '../../flags/option-flags.js';
 import { EXIT } from '../../terminal/exit-code.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
-interface ClassifyFlags extends Pick<ClassifyOptions, 'top' | 'device'> {
+interface ClassifyFlags extends CommonFlags, Pick<ClassifyOptions, 'top' | 'device'> {
   readonly model?: string;
   readonly transform: string;
   readonly format: 'text' | 'jsonl';
-  readonly json: boolean;
-  readonly yes: boolean;
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {
