@@ -3,8 +3,7 @@ import { reasonOf, TapirError } from '../base/errors.js';
 import { printable, shown } from '../base/printable.js';
 import { ownSharp } from '../images/decode/open-sharp.js';
 import { warmLane } from '../runtime/lanes/lane-start.js';
-import { writeErrorFile } from './terminal/error-file.js';
-import { EXIT, exitCodeOf, messageOf } from './terminal/exit-code.js';
+import { EXIT, exitCodeOf, messageOf, writeErrorFile } from './terminal/exit-code.js';
 import { cutLine, wrapLines } from './terminal/fit-lines.js';
 import type { Terminal } from './terminal/terminal.js';
 

@@ -39,10 +39,7 @@ const VARIANT_FOLDER = /\/(?:fp16|int8|uint8|quantized|q8|q4|q4f16|bnb4)(?=\/[^/
 
 /**
  * Chooses the model file: the stated one; else the image half (`vision_model.onnx`, `visual/model.onnx`), else `model.onnx`, else
- * the only one. The variant's ending is part of each name.
- *
- * @param names - All files of the repository.
- * @throws {@link TapirError} `NAME_NOT_FOUND` if there is no such file; `OPTION_INVALID` with the candidates if there are several.
+ * the only one. The variant's ending is part of each name. Throws `NAME_NOT_FOUND`; `OPTION_INVALID` if there are several.
  */
 export function chooseModelFile(names: readonly string[], reference: RepositoryReference): ChosenModel {
   const { file, variant } = reference;

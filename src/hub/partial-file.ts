@@ -32,10 +32,8 @@ export class PartialFile {
   }
 
   /**
-   * Returns how many bytes a download can keep, and their validator.
-   *
-   * @param hasChecksum - Whether a checksum will tell if two versions of the file are mixed. Without one, only bytes that have
-   * a validator are kept.
+   * Returns how many bytes a download can keep, and their validator. Without a checksum, which tells if two versions of the file are mixed,
+   * only bytes that have a validator are kept.
    */
   async resumable(
     url: string,

@@ -45,11 +45,7 @@ export interface RepositoryPlan {
   readonly cache: CachedRepository;
 }
 
-/**
- * Asks the hub for the files of a model, and finds out which of them the cache lacks.
- *
- * @param folder - Root of the cache; undefined for the shared one.
- */
+/** Asks the hub for the files of a model, and finds out which of them the cache lacks. Without `folder`, it is the shared cache. */
 export async function planRepository(
   reference: RepositoryReference,
   options: DownloadOptions,
@@ -95,11 +91,9 @@ export interface CachedModel {
 }
 
 /**
- * Finds a model in the cache without asking the hub.
+ * Finds a model in the cache without asking the hub; null if it or its weights are missing.
  *
  * @param isGuess - Whether to choose among the cached files alone, although the repository may hold a better match.
- * @param folder - Root of the cache; undefined for the shared one.
- * @returns Null if the model or its weights are missing.
  */
 export async function findCachedRepository(
   reference: RepositoryReference,

@@ -31,10 +31,8 @@ export function isRepositoryReference(text: string): text is `hf:${string}` {
 }
 
 /**
- * Reads a reference. What follows `#` is a file if it ends in `.onnx` or `.safetensors`, else a variant.
- *
- * @param given - A file and a variant that the caller states apart from the reference.
- * @throws {@link TapirError} `OPTION_INVALID`.
+ * Reads a reference. What follows `#` is a file if it ends in `.onnx` or `.safetensors`, else a variant; `given` states them apart from the
+ * reference. Throws `OPTION_INVALID`.
  */
 export function parseRepositoryReference(
   text: string,

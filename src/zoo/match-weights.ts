@@ -21,10 +21,8 @@ export interface MatchOptions {
 }
 
 /**
- * Finds the tensor of every parameter.
- *
- * @returns How to read the values, by key. Parameters that start from scratch are left out.
- * @throws {@link TapirError} `STATE_MISMATCH` with all keys that are missing, unexpected, or of other dims or dtypes; `STATE_INVALID`.
+ * Finds the tensor of every parameter, and returns how to read the values, by key. Parameters that start from scratch are left out. Throws
+ * `STATE_MISMATCH` with all keys that are missing, unexpected, or of other dims or dtypes; `STATE_INVALID`.
  */
 export async function matchWeights(
   parameters: ReadonlyMap<string, Parameter>,

@@ -22,11 +22,8 @@ export function isWebAddress(text: string): boolean {
 }
 
 /**
- * Downloads the weights at an address; once, as long as the file in the cache is intact.
- *
- * @returns The path of the file.
- * @throws {@link TapirError} `DOWNLOAD_FAILED`; `CHECKSUM_MISMATCH` if the file is not the one that its name states, or not the one of
- * the first download; `OUTPUT_UNWRITABLE`; `OUTPUT_LOCKED`; `OPTION_INVALID`; the signal's reason.
+ * Downloads the weights at an address; once, as long as the file in the cache is intact. Returns its path. Throws `CHECKSUM_MISMATCH` if the
+ * file is not the one that its name states, or not the one of the first download; what {@link pullModel} throws.
  */
 export async function pullWeights(url: string, options: Options<PullOptions> = {}): Promise<string> {
   const { pathname } = URL.canParse(url) ? new URL(url) : { pathname: '' };

@@ -16,7 +16,7 @@ import { formatBytes } from '../../html/numbers.js';
 import { linkInstalledProvider } from '../../runtime/devices/installed-cuda.js';
 import { YES_FLAG, type CommonFlags } from '../flags/find-model.js';
 import { addFlags } from '../flags/option-flags.js';
-import { licenceLine, withProgress } from '../flags/pull-model.js';
+import { licenceLine, totalSize, withProgress } from '../flags/pull-model.js';
 import { formatTable } from '../terminal/table.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 
@@ -95,7 +95,8 @@ function showPlan(terminal: Terminal, { name, folder, wheels }: InstallPlan): vo
     'index' in from ? `package index: ${from.index}` : '',
   );
   for (const source of new Set(sources)) if (source !== '') say(source);
-  if (wheels.length > 1) say(`together: ${totalOf(wheels)}`);
+  if (wheels.length > 1)
+    say(`together: ${totalSize(wheels.map(({ wheel }) => wheel))} in ${wheels.length} wheels`);
   say(`to: ${folder} (${content})`);
   const licences = new Map(wheels.map(({ package: { licence } }) => [licence.url, licence]));
   for (const licence of licences.values()) {
@@ -103,7 +104,7 @@ function showPlan(terminal: Terminal, { name, folder, wheels }: InstallPlan): vo
     const whose = wheels.length > 1 ? ` of ${owners.map((one) => one.package.project).join(', ')}` : '';
     terminal.err(licenceLine(licence, whose));
   }
-  if (wheels.some((one) => isProprietary(one)))
+  if (wheels.some((one) => one.package.licence.spdx.endsWith('Proprietary')))
     say(
       'NVIDIA’s libraries are proprietary: by installing them you accept the licences above; their texts are unpacked too',
     );
@@ -117,16 +118,6 @@ function wheelLines(name: InstallableEngine, { package: one, wheel }: PlannedWhe
     `${what} ${one.version}: ${filename}, ${size}, SHA-256 ${sha256}`,
     `from: ${'path' in from ? from.path : labelOfUrl(from.url)}`,
   ];
-}
-
-function totalOf(wheels: readonly PlannedWheel[]): string {
-  const sizes = wheels.map(({ wheel }) => wheel.sizeBytes);
-  const sum = sizes.reduce<number>((total, size) => total + (size ?? 0), 0);
-  return `${sizes.includes(null) ? 'at least ' : ''}${formatBytes(sum)} in ${wheels.length} wheels`;
-}
-
-function isProprietary({ package: { licence } }: PlannedWheel): boolean {
-  return licence.spdx.endsWith('Proprietary');
 }
 
 function notInstalled(name: InstallableEngine): TapirError<'DEPENDENCY_MISSING'> {
@@ -165,13 +156,8 @@ async function runList(terminal: Terminal, json: boolean): Promise<void> {
     installed ? formatBytes(installed.sizeBytes) : '',
     installed ? folder : `not installed: tapir engines install ${name}`,
   ]);
-  terminal.out(
-    formatTable([['engine', 'version', 'size', 'folder'], ...rows], {
-      columns: terminal.columns,
-      right: [2],
-      names: [3],
-    }),
-  );
+  const layout = { columns: terminal.columns, right: [2], names: [3] };
+  terminal.out(formatTable([['engine', 'version', 'size', 'folder'], ...rows], layout));
   for (const { missingPackage: missing, name } of engines)
     if (missing !== null) terminal.out(`${name} also needs: npm install ${missing}\n`);
 }

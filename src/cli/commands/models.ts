@@ -72,14 +72,8 @@ async function runList(terminal: Terminal, { manifest, json }: ListFlags): Promi
     model.nodes.map(({ name }) => name).join(', '),
     model.cached === null ? '' : 'cached',
   ]);
-  terminal.out(
-    formatTable([['name', 'size', 'licence', 'transform', 'ask for', ''], ...rows], {
-      columns: terminal.columns,
-      right: [1],
-      names: [4],
-      spare: [3, 2, 4],
-    }),
-  );
+  const layout = { columns: terminal.columns, right: [1], names: [4], spare: [3, 2, 4] };
+  terminal.out(formatTable([['name', 'size', 'licence', 'transform', 'ask for', ''], ...rows], layout));
 }
 
 /** A transform in a table: a name, or the class of a configuration. */

@@ -66,16 +66,8 @@ export async function runNodes(terminal: Terminal, path: string, flags: NodesFla
   });
   if (flags.json) {
     const { inputs, outputs, producer, irVersion, names } = model;
-    printJson(terminal, {
-      inputs,
-      outputs,
-      producer,
-      irVersion,
-      names,
-      transform: found?.transform.options ?? null,
-      nodes: listed,
-    });
-    return;
+    const transform = found?.transform.options ?? null;
+    return printJson(terminal, { inputs, outputs, producer, irVersion, names, transform, nodes: listed });
   }
   if (model.names !== null) terminal.out(`names from ${model.names}\n\n`);
   if (found) terminal.out(`pixels from ${found.from} (${found.kind})\n\n`);
@@ -89,13 +81,9 @@ export async function runNodes(terminal: Terminal, path: string, flags: NodesFla
     item.marks.join(', '),
     item.tensor,
   ]);
-  terminal.out(
-    formatTable([['name', 'op', 'dtype', 'dims', 'channels', 'scale', 'marks', 'tensor'], ...rows], {
-      columns: terminal.columns,
-      names: [NAME, TENSOR],
-      spare: [TENSOR, MARKS, SCALE, CHANNELS, DTYPE],
-    }),
-  );
+  const head = ['name', 'op', 'dtype', 'dims', 'channels', 'scale', 'marks', 'tensor'];
+  const spare = [TENSOR, MARKS, SCALE, CHANNELS, DTYPE];
+  terminal.out(formatTable([head, ...rows], { columns: terminal.columns, names: [NAME, TENSOR], spare }));
 }
 
 /** `floor(floor(h/2 - 1/2)/2 + 1)` → `h/4`: what the dynamo exporter writes as the size of a map. `--json` has the formula. */

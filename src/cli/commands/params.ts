@@ -84,10 +84,7 @@ function parameterTable(parameters: readonly Parameter[], terminal: Terminal): s
     const what = wanted === 'parameter' ? 'parameters' : `elements of ${wanted}s`;
     return count === 0 && wanted !== 'parameter' ? [] : [`${count.toLocaleString('en')} ${what}`];
   });
-  const table = formatTable([header, ...rows], {
-    columns: terminal.columns,
-    names: [0, 5],
-    spare: [6, 5, 3, 1],
-  });
+  const layout = { columns: terminal.columns, names: [0, 5], spare: [6, 5, 3, 1] };
+  const table = formatTable([header, ...rows], layout);
   return `${table}\n${counted(parameters.length, 'tensor')}: ${totals.join(', ')}\n`;
 }

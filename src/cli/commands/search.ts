@@ -211,11 +211,7 @@ function blockOf(
     String(hit.row),
     hit.path ?? '(bytes)',
   ]);
-  const table = formatTable([['rank', score, 'row', 'path'], ...rows], {
-    columns,
-    right: [0, 1, 2],
-    names: [3],
-    spare: [2],
-  });
+  const layout = { columns, right: [0, 1, 2], names: [3], spare: [2] };
+  const table = formatTable([['rank', score, 'row', 'path'], ...rows], layout);
   return query === undefined ? table : `${shown(query)}\n${table}`;
 }

@@ -5,6 +5,9 @@ import { basename, extname } from 'node:path';
 import type { Command } from 'commander';
 import { integer, type Fields } from '../../base/options.js';
 import { openModel } from '../../model/open/open-model.js';
+import { isTapirError } from '../../base/errors.js';
+import { createTextEncoder, type TextTower } from '../../features/text/text-encoder.js';
+import type { Device } from '../../runtime/lanes/device.js';
 import { describePrecision } from '../../runtime/capabilities/capabilities.js';
 import { createService, LISTEN_FIELDS, type ListenOptions } from '../../serve/service.js';
 import {
@@ -17,9 +20,9 @@ import { addExtractorFlags } from '../flags/extractor-flags.js';
 import { settleEngine } from '../flags/settle-engine.js';
 import { MIN_COSINE } from '../../precision/engines/choose-engine.js';
 import { findModelFile } from '../flags/find-model.js';
+import { findTextModels } from '../flags/find-text-models.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
-import { openTextTowerFlag } from '../flags/open-text-tower.js';
 import { TRANSFORM_PRESETS } from '../../images/transform/transform-options.js';
 import {
   openExtractor,
@@ -143,7 +146,7 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
   };
   const labels = await readLabelsFlag(flags.labels);
   const [device] = readDeviceFlags(flags);
-  const textTower = await openTextTowerFlag(flags, path, device!, terminal);
+  const textTower = await openTextTower(flags, path, device!, terminal);
   await using _ = { [Symbol.asyncDispose]: async () => textTower?.close() };
   const settled = await settleEngine(terminal, flags, {
     model,
@@ -152,33 +155,52 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
     minCosine: flags.minCosine,
     otherwise: 'a name, or "auto" with images to measure on (--photos)',
   });
-  const extractor = await openExtractor(model, settled.flags, transform);
-  try {
-    if (extractor.model.plan.notes.includes(SHARED_SCALES)) terminal.err(`warning: ${SHARED_SCALES}\n`);
-    if (textTower) terminal.err(`text tower: ${textTower.model.label}, output ${textTower.output}\n`);
-    await using service = createService(extractor, {
-      ...settings,
-      textTower,
-      labels,
-      maxBufferedBytes: Math.max(SERVICE_DEFAULTS.maxBufferedBytes, settings.maxBodyBytes),
-    });
-    // Signals are heard before the line that says that the service runs.
-    const stopped = aborted(terminal.signal);
-    const url = await service.listen({ host, port });
-    if (token === undefined && !isLoopback(host))
-      terminal.err(`warning: everyone who reaches ${host} can use this service: no token is set (--token)\n`);
-    terminal.err(
-      `serving "${settings.name}" on ${extractor.device} (${extractor.engine}, ${describePrecision(extractor)}) at ${url}\n`,
-    );
-    const outputs = extractor.outputs.map(({ name }) => name);
-    if (flags.json) terminal.out(`${JSON.stringify({ url, name: settings.name, outputs })}\n`);
-    await stopped;
-    terminal.err('stopping: finishing requests\n');
-    await service.close();
-  } finally {
-    await extractor.close();
-  }
+  await using extractor = await openExtractor(model, settled.flags, transform);
+  if (extractor.model.plan.notes.includes(SHARED_SCALES)) terminal.err(`warning: ${SHARED_SCALES}\n`);
+  if (textTower) terminal.err(`text tower: ${textTower.model.label}, output ${textTower.output}\n`);
+  await using service = createService(extractor, {
+    ...settings,
+    textTower,
+    labels,
+    maxBufferedBytes: Math.max(SERVICE_DEFAULTS.maxBufferedBytes, settings.maxBodyBytes),
+  });
+  // Signals are heard before the line that says that the service runs.
+  const stopped = aborted(terminal.signal);
+  const url = await service.listen({ host, port });
+  if (token === undefined && !isLoopback(host))
+    terminal.err(`warning: everyone who reaches ${host} can use this service: no token is set (--token)\n`);
+  terminal.err(
+    `serving "${settings.name}" on ${extractor.device} (${extractor.engine}, ${describePrecision(extractor)}) at ${url}\n`,
+  );
+  const outputs = extractor.outputs.map(({ name }) => name);
+  if (flags.json) terminal.out(`${JSON.stringify({ url, name: settings.name, outputs })}\n`);
+  await stopped;
+  terminal.err('stopping: finishing requests\n');
+  await service.close();
   terminal.exitCode(EXIT.done);
+}
+
+/**
+ * Opens the text tower that a flag names: a file, `none`, or `auto` for one that lies beside the image model. Only a named one of a
+ * repository is downloaded. A tower that `auto` finds and cannot open is a warning.
+ */
+async function openTextTower(
+  { textModel, yes }: ServeFlags,
+  imageModel: string,
+  device: Device,
+  terminal: Terminal,
+): Promise<TextTower | undefined> {
+  if (textModel === 'none') return undefined;
+  if (textModel !== 'auto')
+    return createTextEncoder((await findTextModels({ textModel, yes }, terminal)).textModel!, { device });
+  try {
+    return await createTextEncoder(imageModel, { device });
+  } catch (error) {
+    if (!isTapirError(error)) throw error;
+    const isMissing = isTapirError(error, 'OPTION_INVALID') && error.details.option === 'textModel';
+    if (!isMissing) terminal.err(`warning: the text tower is left out: ${error.message}\n`);
+    return undefined;
+  }
 }
 
 function isLoopback(host: string): boolean {

@@ -31,11 +31,8 @@ export function checkNoSplit(folder: string, { overwrite }: SaveOptions): void {
 }
 
 /**
- * Writes stages, then their index.
- *
- * @remarks Killed at any moment, the folder holds no index, or one that fits its stages; the next run replaces what is unfinished.
- *
- * @throws {@link TapirError} `OUTPUT_EXISTS`, `OUTPUT_LOCKED`, `OUTPUT_UNWRITABLE`.
+ * Writes stages, then their index. Killed at any moment, the folder holds no index, or one that fits its stages; the next run replaces what
+ * is unfinished. Throws `OUTPUT_EXISTS`, `OUTPUT_LOCKED`, `OUTPUT_UNWRITABLE`.
  */
 export async function writeStages(folder: string, files: StageFiles, saving: SaveOptions): Promise<void> {
   const { source, stages, index } = files;

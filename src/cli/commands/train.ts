@@ -91,22 +91,17 @@ async function runTrain(terminal: Terminal, folder: string, flags: TrainFlags): 
   const model = await openModel(await findModelFile(flags.model, terminal, flags.yes));
   const transform = readTransformFlag(terminal, flags, model);
   const view = createTrainView(terminal, flags.epochs);
-  try {
-    const trained = await trainFolder(model, folder, {
-      ...readFlags(TRAIN_FOLDER_FIELDS, flags),
-      train: flags.train?.split(',').map((name) => name.trim()),
-      optimizer: readOptimizerFlags(flags),
-      transform,
-      weights: flags.inline ? 'inline' : 'repack',
-      devices,
-      signal: terminal.signal,
-      onEvent: (event) => view.show(event),
-    });
-    view.end();
-    report(terminal, trained, flags);
-  } finally {
-    view.end();
-  }
+  const trained = await trainFolder(model, folder, {
+    ...readFlags(TRAIN_FOLDER_FIELDS, flags),
+    train: flags.train?.split(',').map((name) => name.trim()),
+    optimizer: readOptimizerFlags(flags),
+    transform,
+    weights: flags.inline ? 'inline' : 'repack',
+    devices,
+    signal: terminal.signal,
+    onEvent: view.show,
+  }).finally(view.end);
+  report(terminal, trained, flags);
 }
 
 function readOptimizerFlags({ optimizer: kind, lr, momentum, weightDecay }: TrainFlags): OptimizerLike {

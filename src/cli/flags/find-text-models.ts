@@ -31,9 +31,6 @@ export interface TextModels {
 /**
  * Finds the text tower that is given; else the image model, and the text tower beside it. A text tower of a repository has the
  * commit of its image model, and is downloaded with its tokenizer, as {@link findModelFile} downloads models.
- *
- * @throws {@link TapirError} `NAME_NOT_FOUND` if the repository has no such text tower; `TOKENIZER_INVALID` if it has no
- * tokenizer.json; those of {@link findModelFile}.
  */
 export async function findTextModels(
   { model, textModel, yes }: TextModelFlags,

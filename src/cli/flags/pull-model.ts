@@ -1,5 +1,5 @@
 /** Downloads from the command line: the summary before, and the line of progress. */
-import { shown } from '../../base/printable.js';
+import { counted, shown } from '../../base/printable.js';
 import type { KnownModel } from '../../hub/known-models.js';
 import { PULL_DEFAULTS, type PullOptions } from '../../hub/pull-model.js';
 import { pullRepository, type RepositoryPlan } from '../../hub/pull-repository.js';
@@ -13,13 +13,17 @@ export function licenceLine({ spdx, url }: KnownModel['licence'], whose = ''): s
   return `licence${whose}: ${shown(`${spdx} (${url})`)}\n`;
 }
 
+/** The size of files together, some of which may not be known. */
+export function totalSize(files: readonly { readonly sizeBytes: number | null }[]): string {
+  const total = files.reduce((sum, { sizeBytes }) => sum + (sizeBytes ?? 0), 0);
+  return `${files.some(({ sizeBytes }) => sizeBytes === null) ? 'at least ' : ''}${formatBytes(total)}`;
+}
+
 /** Prints commit, files, size and licence of a planned download. */
 export function showPlan(terminal: Terminal, { reference, listing, files, missing }: RepositoryPlan): void {
   const [model, ...others] = files;
-  const sizes = missing.map(({ sizeBytes }) => sizeBytes);
-  const total = sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0);
-  const size = `${sizes.includes(null) ? 'at least ' : ''}${formatBytes(total)} to download`;
-  const what = `${model!.name} and ${others.length} more ${others.length === 1 ? 'file' : 'files'}`;
+  const size = `${totalSize(missing)} to download`;
+  const what = `${model!.name} and ${counted(others.length, 'more file')}`;
   const where = `${reference.repository} at ${listing.commit.slice(0, 12)}`;
   terminal.err(`${shown(`${where}: ${what}, ${missing.length === 0 ? 'all in the cache' : size}`)}\n`);
   terminal.err(licenceLine(listing.licence));

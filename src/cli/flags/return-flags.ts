@@ -31,11 +31,7 @@ function splitFlag(flag: string): { readonly name: string; readonly key: string 
     : { name: flag.slice(0, equals), key: flag.slice(equals + 1) };
 }
 
-/**
- * Calls a function with the nodes that the flags name, and recognises flags in the wrong order.
- *
- * @throws {@link TapirError} `OPTION_INVALID` for `KEY=NAME`; the errors of the function.
- */
+/** Calls a function with the nodes that the flags name. Throws `OPTION_INVALID` for flags in the wrong order, `KEY=NAME`. */
 export async function withReturnNodes<Result>(
   flags: readonly string[],
   model: string | OnnxModel,

@@ -48,12 +48,7 @@ export const CHECK_FIELDS: Fields<CheckModelOptions> = {
 /** Features that the model is cut at, as shares of its names. */
 const CUTS_AT = [0.25, 0.5, 0.75];
 
-/**
- * Checks a model on photos: what can be asked of it, and whether its numbers are right.
- *
- * @throws {@link TapirError} those of {@link openModel}; `DATASET_INVALID` for a reference that cannot be read; `SOURCE_INVALID`;
- * errors of the engines that concern the model. All else is a finding.
- */
+/** Checks a model on photos: what can be asked of it, and whether its numbers are right. What is refused later is a finding. */
 export async function checkModel(
   path: string,
   photos: string,

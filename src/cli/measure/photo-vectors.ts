@@ -20,9 +20,8 @@ interface NamedArray {
 export type PhotoVectors = ReadonlyMap<string, NamedArray>;
 
 /**
- * Reads an `.npz` file, by the names that `numpy.savez` was given, or a dataset, whose rows are `NAME:OUTPUT`.
- *
- * @throws {@link TapirError} `DATASET_INVALID` for what is neither, is damaged, or has more than 100,000 arrays or 1 GiB.
+ * Reads an `.npz` file, by the names that `numpy.savez` was given, or a dataset, whose rows are `NAME:OUTPUT`. Throws `DATASET_INVALID`, also
+ * for more than 100,000 arrays or 1 GiB.
  */
 export async function readPhotoVectors(path: string): Promise<PhotoVectors> {
   const arrays = extname(path) === '.npz' ? readNpz(path) : readRows(path);

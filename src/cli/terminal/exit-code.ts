@@ -1,4 +1,6 @@
-/** The exit codes of the command, and the text of its errors. */
+/** The exit codes of the command, and its errors as text and as a file. */
+import { writeFileSync } from 'node:fs';
+import { inspect } from 'node:util';
 import { isTapirError, TapirError, type ErrorCode } from '../../base/errors.js';
 import { tooManyOpenFiles } from '../../base/open-files.js';
 
@@ -96,4 +98,26 @@ export function messageOf(error: unknown): string {
   if (known instanceof TapirError) return `tapir: ${known.message} [${known.code}]\n`;
   const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return `tapir: this is a defect of onnx-tapir, please report it: ${detail}\n`;
+}
+
+/**
+ * Writes the file that `TORCHELASTIC_ERROR_FILE` names, in the format of `torch.distributed.elastic.multiprocessing.errors`. Torchrun
+ * prints the `py_callstack` of the first process that fails as the root cause. Without the variable nothing happens.
+ */
+export function writeErrorFile(env: Readonly<Record<string, string | undefined>>, error: unknown): void {
+  const path = env['TORCHELASTIC_ERROR_FILE'] ?? '';
+  if (path === '') return;
+  const timestamp = String(Math.floor(Date.now() / 1000));
+  const callstack = `${messageOf(error)}${inspect(error, { depth: 4 })}`;
+  const content = {
+    message: {
+      message: messageOf(error).trim(),
+      extraInfo: { py_callstack: callstack, timestamp },
+    },
+  };
+  try {
+    writeFileSync(path, JSON.stringify(content));
+  } catch {
+    // The error is printed to standard error in any case.
+  }
 }

@@ -12,12 +12,7 @@ export interface MetricsServer {
   close(): Promise<void>;
 }
 
-/**
- * Serves `GET /metrics` to this machine only.
- *
- * @param port - 0 chooses a free port.
- * @throws {@link TapirError} `OPTION_INVALID` if the port cannot be used.
- */
+/** Serves `GET /metrics` to this machine only; port 0 chooses a free one. Throws `OPTION_INVALID` for a port that cannot be used. */
 export async function openMetricsServer(port: number): Promise<MetricsServer> {
   checkInteger('--metrics-port', port, 0, 65_535);
   const { Gauge, Registry } = await import('prom-client');

@@ -64,10 +64,8 @@ export async function readLocalWheel(wanted: PinnedPackage, given: readonly stri
 }
 
 /**
- * Asks the package index for a wheel of that package for this platform.
- *
- * @param indexUrl - The index to ask; undefined for that of pip's settings.
- * @throws {@link TapirError} `DOWNLOAD_FAILED` with the platforms that there are wheels for; `OPTION_INVALID`; the signal's reason.
+ * Asks the package index, that of pip's settings unless one is given, for a wheel of a package for this platform. Throws `DOWNLOAD_FAILED`
+ * with the platforms that there are wheels for; `OPTION_INVALID`.
  */
 export async function findWheel(
   wanted: PinnedPackage,

@@ -18,9 +18,8 @@ export interface PackageIndex {
 const DEFAULT_INDEX = 'https://pypi.org/simple/';
 
 /**
- * Returns the index to ask: the stated one; or that of `PIP_INDEX_URL`, of pip's configuration files, or the public default.
- *
- * @throws {@link TapirError} `OPTION_INVALID` for an address that cannot be read, or if pip's settings say `no-index`.
+ * Returns the index to ask: the stated one; or that of `PIP_INDEX_URL`, of pip's configuration files, or the public default. Throws
+ * `OPTION_INVALID` for an address that cannot be read, or if pip's settings say `no-index`.
  */
 export async function readPackageIndex(stated: string | undefined): Promise<PackageIndex> {
   if (stated !== undefined) return readIndex(stated, '--index-url');

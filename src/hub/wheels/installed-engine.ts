@@ -93,11 +93,8 @@ export async function lockEngines(): Promise<FolderLock> {
 }
 
 /**
- * Removes an engine: its pinned version and all others, and the wheels of unfinished installations.
- *
- * @returns The paths that were removed.
- * @throws {@link TapirError} `OUTPUT_LOCKED` while an engine is being installed; `OUTPUT_UNWRITABLE`, on Windows also while a
- * process uses the engine.
+ * Removes all versions of an engine, and the wheels of unfinished installations; returns their paths. Throws `OUTPUT_LOCKED` while an engine
+ * is being installed; `OUTPUT_UNWRITABLE`, on Windows also while a process uses the engine.
  */
 export async function removeEngine(name: InstallableEngine): Promise<string[]> {
   await using _lock = await lockEngines();

@@ -33,12 +33,7 @@ interface StatedFile {
   readonly yanked?: unknown;
 }
 
-/**
- * Lists the wheels of a project.
- *
- * @returns The wheels; undefined if the index does not have the project.
- * @throws {@link TapirError} `DOWNLOAD_FAILED`; the signal's reason.
- */
+/** Lists the wheels of a project; undefined if the index does not have the project. Throws `DOWNLOAD_FAILED`. */
 export async function listWheels(
   { url, authorization, from }: PackageIndex,
   project: string,

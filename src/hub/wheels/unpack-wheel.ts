@@ -16,10 +16,8 @@ const MOST_BYTES = 8 * 2 ** 30;
 const MOST_ENTRIES = 100_000;
 
 /**
- * Unpacks the needed files into a folder, which must exist.
- *
- * @returns The size of each file, by its path in the folder, with `/`.
- * @throws {@link TapirError} `PACKAGE_INVALID`, `OUTPUT_UNWRITABLE`; the signal's reason. Files that were written stay.
+ * Unpacks the needed files into a folder, which must exist, and returns the size of each by its path in the folder, with `/`. Throws
+ * `PACKAGE_INVALID`, `OUTPUT_UNWRITABLE`. Files that were written stay.
  */
 export async function unpackWheel(
   path: string,

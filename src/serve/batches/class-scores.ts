@@ -19,12 +19,10 @@ export interface ClassScores {
 }
 
 /**
- * Finds the output with a score per class.
+ * Finds the output with a score per class, or the reason why the model has no such output. Throws `OPTION_INVALID` for given labels that
+ * fit no output.
  *
  * @param given - Labels; undefined for those in the model's metadata.
- * @param sample - Features of an image, for their dims.
- * @returns The output, or the reason why the model has no such output.
- * @throws {@link TapirError} `OPTION_INVALID` for given labels that fit no output.
  */
 export async function readClassScores(
   extractor: Extractor,

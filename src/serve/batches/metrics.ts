@@ -32,12 +32,7 @@ function sizesUpTo(most: number): number[] {
   return [...sizes, most];
 }
 
-/**
- * Makes the counters in a separate registry, so that several services in a process do not mix.
- *
- * @param maxBatch - Maximum number of images per run.
- * @param gauges - Called whenever the text is requested.
- */
+/** Makes the counters in a separate registry, so that several services in a process do not mix. */
 export async function createMetrics(maxBatch: number, gauges: () => Gauges): Promise<Metrics> {
   const { Counter, Gauge: OwnGauge, Histogram, Registry: OwnRegistry } = await import('prom-client');
   const registry: Registry = new OwnRegistry();

@@ -40,11 +40,11 @@ function parsedBody(body: unknown, limit: number, advice: string): Buffer {
 }
 
 /**
- * Reads a body into memory, once: a body that declares its length takes no more bytes than that.
+ * Reads a body into memory, once: a body that declares its length takes no more bytes than that. Throws `BODY_TOO_LARGE`;
+ * `REQUEST_INVALID` for a body that cannot be decompressed.
  *
  * @param limit - Maximum number of bytes, after decompression.
  * @param advice - What to do about a body that is too large; empty, or a clause after a semicolon.
- * @throws {@link HttpError} `BODY_TOO_LARGE`; `REQUEST_INVALID` for a body that cannot be decompressed.
  */
 export async function readBody(
   payload: Readable,

@@ -10,11 +10,7 @@ import type { EncodedText } from '../batches/text-batcher.js';
 import { unitVector } from '../../tensor/vectors/unit-vector.js';
 import { listVectorOutputs, toFloats, type VectorOutput } from '../batches/vector-outputs.js';
 
-/**
- * The output that a model's name stands for: `NAME/OUTPUT`, or `NAME` if only one output has vectors.
- *
- * @throws {@link FieldError} for an unknown name (404), and for a name that does not decide (400).
- */
+/** The output that a model's name stands for: `NAME/OUTPUT`, or `NAME` if only one output has vectors. Throws {@link FieldError}. */
 export function chooseOutput(
   { setup: { name }, sample }: Pick<ServiceContext, 'setup' | 'sample'>,
   model: string | undefined,

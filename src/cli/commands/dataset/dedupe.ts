@@ -54,12 +54,8 @@ function describeGroup({ best, copies }: DuplicateGroup, columns: number | undef
     image.path ?? '(bytes)',
   ];
   const rows = copies.map((copy) => row(copy.cosine.toFixed(6), copy));
-  return formatTable([['cosine', 'pixels', 'row', 'path'], row('best', best), ...rows], {
-    columns,
-    right: [0, 1, 2],
-    names: [3],
-    spare: [2, 1],
-  });
+  const layout = { columns, right: [0, 1, 2], names: [3], spare: [2, 1] };
+  return formatTable([['cosine', 'pixels', 'row', 'path'], row('best', best), ...rows], layout);
 }
 
 function summarize({ groups, compared, cosine, skipped }: Duplicates): string {

@@ -126,34 +126,21 @@ function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing
   reportFailures(terminal, failures, failed, embedded, whereAll);
   reportUnread(terminal, summary.unreadFiles);
   if (json) {
-    const event = {
-      event: 'done',
-      embedded,
-      failed,
-      skipped,
-      duplicates,
-      changed,
-      missing,
-      removed,
-      manifest,
-    };
-    terminal.out(`${JSON.stringify(event)}\n`);
-    return;
+    const counted = { embedded, failed, skipped, duplicates, changed, missing, removed };
+    return terminal.out(`${JSON.stringify({ event: 'done', ...counted, manifest })}\n`);
   }
   const rate = run.seconds > 0 ? ` (${(embedded / run.seconds).toFixed(1)}/s)` : '';
   const ok = embedded - failed;
   const time = `in ${run.seconds.toFixed(1)} s${rate} on ${run.device}`;
   terminal.out(`${ok} of ${embedded} images embedded ${time}\n`);
-  if (skipped > 0)
-    terminal.out(`  ${skipped} were there already; the dataset has ${counts.inputs} inputs now\n`);
-  if (duplicates > 0)
-    terminal.out(`  ${duplicates} were given more than once; each is in the dataset once\n`);
-  if (changed > 0)
-    terminal.out(
-      `  ${changed} replace photos that the dataset had under the same names: changed files, or another folder\n`,
-    );
-  if (removed > 0) terminal.out(`  ${removed} were no longer in the source and are marked as removed\n`);
-  if (missing > 0) terminal.out(`  ${missing} are ${describeMissing(removeMissing)}\n`);
+  const notes = [
+    [skipped, `were there already; the dataset has ${counts.inputs} inputs now`],
+    [duplicates, 'were given more than once; each is in the dataset once'],
+    [changed, 'replace photos that the dataset had under the same names: changed files, or another folder'],
+    [removed, 'were no longer in the source and are marked as removed'],
+    [missing, `are ${describeMissing(removeMissing)}`],
+  ] as const;
+  for (const [count, what] of notes) if (count > 0) terminal.out(`  ${count} ${what}\n`);
   if (run.againstFloat32) {
     const { images, cosine } = run.againstFloat32;
     const rest = run.floatPrecision === undefined ? run.precision : `${run.floatPrecision} beside int8`;

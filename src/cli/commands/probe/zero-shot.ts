@@ -76,12 +76,8 @@ function describe(
     score.toPrecision(6),
     path ?? '(bytes)',
   ]);
-  const table = formatTable([['label', 'probability', 'cosine', 'path'], ...rows], {
-    columns,
-    right: [1, 2],
-    names: [0, 3],
-    spare: [2, 1],
-  });
+  const layout = { columns, right: [1, 2], names: [0, 3], spare: [2, 1] };
+  const table = formatTable([['label', 'probability', 'cosine', 'path'], ...rows], layout);
   if (agreement === null) return table;
   const { accuracy, right, images } = agreement;
   return `${table}\naccuracy ${accuracy.toFixed(4)} (${right} of ${images} labelled images)\n`;
