@@ -4,7 +4,7 @@ import { HttpFailure } from '../base/http/http-failure.js';
 import { fetchUrl, openUrl } from '../base/http/http.js';
 import { parseJson } from '../base/read-json.js';
 import { downloadRules, retryDownload, type DownloadOptions } from './download-file.js';
-import { IS_COMMIT } from './hub-cache.js';
+import { IS_GIT_HASH } from './hub-cache.js';
 import type { HubSettings } from './hub-settings.js';
 import type { RepositoryReference } from './repository-reference.js';
 
@@ -66,7 +66,7 @@ function readListing(
   endpoint: string,
 ): RepositoryListing {
   const { sha, siblings, cardData } = json as Record<string, unknown>;
-  if (typeof sha !== 'string' || !IS_COMMIT.test(sha)) throw new Error('it has no commit "sha"');
+  if (typeof sha !== 'string' || !IS_GIT_HASH.test(sha)) throw new Error('it has no commit "sha"');
   if (!Array.isArray(siblings)) throw new Error('it has no array "siblings"');
   const { license, license_name: name, license_link: link } = (cardData ?? {}) as Record<string, unknown>;
   // A model card may list several licences, and names its own as "other".

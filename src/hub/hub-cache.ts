@@ -8,7 +8,7 @@ import { copyAtomically, writeAtomically } from '../base/atomic-file.js';
 import { makeFolder } from '../base/make-folder.js';
 import { sizeOfFile } from './partial-file.js';
 
-export const IS_COMMIT: RegExp = /^[0-9a-f]{40}$/;
+export const IS_GIT_HASH: RegExp = /^[0-9a-f]{40}$/;
 
 /** A repository's part of the cache. */
 export class CachedRepository {
@@ -33,9 +33,9 @@ export class CachedRepository {
 
   /** Returns the commit that a revision had at the last pull; null if it was never pulled. */
   async readCommit(revision: string): Promise<string | null> {
-    if (IS_COMMIT.test(revision)) return revision;
+    if (IS_GIT_HASH.test(revision)) return revision;
     const text = await readFile(join(this.folder, 'refs', ...revision.split('/')), 'utf8').catch(() => '');
-    return IS_COMMIT.test(text.trim()) ? text.trim() : null;
+    return IS_GIT_HASH.test(text.trim()) ? text.trim() : null;
   }
 
   async writeCommit(revision: string, commit: string): Promise<void> {

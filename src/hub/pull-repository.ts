@@ -26,7 +26,7 @@ import {
   type RepositoryFile,
   type RepositoryListing,
 } from './hub-api.js';
-import { CachedRepository } from './hub-cache.js';
+import { CachedRepository, IS_GIT_HASH } from './hub-cache.js';
 import { readHubSettings, type HubSettings } from './hub-settings.js';
 import type { KnownModel } from './known-models.js';
 import { PartialFile, sizeOfFile } from './partial-file.js';
@@ -244,7 +244,7 @@ async function nameBlob(
   const named = cache.file(listing.commit, name);
   const sha256 = isSha256(etag) ? etag : await digestFile(path);
   if (path !== named) await cache.link(etag, listing.commit, name, isNew);
-  const checked = isSha256(etag) || isGitHash(etag) ? 'list' : 'first';
+  const checked = isSha256(etag) || IS_GIT_HASH.test(etag) ? 'list' : 'first';
   return { ...(await describeFile(name, named, sha256)), checked, isNew };
 }
 
@@ -268,14 +268,10 @@ function isSha256(etag: string): boolean {
   return /^[0-9a-f]{64}$/.test(etag);
 }
 
-function isGitHash(etag: string): boolean {
-  return /^[0-9a-f]{40}$/.test(etag);
-}
-
 /** The checksum of a file in the form of an ETag; null if the ETag is no checksum. */
 async function hashOf(path: string, etag: string): Promise<string | null> {
   if (isSha256(etag)) return digestFile(path);
-  if (!isGitHash(etag)) return null;
+  if (!IS_GIT_HASH.test(etag)) return null;
   const bytes = await readFile(path);
   return createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
 }

@@ -122,11 +122,7 @@ export async function createModel(name: string, given: Options<CreateOptions> = 
   const loads =
     weights === undefined
       ? new Map<string, Load>()
-      : await matchWeights(network.parameters, weights, {
-          name,
-          architecture,
-          mayChangeHead: numClasses !== undefined,
-        });
+      : await matchWeights(network.parameters, weights, name, architecture, numClasses !== undefined);
   const valuesOf = (parameter: Parameter): Values => ({
     start: 0,
     end: (elementCount(parameter.dims) * ELEMENT_BITS.get(parameter.elemType)!) / 8,

@@ -13,21 +13,18 @@ import { isComputed, type Parameter } from '../networks/network.js';
 /** Reads the bytes of a parameter's values. */
 export type Load = () => Promise<Uint8Array>;
 
-export interface MatchOptions {
-  readonly name: string;
-  readonly architecture: Architecture;
-  /** Whether the classifier may have another size than in the state dict: it then starts from scratch. */
-  readonly mayChangeHead: boolean;
-}
-
 /**
  * Finds the tensor of every parameter, and returns how to read the values, by key. Parameters that start from scratch are left out. Throws
  * `STATE_MISMATCH` with all keys that are missing, unexpected, or of other dims or dtypes; `STATE_INVALID`.
+ *
+ * @param mayChangeHead - Whether the classifier may have another size than in the state dict: it then starts from scratch.
  */
 export async function matchWeights(
   parameters: ReadonlyMap<string, Parameter>,
   weights: string | URL | StateSource,
-  { name, architecture, mayChangeHead }: MatchOptions,
+  name: string,
+  architecture: Architecture,
+  mayChangeHead: boolean,
 ): Promise<ReadonlyMap<string, Load>> {
   const source = weights instanceof Map ? weights : await readStateDict(weights as string | URL);
   const state = spellKeys(stateValues(source as StateSource), architecture);

@@ -61,7 +61,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .option(
       '--momentum <x>',
       'weight of the latest batch, or "cumulative" (default: each layer’s)',
-      parseMomentum,
+      (text): Momentum => (text === 'cumulative' ? text : Number(text)),
     )
     .option('--devices <list>', 'devices over which batches are split: cuda:0,cuda:1', 'cpu')
     .option('--source-moments <file>', 'moments of the training data, for a folded model without state dict')
@@ -96,10 +96,6 @@ function addWriteFlags(command: Command): void {
     .option('--epsilon <x>', 'of folded norms, if the state dict does not prove it', Number)
     .option('--json', 'print the statistics as JSON', false)
     .option(YES_FLAG, YES_HELP, false);
-}
-
-function parseMomentum(text: string): Momentum {
-  return text === 'cumulative' ? text : Number(text);
 }
 
 async function runBn(terminal: Terminal, path: string, photos: string, flags: BnFlags): Promise<void> {

@@ -2,7 +2,7 @@
 import { shown } from '../../base/printable.js';
 import { formatBytes, formatLarge } from '../../html/numbers.js';
 import { openModel } from '../../model/open/open-model.js';
-import { profileModel, type Cost, type ModelProfile, type NodeCost } from '../../stages/profile-model.js';
+import { profileModel, type Cost, type ModelProfile } from '../../stages/profile-model.js';
 import { findModelFile, type CommonFlags } from '../flags/find-model.js';
 import { readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatDims, formatTable } from '../terminal/table.js';
@@ -61,12 +61,6 @@ interface CostLine {
 export function listCosts({ nodes, modules }: ModelProfile, depth: number): CostLine[] {
   const byPath = new Map(modules.map((module) => [module.name, module]));
   const parents = new Set(modules.map(({ name }) => name.slice(0, Math.max(0, name.lastIndexOf('.')))));
-  const inModule = new Map<string, NodeCost[]>();
-  for (const node of nodes) {
-    const others = inModule.get(node.module ?? '');
-    if (others) others.push(node);
-    else inModule.set(node.module ?? '', [node]);
-  }
   const lines: CostLine[] = [];
   const listed = new Set<string>();
   for (const node of nodes) {
@@ -76,7 +70,7 @@ export function listCosts({ nodes, modules }: ModelProfile, depth: number): Cost
       const module = byPath.get(path);
       if (!module || listed.has(path)) return;
       listed.add(path);
-      const op = parents.has(path) ? '' : operatorsOf(inModule.get(path) ?? []);
+      const op = parents.has(path) ? '' : operatorsOf(nodes.filter((other) => other.module === path));
       lines.push({ name: path, depth: at, op, cost: module });
     });
     if (atoms.length === 0 || parents.has(node.module!))

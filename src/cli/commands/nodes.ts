@@ -59,7 +59,9 @@ export async function runNodes(terminal: Terminal, path: string, flags: NodesFla
   const model = await openModel(file);
   const { features, problem } = await listFeatureTree(model, flags.all);
   if (problem !== undefined) terminal.err(`tapir: some shapes are unknown: ${problem}\n`);
-  const listed = flags.depth === undefined ? features : atDepth(features, Math.max(1, flags.depth));
+  // A module at the depth represents its content.
+  const most = Math.max(1, flags.depth ?? Infinity);
+  const listed = features.filter(({ depth }) => depth < most);
   const found = await findTransform(file).catch((error: unknown) => {
     terminal.err(`tapir: ${reasonOf(error)}\n`);
     return null;
@@ -123,9 +125,4 @@ export function groupNodes(features: readonly ListedFeature[]): ListedFeature[] 
   }
   endRun();
   return grouped;
-}
-
-/** Keeps the features above a depth: a module at that depth represents its content. */
-function atDepth(features: readonly ListedFeature[], depth: number): ListedFeature[] {
-  return features.filter((feature) => feature.depth < depth);
 }

@@ -40,7 +40,9 @@ async function runParams(terminal: Terminal, path: string, flags: ParamsFlags): 
     );
   if (save !== undefined) {
     const stored = parameters.filter(isSaved);
-    await writeStateDict(save, await readAll(stored), { overwrite });
+    const state = new Map<string, Tensor>();
+    for (const parameter of stored) state.set(parameter.name, await parameter.read());
+    await writeStateDict(save, state, { overwrite });
     const constants = parameters.filter(({ kind }) => kind === 'constant').length;
     const folded = parameters.length - stored.length - constants;
     const note = [
@@ -56,12 +58,6 @@ async function runParams(terminal: Terminal, path: string, flags: ParamsFlags): 
 /** State dicts hold what a network learns and its buffers. */
 function isSaved({ kind, origin }: Parameter): boolean {
   return kind !== 'constant' && origin.kind !== 'folded';
-}
-
-async function readAll(parameters: readonly Parameter[]): Promise<Map<string, Tensor>> {
-  const state = new Map<string, Tensor>();
-  for (const parameter of parameters) state.set(parameter.name, await parameter.read());
-  return state;
 }
 
 function parameterTable(parameters: readonly Parameter[], terminal: Terminal): string {

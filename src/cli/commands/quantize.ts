@@ -10,7 +10,6 @@ import {
   type QuantizeOptions,
 } from '../../precision/quantize/quantize-model.js';
 import type { StaticReport } from '../../precision/quantize/static-report.js';
-import type { LoweringReport } from '../../precision/report.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
@@ -90,12 +89,8 @@ async function runQuantize(
   if (flags.json) printJson(terminal, { ...report, failures: failures.length, file: out });
   else
     terminal.out(
-      `${loweringText(report)}${isStatic(report) ? staticText(report, out, terminal.columns) : ''}\nwritten: ${out}\n`,
+      `${loweringText(report)}${'calibration' in report ? staticText(report, out, terminal.columns) : ''}\nwritten: ${out}\n`,
     );
-}
-
-function isStatic(report: LoweringReport | StaticReport): report is StaticReport {
-  return 'calibration' in report;
 }
 
 function staticText({ calibration, speeds }: StaticReport, out: string, columns: number | undefined): string {

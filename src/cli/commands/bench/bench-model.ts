@@ -233,18 +233,12 @@ function cosineText(way: MeasuredWay, { images, least, mean }: MeasuredCosine): 
   return `${way.engine} ${describePrecision(way)} against float32 on ${images} photos: least cosine ${roundDown(least)}, mean ${roundDown(mean)}\n`;
 }
 
-function measuredOf(ways: readonly Way[]): Exclude<Way, { readonly impossible: string }>[] {
-  return ways.flatMap((way) => ('impossible' in way ? [] : [way]));
-}
-
-function rateOf({ best }: MeasureModelReport): number {
-  return best.rowsPerSecond.median;
-}
-
 function conclusionOf(ways: readonly Way[]): string {
   // What an engine lacks can be the same for each precision.
   const notes = new Set(ways.flatMap((way) => ('impossible' in way ? [`note: ${way.impossible}\n`] : [])));
-  const [fastest] = measuredOf(ways).toSorted((a, b) => rateOf(b) - rateOf(a));
+  const [fastest] = ways
+    .flatMap((way) => ('impossible' in way ? [] : [way]))
+    .toSorted((a, b) => b.best.rowsPerSecond.median - a.best.rowsPerSecond.median);
   if (!fastest) return [...notes].join('');
   const { asked, precision, cosine } = fastest;
   const caution =
