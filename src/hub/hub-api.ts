@@ -196,6 +196,6 @@ function refused(
 function failed(url: string, reason: string, cause?: unknown): TapirError<'DOWNLOAD_FAILED'> {
   return new TapirError('DOWNLOAD_FAILED', `cannot download from ${url}: ${reason}`, {
     details: { url, reason },
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   });
 }

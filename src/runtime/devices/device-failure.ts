@@ -26,7 +26,7 @@ export function unavailable(
     `${name} cannot be used: ${reason}; run "tapir doctor" for details, or choose device "cpu"`,
     {
       details: { device: name, reason, ...(names.length > 0 ? { missingLibraries: names } : {}) },
-      ...(cause === undefined ? {} : { cause }),
+      cause,
     },
   );
 }
