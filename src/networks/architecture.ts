@@ -1,6 +1,6 @@
 /** What a family of networks tells about each of them. */
-import type { Module } from './module.js';
-import type { Value } from './network.js';
+import { Module } from './module.js';
+import { Network, type Value } from './network.js';
 
 export interface ArchitectureSizes {
   /** Number of classes. */
@@ -24,3 +24,10 @@ export interface Architecture {
 
 /** The networks of a paper, by torchvision's names. */
 export type Family = Readonly<Record<string, Architecture>>;
+
+/** Writes a network without weights, with the classes of ImageNet. Sizes stay open where the network leaves them open. */
+export function writeNetwork({ write, imageSize = 0 }: Architecture, image: string): Network {
+  const network = new Network(17);
+  write(new Module(network), { name: image, channels: 3 }, { classes: 1000, imageSize });
+  return network;
+}

@@ -114,11 +114,11 @@ const ACTIVATIONS: Readonly<Record<Activation, (layer: Module, x: string) => voi
 };
 
 /** Of vectors `[batch, channels]`. */
-export function linear(module: Module, name: string, x: Value, channels: number): Value {
+export function linear(module: Module, name: string, x: Value, channels: number, bias = true): Value {
   return module.layer(name, channels, (layer) => {
-    const weight = layer.parameter('weight', [channels, x.channels], FILTERS);
-    const bias = layer.parameter('bias', [channels], ZEROS);
-    layer.node('Gemm', [x.name, weight, bias], { transB: 1 });
+    const inputs = [x.name, layer.parameter('weight', [channels, x.channels], FILTERS)];
+    if (bias) inputs.push(layer.parameter('bias', [channels], ZEROS));
+    layer.node('Gemm', inputs, { transB: 1 });
   });
 }
 

@@ -1,11 +1,10 @@
 /** What torchvision's architectures run, in order: the steps of the networks whose names follow from the order of their operators. */
-import type { Family } from '../../networks/architecture.js';
+import { writeNetwork, type Family } from '../../networks/architecture.js';
 import { ALEXNETS } from '../../networks/families/alexnet.js';
 import { DENSENETS } from '../../networks/families/densenet.js';
 import { RESNETS } from '../../networks/families/resnet.js';
 import { SQUEEZENETS } from '../../networks/families/squeezenet.js';
 import { VGGS } from '../../networks/families/vgg.js';
-import { writeNetwork } from '../../networks/write-network.js';
 
 /** The operator class of a step by the operator that networks write. */
 const KINDS = {

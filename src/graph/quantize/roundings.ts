@@ -1,4 +1,5 @@
 /** Levels of 8 bits: for ranges of activations, and for constant weights. Pure numbers. */
+import { roundHalfEven } from '../../base/round-half-even.js';
 
 /** How a tensor of activations becomes 8-bit: a level stands for `(level - zero) × scale`. */
 export interface Rounding {
@@ -33,7 +34,7 @@ export function roundingOf(low: number, high: number): Rounding {
   if (signed <= COARSER * unsigned) return { scale: signed, zero: 0, isSigned: true };
   return {
     scale: unsigned,
-    zero: Math.max(0, Math.min(255, roundToEven(-least / unsigned))),
+    zero: Math.max(0, Math.min(255, roundHalfEven(-least / unsigned))),
     isSigned: false,
   };
 }
@@ -41,7 +42,7 @@ export function roundingOf(low: number, high: number): Rounding {
 /** What a value becomes. */
 export function roundValue(x: number, { scale, zero, isSigned }: Rounding): number {
   const [least, most] = isSigned ? [-128, 127] : [0, 255];
-  const level = Math.max(least, Math.min(most, roundToEven(Math.fround(x / scale)) + zero));
+  const level = Math.max(least, Math.min(most, roundHalfEven(Math.fround(x / scale)) + zero));
   return Math.fround((level - zero) * scale);
 }
 
@@ -89,7 +90,7 @@ export function roundWeights(
   }
   const values = new Int8Array(data.length);
   for (let at = 0; at < data.length; at++) {
-    const level = roundToEven(data[at]! / scales[Math.floor(at / inner) % channels]!);
+    const level = roundHalfEven(data[at]! / scales[Math.floor(at / inner) % channels]!);
     values[at] = Math.max(-WEIGHT_LEVELS, Math.min(WEIGHT_LEVELS, level));
   }
   return { values, dims, axis, scales };
@@ -103,15 +104,7 @@ export function roundBias(
 ): RoundedConstant<Int32Array> {
   const steps = scales.map((scale) => inputScale * scale);
   const values = Int32Array.from(bias, (x, channel) =>
-    Math.max(-MOST_INT32, Math.min(MOST_INT32, roundToEven(x / steps[channel]!))),
+    Math.max(-MOST_INT32, Math.min(MOST_INT32, roundHalfEven(x / steps[channel]!))),
   );
   return { values, dims: [bias.length], axis: 0, scales: steps };
-}
-
-/** Rounds as ONNX's QuantizeLinear does: halves go to the even neighbour. */
-export function roundToEven(x: number): number {
-  const below = Math.floor(x);
-  const rest = x - below;
-  if (rest !== 0.5) return Math.round(x);
-  return below % 2 === 0 ? below : below + 1;
 }

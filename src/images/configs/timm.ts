@@ -1,7 +1,8 @@
 /** timm's `config.json`, as timm.data.create_transform reads it for evaluation (timm 1.0.31). */
 import { show } from '../../base/checks.js';
 import { IMAGENET_MEAN } from '../../base/imagenet.js';
-import { roundHalfEven, type Size } from '../pixels/geometry.js';
+import { roundHalfEven } from '../../base/round-half-even.js';
+import type { Size } from '../pixels/geometry.js';
 import { INTERPOLATIONS } from '../resample/kernel.js';
 import type { ConfigFields, ConfigOptions, ResolvedConfig } from './config-fields.js';
 

@@ -1,4 +1,5 @@
 /** The sizes of resized images and the places of crops, as each library computes them. Arithmetic only. */
+import { roundHalfEven } from '../../base/round-half-even.js';
 
 /** Height and width in pixels. */
 export interface Size {
@@ -87,10 +88,4 @@ export function centerCrop(size: Size, crop: Size | null, offset: CropOffset = '
     return offset === 'trunc' || side < cropped ? Math.trunc(half) : roundHalfEven(half);
   };
   return { top: at(size.height, crop.height), left: at(size.width, crop.width), ...crop };
-}
-
-/** As Python's round(): half to even. */
-export function roundHalfEven(value: number): number {
-  const floor = Math.floor(value);
-  return value - floor === 0.5 ? floor + (floor % 2) : Math.round(value);
 }

@@ -1,6 +1,7 @@
 /** Training's random crops and flips, with torchvision's semantics: RandomResizedCrop and RandomHorizontalFlip. */
 import { createRandom } from '../../base/random.js';
-import { roundHalfEven, type Region, type Size } from '../pixels/geometry.js';
+import { roundHalfEven } from '../../base/round-half-even.js';
+import type { Region, Size } from '../pixels/geometry.js';
 import { copyRows, type RgbImage } from '../pixels/rgb-image.js';
 
 /** The share of the image's area that a crop takes. */

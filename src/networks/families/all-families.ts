@@ -14,27 +14,25 @@ import { SQUEEZENETS } from './squeezenet.js';
 import { SWINS } from './swin.js';
 import { VGGS } from './vgg.js';
 import { VITS } from './vit.js';
-import type { Architecture, Family } from '../architecture.js';
-
-const FAMILIES: readonly Family[] = [
-  ALEXNETS,
-  CONVNEXTS,
-  DENSENETS,
-  EFFICIENTNETS,
-  INCEPTIONS,
-  MAXVITS,
-  MNASNETS,
-  MOBILENETS,
-  REGNETS,
-  RESNETS,
-  SHUFFLENETS,
-  SQUEEZENETS,
-  SWINS,
-  VGGS,
-  VITS,
-];
+import type { Architecture } from '../architecture.js';
 
 /** All networks by torchvision's names. */
-export const ARCHITECTURES: ReadonlyMap<string, Architecture> = new Map<string, Architecture>(
-  FAMILIES.flatMap((family) => Object.entries(family)),
+export const ARCHITECTURES: ReadonlyMap<string, Architecture> = new Map(
+  Object.entries({
+    ...ALEXNETS,
+    ...CONVNEXTS,
+    ...DENSENETS,
+    ...EFFICIENTNETS,
+    ...INCEPTIONS,
+    ...MAXVITS,
+    ...MNASNETS,
+    ...MOBILENETS,
+    ...REGNETS,
+    ...RESNETS,
+    ...SHUFFLENETS,
+    ...SQUEEZENETS,
+    ...SWINS,
+    ...VGGS,
+    ...VITS,
+  }),
 );

@@ -3,7 +3,6 @@ import type { Family } from '../architecture.js';
 import { relativePositions } from '../attention.js';
 import { convNorm, permute, squeezeExcitation } from '../blocks.js';
 import {
-  FILTERS,
   activate,
   add,
   batchNorm,
@@ -162,11 +161,7 @@ export const MAXVITS: Family = {
       x = linear(classifier, '3', x, x.channels);
       x = activate(classifier, '4', x, 'tanh');
       network.startHead();
-      const features = x;
-      return classifier.layer('5', classes, (layer) => {
-        const weight = layer.parameter('weight', [classes, features.channels], FILTERS);
-        layer.node('Gemm', [features.name, weight], { transB: 1 });
-      });
+      return linear(classifier, '5', x, classes, false);
     },
   },
 };

@@ -1,7 +1,6 @@
 /** Recognises torchvision's networks by the keys and dims of their state dicts. */
 import { isComputed, type Network } from '../network.js';
-import type { Architecture } from '../architecture.js';
-import { writeNetwork } from '../write-network.js';
+import { writeNetwork, type Architecture } from '../architecture.js';
 import { ARCHITECTURES } from './all-families.js';
 
 /** Counts batches while torch trains; no network computes with it. */

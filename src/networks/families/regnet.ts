@@ -1,4 +1,5 @@
 /** RegNet: Radosavovic et al., "Designing Network Design Spaces", 2020; X is without, Y with squeeze and excitation. */
+import { roundHalfEven } from '../../base/round-half-even.js';
 import type { Architecture, Family } from '../architecture.js';
 import { convNorm, divisible, squeezeExcitation } from '../blocks.js';
 import { BRANCH_GAIN, activate, add, flatten, globalPool, linear } from '../layers.js';
@@ -25,18 +26,13 @@ function stagesOf({ depth, start, slope, multiplier, groupWidth }: Rule): Stage[
   const stages = new Map<number, Stage>();
   for (let k = 0; k < depth; k++) {
     const power = Math.round(Math.log((start + slope * k) / start) / Math.log(multiplier));
-    const width = roundToEven((start * multiplier ** power) / 8) * 8;
+    const width = roundHalfEven((start * multiplier ** power) / 8) * 8;
     const group = Math.min(groupWidth, width);
     const stage = stages.get(width) ?? { width: divisible(width, group), groupWidth: group, count: 0 };
     stage.count++;
     stages.set(width, stage);
   }
   return [...stages.values()];
-}
-
-/** Rounds halves to even numbers, as torch does: 22.5 is 22. */
-function roundToEven(value: number): number {
-  return Math.abs(value % 1) === 0.5 ? 2 * Math.round(value / 2) : Math.round(value);
 }
 
 function writeBlock(

@@ -4,10 +4,11 @@ import { activate, cat, conv, dropout, flatten, globalPool, maxPool } from '../l
 import type { Module } from '../module.js';
 import type { Value } from '../network.js';
 
-/** Squeezed and expanded channels of a fire module; a text is a pooling. */
-type Step = readonly [number, number] | 'pool';
+/** Squeezed channels of a fire module; a text is a pooling. */
+type Step = number | 'pool';
 
-function fire(module: Module, input: Value, [squeezed, expanded]: readonly [number, number]): Value {
+function fire(module: Module, input: Value, squeezed: number): Value {
+  const expanded = 4 * squeezed;
   const layer = (name: string, x: Value, channels: number, kernel: number): Value =>
     activate(module, `${name}_activation`, conv(module, name, x, channels, { kernel, bias: true }), 'relu');
   const x = layer('squeeze', input, squeezed, 1);
@@ -38,32 +39,8 @@ function squeezenet(stem: { channels: number; kernel: number }, steps: readonly 
   };
 }
 
-const V1_0: readonly Step[] = [
-  'pool',
-  [16, 64],
-  [16, 64],
-  [32, 128],
-  'pool',
-  [32, 128],
-  [48, 192],
-  [48, 192],
-  [64, 256],
-  'pool',
-  [64, 256],
-];
-const V1_1: readonly Step[] = [
-  'pool',
-  [16, 64],
-  [16, 64],
-  'pool',
-  [32, 128],
-  [32, 128],
-  'pool',
-  [48, 192],
-  [48, 192],
-  [64, 256],
-  [64, 256],
-];
+const V1_0: readonly Step[] = ['pool', 16, 16, 32, 'pool', 32, 48, 48, 64, 'pool', 64];
+const V1_1: readonly Step[] = ['pool', 16, 16, 'pool', 32, 32, 'pool', 48, 48, 64, 64];
 
 export const SQUEEZENETS: Family = {
   squeezenet1_0: squeezenet({ channels: 96, kernel: 7 }, V1_0),

@@ -51,16 +51,12 @@ function biased(
   return attn.node('Reshape', [masked, attn.constant([-1, ...tokens])]);
 }
 
-/** Adds the parameters that both versions have; torchvision registers them before others that it reads earlier. */
-function projections(attn: Module, channels: number): Record<'qkv' | 'proj', [string, string]> {
-  const both = (name: string, outputs: number): [string, string] => {
-    const layer = attn.child(name);
-    return [
-      layer.parameter('weight', [outputs, channels], FILTERS),
-      layer.parameter('bias', [outputs], ZEROS),
-    ];
+/** Adds the parameters of a linear layer; torchvision registers them before others that it reads earlier. */
+function declareLinear(layer: Module, channels: number, outputs: number): Record<'weight' | 'bias', string> {
+  return {
+    weight: layer.parameter('weight', [outputs, channels], FILTERS),
+    bias: layer.parameter('bias', [outputs], ZEROS),
   };
-  return { qkv: both('qkv', 3 * channels), proj: both('proj', channels) };
 }
 
 /** `[1, heads, side², side²]` from a row per distance. */
@@ -81,19 +77,18 @@ function attentionV1(attn: Module, x: Value, options: Attention): Value {
   const table = attn.parameter('relative_position_bias_table', [distances, heads], { spread: 0.02 });
   const indices = (): number[] => relativePositions(side);
   const index = attn.parameter('relative_position_index', [side ** 4], { indices });
-  const { qkv, proj } = projections(attn, channels);
+  const qkv = declareLinear(attn.child('qkv'), channels, 3 * channels);
+  const proj = declareLinear(attn.child('proj'), channels, channels);
   const bias = positionBias(attn, attn.read(table), index, heads, side);
-  const [qkvWeight, projWeight, qkvBias, projBias] = [qkv[0], proj[0], qkv[1], proj[1]].map((key) =>
-    attn.read(key),
-  ) as [string, string, string, string];
+  for (const key of [qkv.weight, proj.weight, qkv.bias, proj.bias]) attn.read(key);
   return attn.function('shifted_window_attention', channels, () => {
     const tokens = toWindows(attn, x.name, windows, { channels, isShifted });
-    const joined = product(attn, tokens, qkvWeight, qkvBias);
+    const joined = product(attn, tokens, qkv.weight, qkv.bias);
     const scale = attn.constant({ float: (channels / heads) ** -0.5 });
     const score = (queries: string, keys: string): string =>
       biased(attn, dotProducts(attn, attn.node('Mul', [queries, scale]), keys), bias.name, options);
     const mixed = attention(attn, joined, { channels, heads, tokens: side * side, score });
-    const y = product(attn, mixed, projWeight, projBias);
+    const y = product(attn, mixed, proj.weight, proj.bias);
     fromWindows(attn, y, windows, { channels, isShifted });
   });
 }
@@ -103,12 +98,13 @@ function attentionV2(attn: Module, x: Value, options: Attention): Value {
   const { side } = windows;
   const { channels } = x;
   const length = 2 * side - 1;
-  const scaleKey = attn.parameter('logit_scale', [heads, 1, 1], { fill: Math.log(10) });
+  const logitScale = attn.parameter('logit_scale', [heads, 1, 1], { fill: Math.log(10) });
   const values = (): number[] => logDistances(side);
   const coordinates = attn.parameter('relative_coords_table', [1, length, length, 2], { values });
   const indices = (): number[] => relativePositions(side);
   const index = attn.parameter('relative_position_index', [side ** 4], { indices });
-  const { qkv, proj } = projections(attn, channels);
+  const qkv = declareLinear(attn.child('qkv'), channels, 3 * channels);
+  const proj = declareLinear(attn.child('proj'), channels, channels);
   const network = attn.child('cpb_mlp');
   let table = tokenLinear(network, '0', { name: coordinates, channels: 2 }, HIDDEN);
   table = activate(network, '1', table, 'relu');
@@ -117,24 +113,14 @@ function attentionV2(attn: Module, x: Value, options: Attention): Value {
   let bias = positionBias(attn, table.name, index, heads, side);
   bias = attn.operation('sigmoid', heads, 'Sigmoid', [bias.name]);
   bias = attn.operation('mul', heads, 'Mul', [bias.name, attn.constant({ float: 16 })]);
-  const [qkvWeight, projWeight, qkvBias, projBias, logitScale] = [
-    qkv[0],
-    proj[0],
-    qkv[1],
-    proj[1],
-    scaleKey,
-  ].map((key) => attn.read(key)) as [string, string, string, string, string];
+  for (const key of [qkv.weight, proj.weight, qkv.bias, proj.bias, logitScale]) attn.read(key);
   return attn.function('shifted_window_attention', channels, () => {
     const tokens = toWindows(attn, x.name, windows, { channels, isShifted });
     // Keys have no bias.
-    const [first, second, third] = attn.split(qkvBias, 0, [channels, channels, channels]) as [
-      string,
-      string,
-      string,
-    ];
-    const zeros = attn.node('Sub', [second, second]);
-    const joinedBias = attn.node('Concat', [first, zeros, third], { axis: 0 });
-    const joined = product(attn, tokens, qkvWeight, joinedBias);
+    const [ofQueries, ofKeys, ofValues] = attn.split(qkv.bias, 0, Array<number>(3).fill(channels));
+    const zeros = attn.node('Sub', [ofKeys!, ofKeys!]);
+    const joinedBias = attn.node('Concat', [ofQueries!, zeros, ofValues!], { axis: 0 });
+    const joined = product(attn, tokens, qkv.weight, joinedBias);
     const limit = attn.constant({ float: Math.log(100) });
     const scale = attn.node('Exp', [attn.node('Min', [logitScale, limit])]);
     const score = (queries: string, keys: string): string => {
@@ -142,7 +128,7 @@ function attentionV2(attn: Module, x: Value, options: Attention): Value {
       return biased(attn, attn.node('Mul', [cosines, scale]), bias.name, options);
     };
     const mixed = attention(attn, joined, { channels, heads, tokens: side * side, score });
-    const y = product(attn, mixed, projWeight, projBias);
+    const y = product(attn, mixed, proj.weight, proj.bias);
     fromWindows(attn, y, windows, { channels, isShifted });
   });
 }
@@ -174,20 +160,10 @@ function merge(module: Module, x: Value): Value {
     const pads = joinSizes(module, [none, none, none, none, none, odd, none]);
     const even = module.node('Pad', [x.name, pads]);
     const end = module.constant([2 ** 31, 2 ** 31]);
-    const corners = [
-      [0, 0],
-      [1, 0],
-      [0, 1],
-      [1, 1],
-    ].map((start) =>
-      module.node('Slice', [
-        even,
-        module.constant(start),
-        end,
-        module.constant([1, 2]),
-        module.constant([2, 2]),
-      ]),
-    );
+    const corners = [0, 1, 2, 3].map((corner) => {
+      const start = module.constant([corner % 2, Math.floor(corner / 2)]);
+      return module.node('Slice', [even, start, end, module.constant([1, 2]), module.constant([2, 2])]);
+    });
     module.node('Concat', corners, { axis: -1 });
   });
 }

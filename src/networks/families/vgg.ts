@@ -3,39 +3,21 @@ import type { Architecture, Family } from '../architecture.js';
 import { activate, adaptivePool, batchNorm, conv, dropout, flatten, linear, maxPool } from '../layers.js';
 
 /** Channels of the convolutions of each stage; a pooling ends the stage. */
-type Stages = readonly (readonly number[])[];
+const WIDTHS = [64, 128, 256, 512, 512];
+/** Numbers of convolutions of each stage, by the letters of the paper. */
+const A = [1, 1, 2, 2, 2];
+const B = [2, 2, 2, 2, 2];
+const D = [2, 2, 3, 3, 3];
+const E = [2, 2, 4, 4, 4];
 
-const A: Stages = [[64], [128], [256, 256], [512, 512], [512, 512]];
-const B: Stages = [
-  [64, 64],
-  [128, 128],
-  [256, 256],
-  [512, 512],
-  [512, 512],
-];
-const D: Stages = [
-  [64, 64],
-  [128, 128],
-  [256, 256, 256],
-  [512, 512, 512],
-  [512, 512, 512],
-];
-const E: Stages = [
-  [64, 64],
-  [128, 128],
-  [256, 256, 256, 256],
-  [512, 512, 512, 512],
-  [512, 512, 512, 512],
-];
-
-function vgg(stages: Stages, hasNorm: boolean): Architecture {
+function vgg(counts: readonly number[], hasNorm: boolean): Architecture {
   return {
     write(network, image, { classes }) {
       const features = network.child('features');
       let x = image;
       let k = 0;
-      for (const stage of stages) {
-        for (const channels of stage) {
+      for (const [stage, channels] of WIDTHS.entries()) {
+        for (let i = 0; i < counts[stage]!; i++) {
           x = conv(features, String(k++), x, channels, { kernel: 3, bias: true });
           if (hasNorm) x = batchNorm(features, String(k++), x);
           x = activate(features, String(k++), x, 'relu');
