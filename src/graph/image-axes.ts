@@ -1,4 +1,5 @@
 /** The image input of a graph, and where its height is. */
+import { oncePer } from '../base/once-per.js';
 import type { Dim } from '../onnx/scan/scan-value.js';
 import type { Graph, Value } from './graph.js';
 import { likelyLayout } from './layout.js';
@@ -10,14 +11,8 @@ export interface ImageAxes {
   readonly axis: number;
 }
 
-const IMAGE_INPUTS = new WeakMap<Graph, ImageAxes | undefined>();
-
-/** The image input: an input with four axes, preferably with three channels. */
-export function imageInput(graph: Graph): ImageAxes | undefined {
-  // Every value of a listing asks, and a graph may have as many inputs as values.
-  if (!IMAGE_INPUTS.has(graph)) IMAGE_INPUTS.set(graph, findImageInput(graph));
-  return IMAGE_INPUTS.get(graph);
-}
+/** The image input: an input with four axes, preferably with three channels. Every value of a listing asks. */
+export const imageInput: (graph: Graph) => ImageAxes | undefined = oncePer(findImageInput);
 
 function findImageInput(graph: Graph): ImageAxes | undefined {
   const sizes = graph.inputs.flatMap((value) => {

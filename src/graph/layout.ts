@@ -1,4 +1,5 @@
 /** Which axis of a tensor holds the channels, proven by the operators that made it. */
+import { oncePer } from '../base/once-per.js';
 import type { Dim } from '../onnx/scan/scan-value.js';
 import type { Graph, Node, Value } from './graph.js';
 import { operatorOf } from './operators/operators.js';
@@ -11,7 +12,7 @@ export type Layout = 'NCHW' | 'NHWC' | 'NLC' | 'NCL' | 'NC';
  * By rank: for each node, the axes of what it gives that operators name as channels, as bits. The bit at the rank stands for no axis, the
  * one above it for a product of activations, such as attention.
  */
-const NAMED_AXES = new WeakMap<Graph, Map<number, ReadonlyMap<Node, number>>>();
+const namedAxes = oncePer((_: Graph) => new Map<number, ReadonlyMap<Node, number>>());
 
 /** The order of the axes of a value, proven by the operators that compute it; null if they prove no order. */
 export function provenLayout(graph: Graph, value: Value, dims: readonly Dim[]): Layout | null {
@@ -56,9 +57,9 @@ function productBit(rank: number): number {
 
 function axesOfValue(graph: Graph, value: Value, rank: number): number {
   if (!value.producer || (rankOf(value) ?? rank) !== rank) return 0;
-  const ofRanks = NAMED_AXES.get(graph) ?? new Map<number, ReadonlyMap<Node, number>>();
+  const ofRanks = namedAxes(graph);
   const named = ofRanks.get(rank) ?? nameAxes(graph, rank);
-  NAMED_AXES.set(graph, ofRanks.set(rank, named));
+  ofRanks.set(rank, named);
   return named.get(value.producer) ?? 0;
 }
 

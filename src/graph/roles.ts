@@ -1,18 +1,13 @@
 /** What a node's result depends on: this tells feature maps from shape arithmetic and constants. */
+import { oncePer } from '../base/once-per.js';
 import type { Graph, Node, Value } from './graph.js';
 import { operatorOf } from './operators/operators.js';
 
 /** `data` depends on the content of a graph input, `shape` only on sizes, `constant` on neither. */
 export type Role = 'data' | 'shape' | 'constant';
 
-const cache = new WeakMap<Graph, ReadonlyMap<Node, Role>>();
-
-/** The role of every node; computed once per graph. */
-export function nodeRoles(graph: Graph): ReadonlyMap<Node, Role> {
-  let roles = cache.get(graph);
-  if (!roles) cache.set(graph, (roles = findRoles(graph)));
-  return roles;
-}
+/** The role of every node. */
+export const nodeRoles: (graph: Graph) => ReadonlyMap<Node, Role> = oncePer(findRoles);
 
 /** Iterative and linear; nodes may come in any order. */
 function findRoles(graph: Graph): ReadonlyMap<Node, Role> {

@@ -2,6 +2,7 @@
  * Names that keep their hierarchy in underscores, as MXNet's exporter writes them: `resnetv17_stage4_activation2`. A stage
  * means the last node whose name begins with it.
  */
+import { oncePer } from '../../base/once-per.js';
 import type { Graph, Node } from '../graph.js';
 import { nodeRoles } from '../roles.js';
 
@@ -16,12 +17,7 @@ interface Stages {
   readonly prefix: string;
 }
 
-const cache = new WeakMap<Graph, Stages | undefined>();
-
-function stagesOf(graph: Graph): Stages | undefined {
-  if (!cache.has(graph)) cache.set(graph, findStages(graph));
-  return cache.get(graph);
-}
+const stagesOf = oncePer(findStages);
 
 function findStages(graph: Graph): Stages | undefined {
   const roles = nodeRoles(graph);

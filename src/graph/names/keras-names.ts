@@ -2,6 +2,7 @@
  * Layers of Keras models as tf2onnx writes them: TensorFlow's scopes in tensor names, `resnet50/conv5_block3_out/Relu:0`
  * (Keras 2) or `resnet50_1/conv5_block3_out_1/Relu:0` (Keras 3, which numbers every scope).
  */
+import { oncePer } from '../../base/once-per.js';
 import type { Graph, Node } from '../graph.js';
 import { nodeRoles } from '../roles.js';
 
@@ -34,15 +35,10 @@ interface Layers {
 /** No real network nests layers deeper than this. */
 const MAX_DEPTH = 64;
 
-const cache = new WeakMap<Graph, Layers | undefined>();
+const layersOf = oncePer(findLayers);
 
-function layersOf(graph: Graph): Layers | undefined {
+function findLayers(graph: Graph): Layers | undefined {
   if (!graph.model.producer.startsWith('tf2onnx')) return undefined;
-  if (!cache.has(graph)) cache.set(graph, findLayers(graph));
-  return cache.get(graph);
-}
-
-function findLayers(graph: Graph): Layers {
   const roles = nodeRoles(graph);
   const data = graph.nodes.filter((node) => roles.get(node) === 'data');
   const full = new Map(

@@ -2,6 +2,7 @@
  * Layers of Keras models as keras2onnx writes them: the first node of a layer has the layer's name and reads `NAME/kernel:0`. The nodes
  * behind it that belong to the layer (a bias, an activation) have made-up names: `Add3`, `Relu1`.
  */
+import { oncePer } from '../../base/once-per.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { operatorOf } from '../operators/operators.js';
 
@@ -10,14 +11,8 @@ export type LayerEnd =
   | { readonly kind: 'node'; readonly node: Node }
   | { readonly kind: 'unsure'; readonly why: string; readonly candidates: readonly Node[] };
 
-const cache = new WeakMap<Graph, ReadonlyMap<string, LayerEnd>>();
-
 /** The layers with weights by name, each with the node that computes its value. Empty for files of other exporters. */
-export function layerEnds(graph: Graph): ReadonlyMap<string, LayerEnd> {
-  let ends = cache.get(graph);
-  if (!ends) cache.set(graph, (ends = findEnds(graph)));
-  return ends;
-}
+export const layerEnds: (graph: Graph) => ReadonlyMap<string, LayerEnd> = oncePer(findEnds);
 
 function findEnds(graph: Graph): ReadonlyMap<string, LayerEnd> {
   if (!graph.model.producer.startsWith('keras2onnx')) return new Map();

@@ -2,6 +2,7 @@
  * Whether the value at the end of a module is the module's own. Where a module ends in a convolution into which the exporter
  * folded a BatchNorm, that BatchNorm may be the module's last child, or come after the module.
  */
+import { oncePer } from '../../base/once-per.js';
 import type { Node, Value } from '../graph.js';
 import { operatorOf } from '../operators/operators.js';
 import { isConvolution, mayHoldBatchNorm } from './batch-norm.js';
@@ -94,18 +95,12 @@ function hasGapBehind(tree: ModuleTree, module: Module): boolean {
   return false;
 }
 
-const numbers = new WeakMap<Module, number>();
-
-/** The highest number of a module's children. */
-function lastNumber(module: Module): number {
-  let last = numbers.get(module);
-  if (last === undefined) {
-    last = -1;
-    for (const child of module.children) if (/^\d+$/.test(child)) last = Math.max(last, Number(child));
-    numbers.set(module, last);
-  }
+/** The highest number of a module's children; -1 if they have other names. */
+const lastNumber = oncePer(({ children }: Module): number => {
+  let last = -1;
+  for (const child of children) if (/^\d+$/.test(child)) last = Math.max(last, Number(child));
   return last;
-}
+});
 
 /** Signs that the module around a convolution only wraps it. */
 function doubtHolder(tree: ModuleTree, holder: Module, end: Node): string | undefined {
@@ -124,23 +119,17 @@ function doubtHolder(tree: ModuleTree, holder: Module, end: Node): string | unde
     : undefined;
 }
 
-const wrappers = new WeakMap<ModuleTree, ReadonlySet<string>>();
-
 /** Kinds of modules of which one has an activation after it: its BatchNorm may be there, too. */
-function wrapperKinds(tree: ModuleTree): ReadonlySet<string> {
-  let kinds = wrappers.get(tree);
-  if (!kinds) {
-    const found = new Set<string>();
-    for (const module of tree.modules.values()) {
-      const end = module.last && module.children.size > 0 ? foldedEnd(tree, module.last) : undefined;
-      const isHolder = end !== undefined && splitPath(tree.places.get(end)!.path)[0] === module.path;
-      if (isHolder && module.path !== '' && lastNumber(module) < 0 && feedsActivation(tree, module, end))
-        found.add(kindOf(module, end, tree));
-    }
-    wrappers.set(tree, (kinds = found));
+const wrapperKinds = oncePer((tree: ModuleTree): ReadonlySet<string> => {
+  const found = new Set<string>();
+  for (const module of tree.modules.values()) {
+    const end = module.last && module.children.size > 0 ? foldedEnd(tree, module.last) : undefined;
+    const isHolder = end !== undefined && splitPath(tree.places.get(end)!.path)[0] === module.path;
+    if (isHolder && module.path !== '' && lastNumber(module) < 0 && feedsActivation(tree, module, end))
+      found.add(kindOf(module, end, tree));
   }
-  return kinds;
-}
+  return found;
+});
 
 /** Modules of one class have the same children and end in the same one. */
 function kindOf(module: Module, end: Node, tree: ModuleTree): string {

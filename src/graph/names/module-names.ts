@@ -1,4 +1,5 @@
 /** Module path → value: the right value, or a refusal that names what exists instead. */
+import { oncePer } from '../../base/once-per.js';
 import { batchNormNames, isConvolution, mayHoldBatchNorm, weightModules } from './batch-norm.js';
 import { beforeRounding, doubtEnd, foldedEnd, losesSum } from './module-ends.js';
 import { readStage } from './flat-names.js';
@@ -214,18 +215,14 @@ function ownerOfWeights(graph: Graph, path: string): Node | undefined {
 /** A BatchNorm that was folded: exactly one convolution beside it can hold its value. */
 function readFoldedNorm(tree: ModuleTree, path: string): ModuleReading | undefined {
   const parent = tree.modules.get(splitPath(path)[0]);
-  const holder = parent && normHolders(tree, parent).get(path);
+  const holder = parent && normHolders(parent, tree).get(path);
   if (!holder) return undefined;
   const convolution = tree.places.get(holder)!.path;
   return readNode(holder, `BatchNorm "${path}", folded by the exporter into convolution "${convolution}"`);
 }
 
-const holders = new WeakMap<Module, ReadonlyMap<string, Node | undefined>>();
-
 /** The convolutions in a module that hold BatchNorms beside them, by the paths of those; `undefined` for several. */
-function normHolders(tree: ModuleTree, parent: Module): ReadonlyMap<string, Node | undefined> {
-  const known = holders.get(parent);
-  if (known) return known;
+const normHolders = oncePer((parent: Module, tree: ModuleTree): ReadonlyMap<string, Node | undefined> => {
   const found = new Map<string, Node | undefined>();
   let [plain, numbered] = [0, 0];
   for (const child of parent.children) {
@@ -239,9 +236,8 @@ function normHolders(tree: ModuleTree, parent: Module): ReadonlyMap<string, Node
   }
   // Numbered and plain names mixed (conv, conv1) follow no rule.
   if (plain > 0 && numbered > 0) found.clear();
-  holders.set(parent, found);
   return found;
-}
+});
 
 /**
  * A gap in a Sequential: a child without nodes between two that have some passes its input on (Dropout, Identity).
@@ -251,7 +247,7 @@ function readVanished(tree: ModuleTree, path: string): ModuleReading | undefined
   const [parent, atom] = splitPath(path);
   const container = tree.modules.get(parent);
   if (!container || !/^\d+$/.test(atom) || container.own.length > 0) return undefined;
-  const indices = orderedChildren(tree, container);
+  const indices = orderedChildren(container, tree);
   if (indices === undefined || indices.at(-1)! < Number(atom)) return undefined;
   const why = `"${path}" does nothing in an exported model (Dropout, Identity): the value it passes on`;
   const before = lastBelow(indices, Number(atom));
@@ -296,19 +292,13 @@ function readEntered(tree: ModuleTree, path: string, why: string): ModuleReading
   return value && !value.initializer ? { kind: 'value', value, why } : undefined;
 }
 
-const sequences = new WeakMap<Module, readonly number[] | undefined>();
-
 /** The numbers of a module's children in order, if they run one after the other: a Sequential, no list of branches. */
-function orderedChildren(tree: ModuleTree, container: Module): readonly number[] | undefined {
-  if (!sequences.has(container)) {
-    const children = [...container.children];
-    const indices = children.map(Number).sort((a, b) => a - b);
-    const isSequence =
-      children.every((child) => /^\d+$/.test(child)) && runsInOrder(tree, container.path, indices);
-    sequences.set(container, isSequence ? indices : undefined);
-  }
-  return sequences.get(container);
-}
+const orderedChildren = oncePer((container: Module, tree: ModuleTree): readonly number[] | undefined => {
+  const children = [...container.children];
+  const indices = children.map(Number).sort((a, b) => a - b);
+  const isNumbered = children.every((child) => /^\d+$/.test(child));
+  return isNumbered && runsInOrder(tree, container.path, indices) ? indices : undefined;
+});
 
 /** The last of ascending numbers that is below a limit. */
 function lastBelow(numbers: readonly number[], limit: number): number | undefined {

@@ -1,4 +1,5 @@
 /** The module tree of the source network, as far as the nodes of the file still show it. */
+import { oncePer } from '../../base/once-per.js';
 import type { Graph, Node } from '../graph.js';
 import { weightModules } from './batch-norm.js';
 import {
@@ -59,14 +60,8 @@ const NO_NODES: Node[] = [];
 const NO_CALLS: Node[][] = [];
 const NO_CHILDREN = new Set<string>();
 
-const trees = new WeakMap<Graph, ModuleTree>();
-
 /** The module tree of a graph; built on first use. */
-export function moduleTree(graph: Graph): ModuleTree {
-  let tree = trees.get(graph);
-  if (!tree) trees.set(graph, (tree = buildTree(graph)));
-  return tree;
-}
+export const moduleTree: (graph: Graph) => ModuleTree = oncePer(buildTree);
 
 function buildTree(graph: Graph): ModuleTree {
   const roles = nodeRoles(graph);

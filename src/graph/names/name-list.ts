@@ -1,4 +1,5 @@
 /** The names that a model offers, as torchvision's get_graph_node_names lists them. */
+import { oncePer } from '../../base/once-per.js';
 import { batchNormNames } from './batch-norm.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { layerNames } from './keras-names.js';
@@ -105,15 +106,11 @@ function* moduleSpellings(tree: ModuleTree, node: Node): Generator<string> {
     yield module.path;
     yield* batchNormNames(module.path, (other) => tree.modules.has(other));
   }
-  yield* operationNames(tree, module).get(node) ?? [];
+  yield* operationNames(module, tree).get(node) ?? [];
 }
 
-const operations = new WeakMap<Module, ReadonlyMap<Node, readonly string[]>>();
-
 /** The names of a module's nodes as operations. */
-function operationNames(tree: ModuleTree, module: Module): ReadonlyMap<Node, readonly string[]> {
-  const known = operations.get(module);
-  if (known) return known;
+const operationNames = oncePer((module: Module, tree: ModuleTree): ReadonlyMap<Node, readonly string[]> => {
   const names = new Map<Node, string[]>();
   for (const operation of operationsIn(module)) {
     const { nodes, unsure } = callsOfOperation(tree, module, operation);
@@ -123,6 +120,5 @@ function operationNames(tree: ModuleTree, module: Module): ReadonlyMap<Node, rea
       names.set(node, [...(names.get(node) ?? []), name]);
     });
   }
-  operations.set(module, names);
   return names;
-}
+});

@@ -3,6 +3,7 @@
  * they became. torchvision numbers equal operations of a module; an exporter may fold some of them away or make
  * the same operator of others, so a node is named only where nothing in its module can have shifted the count.
  */
+import { oncePer } from '../../base/once-per.js';
 import type { Node } from '../graph.js';
 import type { Module, ModuleTree } from './module-tree.js';
 
@@ -94,21 +95,19 @@ function whyLost(tree: ModuleTree, nodes: readonly Node[]): string | undefined {
   return isLost ? 'the exporter may have merged equal ones before it' : undefined;
 }
 
-const fxNumbers = new WeakMap<ModuleTree, ReadonlySet<string>>();
+/** The names of all calls in FX. */
+const fxNames = oncePer(
+  ({ places }: ModuleTree) => new Set(Array.from(places.values(), ({ operation }) => operation)),
+);
 
 /**
  * Whether the call right before a node's own is missing in the file. dynamo numbers the calls of an operation over the whole network:
  * `pad`, `pad_1`, …
  */
 export function hasGapBefore(tree: ModuleTree, node: Node): boolean {
-  let names = fxNumbers.get(tree);
-  if (!names) {
-    names = new Set(Array.from(tree.places.values(), ({ operation }) => operation));
-    fxNumbers.set(tree, names);
-  }
   const [, base = '', number] = /^(.*?)(?:_(\d+))?$/.exec(tree.places.get(node)!.operation)!;
   if (number === undefined) return false;
-  return !names.has(number === '1' ? base : `${base}_${Number(number) - 1}`);
+  return !fxNames(tree).has(number === '1' ? base : `${base}_${Number(number) - 1}`);
 }
 
 function readPicking(module: Module, atom: string): OperationReading | undefined {
@@ -127,12 +126,11 @@ interface Calls {
   readonly unsure: string | undefined;
 }
 
-const cache = new WeakMap<Module, Map<string, Calls>>();
+const knownCalls = oncePer((_: Module) => new Map<string, Calls>());
 
 /** The nodes that the calls of one torch operation in a module became, one per call, in order. */
 export function callsOfOperation(tree: ModuleTree, module: Module, operation: string): Calls {
-  let known = cache.get(module);
-  if (!known) cache.set(module, (known = new Map()));
+  const known = knownCalls(module);
   let calls = known.get(operation);
   if (!calls) known.set(operation, (calls = findCalls(tree, module, operation)));
   return calls;

@@ -2,6 +2,7 @@
  * Names for files that carry none (TorchScript before torch 1.13, stripped files): if the operators of a graph are, one by one,
  * those of an architecture of torchvision, its k-th step is the k-th node (names.md §5.2).
  */
+import { oncePer } from '../../base/once-per.js';
 import { IMAGE, ORDINAL_NETWORKS, stepsOf, type Step, type StepKind } from './architectures.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { nodeRoles, type Role } from '../roles.js';
@@ -31,13 +32,8 @@ const OPERATORS: Readonly<Record<Exclude<StepKind, 'pass'>, readonly string[]>> 
 /** Nodes that change nothing: equal weights shared, padding of nothing. */
 const IGNORED = new Set(['Identity', 'Constant']);
 
-const cache = new WeakMap<Graph, OrdinalNames | undefined>();
-
 /** The names of a graph by the order of its operators; undefined if they are those of no known architecture. */
-export function ordinalNames(graph: Graph): OrdinalNames | undefined {
-  if (!cache.has(graph)) cache.set(graph, findNames(graph));
-  return cache.get(graph);
-}
+export const ordinalNames: (graph: Graph) => OrdinalNames | undefined = oncePer(findNames);
 
 function findNames(graph: Graph): OrdinalNames | undefined {
   const [input] = graph.inputs;

@@ -1,5 +1,6 @@
 /** Every name that a user may write, and what it denotes. */
 import { TapirError, type ErrorDetails } from '../../base/errors.js';
+import { oncePer } from '../../base/once-per.js';
 import type { ScannedNode } from '../../onnx/scan/scan-graph.js';
 import { operatorKey } from '../../onnx/scan/scan-body.js';
 import { isDefined, type Graph, type Node, type Value } from '../graph.js';
@@ -33,22 +34,18 @@ type Failure = { [Code in keyof ErrorDetails]: { code: Code; message: string; de
 
 const PREFIXES: readonly Kind[] = ['tensor', 'node', 'module'];
 
-const nodeNames = new WeakMap<Graph, ReadonlyMap<string, readonly Node[]>>();
+const nodesByName = oncePer((graph: Graph): ReadonlyMap<string, readonly Node[]> => {
+  const named = graph.nodes.filter(({ name }) => name !== '');
+  return groupBy(named, ({ name }) => name);
+});
 
 function nodesNamed(graph: Graph, name: string): readonly Node[] {
-  let byName = nodeNames.get(graph);
-  if (!byName) nodeNames.set(graph, (byName = groupByName(graph)));
-  return byName.get(name) ?? [];
+  return nodesByName(graph).get(name) ?? [];
 }
 
 /** Whether several nodes have a name, which then denotes none of them. */
 export function isSharedName(graph: Graph, name: string): boolean {
   return nodesNamed(graph, name).length > 1;
-}
-
-function groupByName(graph: Graph): ReadonlyMap<string, readonly Node[]> {
-  const named = graph.nodes.filter(({ name }) => name !== '');
-  return groupBy(named, ({ name }) => name);
 }
 
 /**

@@ -2,6 +2,7 @@
  * The parameters of a graph: which inputs of which nodes are parameters of the source network, under which names, and in which form.
  * Only names and structure are read, no values.
  */
+import { oncePer } from '../../base/once-per.js';
 import { isFloatType } from '../../onnx/wire/schema.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { firstPlaceOf, MAX_DEPTH, placeOf, splitPath } from '../module-path.js';
@@ -65,14 +66,8 @@ export interface GraphParameters {
   readonly running: ReadonlySet<string>;
 }
 
-const found = new WeakMap<Graph, GraphParameters>();
-
 /** The parameters of a graph; found on first use. */
-export function findParameters(graph: Graph): GraphParameters {
-  let parameters = found.get(graph);
-  if (!parameters) found.set(graph, (parameters = searchGraph(graph)));
-  return parameters;
-}
+export const findParameters: (graph: Graph) => GraphParameters = oncePer(searchGraph);
 
 function searchGraph(graph: Graph): GraphParameters {
   const isTorch = graph.nodes.some((node) => placeOf(node) !== undefined);
