@@ -4,7 +4,7 @@ import { boolean, optional, readOptions, unchecked, type Fields } from '../base/
 import { modelInternals } from '../model/open/model-state.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import { Loading, type LoadReport } from './match/loading.js';
-import type { StateValue } from './folding/state-value.js';
+import type { StateValues } from './folding/state-value.js';
 import { dropPrefix, stateValues, wrapperPrefix } from './dicts/state-values.js';
 import type { StateSource } from './dicts/write-state-dict.js';
 
@@ -92,47 +92,26 @@ export function checkEpsilon(option: string, value: unknown): number {
   throw invalidOption(option, 'a number between 0 and 1', value);
 }
 
-/** The tensors of a state dict by the names that the model has. Throws `OPTION_INVALID`. */
-export function readState(
-  state: StateSource,
-  prefix: string | undefined,
-  notes: string[] = [],
-): ReadonlyMap<string, StateValue> {
-  return withoutPrefix(valuesOf('state', state), prefix, notes);
-}
-
-/** The same for the state dict of the present weights. It may have been saved without the prefix of the state dict. */
-export function readReference(
-  reference: StateSource,
-  prefix: string | undefined,
-): ReadonlyMap<string, StateValue> {
-  return withoutOwnPrefix(valuesOf('reference', reference), prefix);
-}
-
-function valuesOf(option: string, state: StateSource): ReadonlyMap<string, StateValue> {
-  if (!(state instanceof Map))
-    throw invalidOption(option, 'what readStateDict gives, or a Map of tensors', show(state));
-  return stateValues(state);
-}
-
-/** Keys of a state dict without its prefix; the notes say what was removed. */
-function withoutPrefix(
-  state: ReadonlyMap<string, StateValue>,
-  prefix: string | undefined,
-  notes: string[],
-): ReadonlyMap<string, StateValue> {
-  const start = prefix ?? wrapperPrefix(state.keys());
-  if (start === '') return state;
-  const kept = dropPrefix(state, start);
+/** The tensors of a state dict by the names that the model has; the notes say what was removed. Throws `OPTION_INVALID`. */
+export function readState(state: StateSource, prefix: string | undefined, notes: string[] = []): StateValues {
+  const values = valuesOf('state', state);
+  const start = prefix ?? wrapperPrefix(values.keys());
+  if (start === '') return values;
+  const kept = dropPrefix(values, start);
   notes.push(`"${start}" was removed from ${kept.size} keys`);
-  if (kept.size < state.size) notes.push(`${state.size - kept.size} keys do not begin with "${start}"`);
+  if (kept.size < values.size) notes.push(`${values.size - kept.size} keys do not begin with "${start}"`);
   return kept;
 }
 
-function withoutOwnPrefix(
-  reference: ReadonlyMap<string, StateValue>,
-  prefix: string | undefined,
-): ReadonlyMap<string, StateValue> {
-  const kept = dropPrefix(reference, prefix ?? '');
-  return kept.size > 0 ? kept : dropPrefix(reference, wrapperPrefix(reference.keys()));
+/** The same for the state dict of the present weights. It may have been saved without the prefix of the state dict. */
+export function readReference(reference: StateSource, prefix: string | undefined): StateValues {
+  const values = valuesOf('reference', reference);
+  const kept = dropPrefix(values, prefix ?? '');
+  return kept.size > 0 ? kept : dropPrefix(values, wrapperPrefix(values.keys()));
+}
+
+function valuesOf(option: string, state: StateSource): StateValues {
+  if (!(state instanceof Map))
+    throw invalidOption(option, 'what readStateDict gives, or a Map of tensors', show(state));
+  return stateValues(state);
 }

@@ -1,47 +1,38 @@
 /** The changes that make a batch dynamic: new inputs for kept nodes, and the added nodes and constants that compute them. */
 import type { Node, Value } from '../graph.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
-import type { NewNode, NewTensor } from '../../onnx/wire/write-model.js';
+import type { NewNode } from '../../onnx/wire/write-model.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from '../rewrite/node-builder.js';
-import type { NodePatch, Rewrite } from '../rewrite/rewrite.js';
+import { RewriteChanges } from '../rewrite/rewrite-changes.js';
+import type { Rewrite } from '../rewrite/rewrite.js';
 
 /** Collects the changes of one rewrite. Constants may be shared, so they stay unchanged: nodes get new ones instead. */
 export class BatchEdits {
   readonly #rewrite: Rewrite;
   readonly #input: Value;
-  readonly #patches: Map<Node, NodePatch>;
-  readonly #before: Map<Node, readonly NewNode[]>;
+  readonly #changes: RewriteChanges;
   readonly #front: NewNode[];
-  readonly #tensors: NewTensor[];
   #batchSize: string | undefined;
 
   /** @param input - A fed tensor whose first axis is the batch. */
   constructor(rewrite: Rewrite, input: Value) {
     this.#rewrite = rewrite;
     this.#input = input;
-    this.#patches = new Map(rewrite.patches);
-    this.#before = new Map(rewrite.before);
+    this.#changes = new RewriteChanges(rewrite);
     this.#front = [...rewrite.front];
-    this.#tensors = [...rewrite.tensors];
   }
 
   /** The rewrite with the changes. */
   get rewrite(): Rewrite {
-    return {
-      ...this.#rewrite,
-      patches: this.#patches,
-      before: this.#before,
-      front: this.#front,
-      tensors: this.#tensors,
-    };
+    return { ...this.#changes.rewrite, front: this.#front };
   }
 
   /** Replaces a node's list of integers. */
   setIntegers(node: Node, position: number, values: readonly number[], elemType?: number): void {
     this.#edit(node, position, (nodes) =>
       elemType === ELEMENT_TYPE.int32
-        ? nodes.tensor(ELEMENT_TYPE.int32, [values.length], new Uint8Array(Int32Array.from(values).buffer))
+        ? nodes.tensor(ELEMENT_TYPE.int32, [values.length], Int32Array.from(values))
         : nodes.integers(values),
     );
   }
@@ -74,8 +65,8 @@ export class BatchEdits {
       const samples = nodes.add('Range', [nodes.integers(0), count, nodes.integers(1)]);
       const column = nodes.integers([-1, ...dims.slice(1).map(() => 1)]);
       const starts = nodes.add('Reshape', [nodes.add('Mul', [samples, nodes.integers(step)]), column]);
-      const data = new Uint8Array(BigInt64Array.from(first.map(BigInt)).buffer);
-      return nodes.add('Add', [starts, nodes.tensor(ELEMENT_TYPE.int64, dims, data)]);
+      const offsets = nodes.tensor(ELEMENT_TYPE.int64, dims, BigInt64Array.from(first, BigInt));
+      return nodes.add('Add', [starts, offsets]);
     });
   }
 
@@ -98,7 +89,7 @@ export class BatchEdits {
     const nodes = this.#builder();
     this.#batchSize = nodes.sliceFrom(nodes.add('Shape', [this.#input.name]), 0, 0, 1);
     this.#front.push(...nodes.nodes);
-    this.#tensors.push(...nodes.tensors);
+    this.#changes.tensors.push(...nodes.tensors);
     return this.#batchSize;
   }
 
@@ -108,15 +99,9 @@ export class BatchEdits {
 
   #edit(node: Node, position: number, build: (nodes: NodeBuilder) => string): void {
     const nodes = this.#builder();
-    const name = build(nodes);
-    const patch = this.#patches.get(node);
-    this.#patches.set(node, {
-      ...patch,
-      inputs: new Map([...(patch?.inputs ?? []), [position, name]]),
-      outputs: patch?.outputs ?? new Map(),
-    });
-    if (nodes.nodes.length > 0) this.#before.set(node, [...(this.#before.get(node) ?? []), ...nodes.nodes]);
-    this.#tensors.push(...nodes.tensors);
+    this.#changes.patchOf(node).inputs.set(position, build(nodes));
+    this.#changes.insert(node, nodes.nodes);
+    this.#changes.tensors.push(...nodes.tensors);
   }
 }
 

@@ -1,10 +1,11 @@
 /** A rewrite → the same one with nodes in float16: converted constants, and one cast per tensor and direction. */
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
-import type { NewNode, NewTensor, TensorType } from '../../onnx/wire/write-model.js';
+import type { NewNode, TensorType } from '../../onnx/wire/write-model.js';
 import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
 import type { Node, Value } from '../graph.js';
 import type { FreshNames } from '../rewrite/fresh-names.js';
-import type { NewElements, NodePatch, Rewrite } from '../rewrite/rewrite.js';
+import { RewriteChanges } from '../rewrite/rewrite-changes.js';
+import type { NewElements, Rewrite } from '../rewrite/rewrite.js';
 import type { NodeChoice } from './choose-nodes.js';
 import { constantTensor, isConstant } from './constants.js';
 import type { ElementTypeOf } from './element-types.js';
@@ -54,10 +55,9 @@ class Float16Changes {
   readonly #names: FreshNames;
   /** Where added nodes read a tensor first: before a node, or (null) at the end. */
   readonly #addedReaders = new Map<string, Node | null>();
-  readonly #patches: Map<Node, { inputs: Map<number, string>; outputs: Map<number, string>; name?: string }>;
+  readonly #changes: RewriteChanges;
   readonly #before = new Map<Node, NewNode[]>();
   readonly #back: NewNode[] = [];
-  readonly #tensors: NewTensor[] = [];
   readonly #retyped: Map<ScannedTensor, NewElements>;
   readonly #restated: Map<Value, TensorType>;
   readonly #outputs: ReadonlySet<string>;
@@ -70,7 +70,7 @@ class Float16Changes {
     this.#names = rewrite.names.fork();
     this.#retyped = new Map(rewrite.retyped);
     this.#restated = new Map(rewrite.restated);
-    this.#patches = new Map([...rewrite.patches].map(([node, patch]) => [node, copyPatch(patch)]));
+    this.#changes = new RewriteChanges(rewrite);
     this.#outputs = new Set(rewrite.outputs.map(({ tensor }) => tensor));
     for (const [node, added] of rewrite.before)
       for (const { inputs } of added) for (const name of inputs) this.#addReader(name, node);
@@ -92,16 +92,14 @@ class Float16Changes {
   }
 
   result(): Float16Rewrite {
-    const { before, ...rest } = this.#rewrite;
-    const nodesBefore = new Map<Node, readonly NewNode[]>(before);
-    for (const [node, casts] of this.#before) nodesBefore.set(node, [...casts, ...(before.get(node) ?? [])]);
+    const { rewrite } = this.#changes;
+    const before = new Map(rewrite.before);
+    for (const [node, casts] of this.#before) before.set(node, [...casts, ...(before.get(node) ?? [])]);
     return {
       rewrite: {
-        ...rest,
-        before: nodesBefore,
-        back: [...this.#back, ...rest.back],
-        tensors: [...rest.tensors, ...this.#tensors],
-        patches: this.#patches,
+        ...rewrite,
+        before,
+        back: [...this.#back, ...rewrite.back],
         restated: this.#restated,
         retyped: this.#retyped,
         names: this.#names,
@@ -126,7 +124,7 @@ class Float16Changes {
     const name = this.#nameFor(value);
     const producer = value.producer!;
     for (const [slot, output] of producer.outputs.entries())
-      if (output === value) this.#patchOf(producer).outputs.set(slot, name);
+      if (output === value) this.#changes.patchOf(producer).outputs.set(slot, name);
     this.#rename(value, inHalf, name);
     const others = readers.filter((node) => !this.#half.has(node));
     this.#addCast(name, value.name, float32, this.#firstOf(value, others));
@@ -139,7 +137,7 @@ class Float16Changes {
     // A ConstantOfShape holds one element for a tensor of any size.
     if (halves && value.producer?.opType !== 'ConstantOfShape') {
       const { dims } = constantTensor(value)!;
-      this.#tensors.push({ name, elemType: float16, dims, data: halves });
+      this.#changes.tensors.push({ name, elemType: float16, dims, data: halves });
       this.#converted.push(value);
     } else this.#addCast(value.name, name, float16, inHalf[0]!);
   }
@@ -174,24 +172,10 @@ class Float16Changes {
   #rename(value: Value, readers: readonly Node[], name: string): void {
     for (const reader of readers)
       for (const [slot, input] of reader.inputs.entries())
-        if (input === value) this.#patchOf(reader).inputs.set(slot, name);
-  }
-
-  #patchOf(node: Node): { inputs: Map<number, string>; outputs: Map<number, string> } {
-    const patch = this.#patches.get(node) ?? { inputs: new Map(), outputs: new Map() };
-    this.#patches.set(node, patch);
-    return patch;
+        if (input === value) this.#changes.patchOf(reader).inputs.set(slot, name);
   }
 
   #nameFor(value: Value): string {
     return this.#names.take(`${value.name}/float16`);
   }
-}
-
-function copyPatch({ inputs, outputs, ...rest }: NodePatch): {
-  inputs: Map<number, string>;
-  outputs: Map<number, string>;
-  name?: string;
-} {
-  return { ...rest, inputs: new Map(inputs), outputs: new Map(outputs) };
 }

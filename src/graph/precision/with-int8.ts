@@ -1,8 +1,8 @@
 /** A rewrite → the same one with matrix products in 8 bits: weights with a scale per column, activations with one per row. */
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { NewNode, NewTensor } from '../../onnx/wire/write-model.js';
-import type { Node, Value } from '../graph.js';
 import { opsetOf } from '../operator-sets.js';
+import { dropUnread } from '../rewrite/drop-unread.js';
 import { NodeBuilder } from '../rewrite/node-builder.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
 import type { Product } from './products.js';
@@ -46,28 +46,18 @@ export function withInt8(
   }
   const gone = new Set(products.map(({ node }) => node));
   const cut = { ...rewrite.cut, nodes: new Set([...rewrite.cut.nodes].filter((node) => !gone.has(node))) };
-  const values = new Set(cut.values);
-  const fetched = new Set(cut.outputs.map(({ value }) => value));
-  for (const { matrix } of products)
-    if (!fetched.has(matrix.value)) dropUnread(matrix.value, cut.nodes, values);
-  return {
+  const computed = {
     ...rewrite,
-    cut: { ...cut, values },
+    cut,
     replaced,
     patches: new Map([...rewrite.patches].filter(([node]) => !gone.has(node))),
     tensors: [...rewrite.tensors, ...parts.tensors],
     names: parts.names,
   };
-}
-
-/** Drops a constant that no kept node reads any more, with the nodes that made it. */
-function dropUnread(value: Value, nodes: Set<Node>, values: Set<Value>): void {
-  if (value.uses.some((node) => nodes.has(node))) return;
-  values.delete(value);
-  const { producer } = value;
-  if (!producer) return;
-  nodes.delete(producer);
-  for (const read of producer.reads) dropUnread(read, nodes, values);
+  return dropUnread(
+    computed,
+    products.map(({ matrix }) => matrix.value),
+  );
 }
 
 /** A tensor in 8 bits, with what its whole numbers stand for. */
@@ -103,11 +93,8 @@ class Int8Parts {
     const { values, scales } = this.#weightsOf(matrix.key, builder);
     const { zero } = this.#levelsOf(builder);
     const sums = builder.add('MatMulInteger', [rows.values, values, zero]);
-    const units = floats(
-      builder,
-      [scales.length],
-      scales.map((scale) => (scale * factor) / LEVELS),
-    );
+    const steps = scales.map((scale) => (scale * factor) / LEVELS);
+    const units = builder.floats([steps.length], steps);
     const inUnits = builder.add('Mul', [builder.add('Cast', [sums], { to: ELEMENT_TYPE.float32 }), units]);
     const added = bias && (patched?.get(2) ?? bias.name);
     const product = builder.add(
@@ -143,25 +130,17 @@ class Int8Parts {
     if (known) return known;
     const { values, scales } = this.#matrices.get(key)!;
     const dims = [values.length / scales.length, scales.length];
-    const weights = { values: builder.tensor(ELEMENT_TYPE.int8, dims, bytesOf(values)), scales };
+    const weights = { values: builder.tensor(ELEMENT_TYPE.int8, dims, values), scales };
     this.#weights.set(key, weights);
     return weights;
   }
 
   #levelsOf(builder: NodeBuilder): { readonly step: string; readonly zero: string; readonly tiny: string } {
     this.#levels ??= {
-      step: floats(builder, [], Float32Array.of(1 / LEVELS)),
+      step: builder.floats([], [1 / LEVELS]),
       zero: builder.tensor(ELEMENT_TYPE.uint8, [], Uint8Array.of(ZERO)),
-      tiny: floats(builder, [], Float32Array.of(TINY)),
+      tiny: builder.floats([], [TINY]),
     };
     return this.#levels;
   }
-}
-
-function floats(builder: NodeBuilder, dims: readonly number[], values: Float32Array): string {
-  return builder.tensor(ELEMENT_TYPE.float32, dims, bytesOf(values));
-}
-
-function bytesOf({ buffer, byteOffset, byteLength }: Int8Array | Float32Array): Uint8Array {
-  return new Uint8Array(buffer, byteOffset, byteLength);
 }

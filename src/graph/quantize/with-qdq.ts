@@ -1,11 +1,12 @@
 /** A rewrite → the same one with QuantizeLinear and DequantizeLinear around what is computed in 8 bits with fixed scales. */
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
-import type { NewNode, NewTensor } from '../../onnx/wire/write-model.js';
 import type { Node, Value } from '../graph.js';
 import type { FreshNames } from '../rewrite/fresh-names.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from '../rewrite/node-builder.js';
-import type { NodePatch, Rewrite } from '../rewrite/rewrite.js';
+import { dropUnread } from '../rewrite/drop-unread.js';
+import { RewriteChanges } from '../rewrite/rewrite-changes.js';
+import type { Rewrite } from '../rewrite/rewrite.js';
 import { roundBias, type RoundedConstant, type Rounding } from './roundings.js';
 import { biasValue, type Layer, type Read } from './layers.js';
 import type { LayerNorm } from './norms.js';
@@ -61,7 +62,7 @@ export function withQdq(rewrite: Rewrite, { layers, reads, roundings }: QdqPlan)
     }
     if (layer.norm) gone.push(...parts.fold(layer.node, layer.norm));
   }
-  return dropUnread(parts.result(), gone);
+  return dropUnread(parts.result(), gone, (value) => value.input !== undefined);
 }
 
 /** Whether the weights of a layer hold more than the file's, so that other layers cannot read them. */
@@ -73,35 +74,29 @@ export function isOwn({ norm }: Layer, { factors }: Rounding): boolean {
 export class QdqParts {
   readonly names: FreshNames;
   readonly builder: NodeBuilder;
-  readonly #rewrite: Rewrite;
   readonly #opset: number;
-  readonly #patches: Map<Node, NodePatch>;
-  readonly #before: Map<Node, NewNode[]>;
+  readonly #changes: RewriteChanges;
   readonly #folded = new Set<Node>();
   readonly #fused = new Set<Value>();
   readonly #made = new Map<string, string>();
-  readonly #tensors: NewTensor[] = [];
 
   constructor(rewrite: Rewrite) {
-    this.#rewrite = rewrite;
     this.#opset = Math.max(QDQ_OPSET, opsetOf(rewrite.cut.graph));
     this.names = rewrite.names.fork();
     this.builder = new NodeBuilder(this.names, 'int8', this.#opset);
-    this.#patches = new Map(rewrite.patches);
-    this.#before = new Map([...rewrite.before].map(([node, added]) => [node, [...added]]));
+    this.#changes = new RewriteChanges(rewrite);
   }
 
   /** Lets a node read another tensor. */
   patch(node: Node, slot: number, name: string): void {
-    const patch = this.#patches.get(node);
-    const inputs = new Map(patch?.inputs).set(slot, name);
-    this.#patches.set(node, { ...patch, outputs: patch?.outputs ?? new Map(), inputs });
+    this.#changes.patchOf(node).inputs.set(slot, name);
   }
 
   /** Lets a layer give what the norm behind it gave, under the norm's name. Returns what the norm read. */
   fold(layer: Node, { node, result }: LayerNorm): readonly Value[] {
-    const inputs = this.#patches.get(layer)!.inputs;
-    this.#patches.set(layer, { inputs, outputs: new Map([[0, result.name]]), name: node.name });
+    const patch = this.#changes.patchOf(layer);
+    patch.outputs.set(0, result.name);
+    patch.name = node.name;
     this.#folded.add(node);
     this.#fused.add(layer.outputs[0]!);
     return node.reads.filter((value) => value !== layer.outputs[0]);
@@ -109,8 +104,7 @@ export class QdqParts {
 
   /** Adds nodes that run before a node. */
   place(before: Node): void {
-    const { nodes } = this.builder;
-    this.#before.set(before, [...(this.#before.get(before) ?? []), ...nodes.splice(0)]);
+    this.#changes.insert(before, this.builder.nodes.splice(0));
   }
 
   /** The rounded form of a tensor. It is computed once, before its first reader, so ask in execution order. */
@@ -119,8 +113,8 @@ export class QdqParts {
     if (known !== undefined) return known;
     const type = isSigned ? ELEMENT_TYPE.int8 : ELEMENT_TYPE.uint8;
     const steps = [
-      this.#add(`${tensor}/scale`, ELEMENT_TYPE.float32, [], Float32Array.of(scale)),
-      this.#add(`${tensor}/zero`, type, [], Uint8Array.of(zero)),
+      this.builder.tensor(ELEMENT_TYPE.float32, [], Float32Array.of(scale), `${tensor}/scale`),
+      this.builder.tensor(type, [], Uint8Array.of(zero), `${tensor}/zero`),
     ];
     const levels = this.builder.add(
       'QuantizeLinear',
@@ -137,7 +131,8 @@ export class QdqParts {
 
   /** A tensor with its channels scaled. Names that mean what a layer reads lead past it (names/module-ends). */
   #scale(tensor: string, factors: Float32Array): string {
-    const constant = this.#add(`${tensor}/factors`, ELEMENT_TYPE.float32, [factors.length], factors);
+    const dims = [factors.length];
+    const constant = this.builder.tensor(ELEMENT_TYPE.float32, dims, factors, `${tensor}/factors`);
     return this.builder.add('Mul', [tensor, constant], {}, this.names.take(`${tensor}/smoothed`));
   }
 
@@ -158,8 +153,8 @@ export class QdqParts {
     if (known !== undefined) return known;
     const type = isWeight ? ELEMENT_TYPE.int8 : ELEMENT_TYPE.int32;
     const inputs = [
-      this.#add(`${value.name}/${isWeight ? 'int8' : 'int32'}`, type, dims, values),
-      this.#add(`${value.name}/scale`, ELEMENT_TYPE.float32, [scales.length], scales),
+      this.builder.tensor(type, dims, values, `${value.name}/${isWeight ? 'int8' : 'int32'}`),
+      this.builder.tensor(ELEMENT_TYPE.float32, [scales.length], scales, `${value.name}/scale`),
     ];
     const made = this.builder.add(
       'DequantizeLinear',
@@ -173,55 +168,18 @@ export class QdqParts {
   }
 
   result(): Rewrite {
-    const { cut } = this.#rewrite;
+    const { rewrite } = this.#changes;
+    const { cut } = rewrite;
     return {
-      ...this.#rewrite,
+      ...rewrite,
       cut: {
         ...cut,
         nodes: new Set([...cut.nodes].filter((node) => !this.#folded.has(node))),
         values: new Set([...cut.values].filter((value) => !this.#fused.has(value))),
       },
-      before: this.#before,
-      patches: this.#patches,
-      tensors: [...this.#rewrite.tensors, ...this.#tensors, ...this.builder.tensors],
+      tensors: [...rewrite.tensors, ...this.builder.tensors],
       opset: this.#opset,
       names: this.names,
     };
   }
-
-  #add(
-    wanted: string,
-    elemType: number,
-    dims: readonly number[],
-    { buffer, byteOffset, byteLength }: Int8Array | Uint8Array | Int32Array | Float32Array,
-  ): string {
-    const name = this.names.take(wanted);
-    this.#tensors.push({ name, elemType, dims, data: new Uint8Array(buffer, byteOffset, byteLength) });
-    return name;
-  }
-}
-
-/** Drops constants that nothing reads any more, with the nodes that made them. */
-function dropUnread(rewrite: Rewrite, candidates: readonly Value[]): Rewrite {
-  const { cut, patches } = rewrite;
-  const nodes = new Set(cut.nodes);
-  const values = new Set(cut.values);
-  const fetched = new Set(cut.outputs.map(({ value }) => value));
-  const isRead = (value: Value): boolean =>
-    value.uses.some(
-      (node) =>
-        nodes.has(node) &&
-        (!node.inputs.includes(value) ||
-          node.inputs.some((input, slot) => input === value && !patches.get(node)?.inputs.has(slot))),
-    );
-  const drop = (value: Value): void => {
-    if (!values.has(value) || fetched.has(value) || value.input || isRead(value)) return;
-    values.delete(value);
-    const { producer } = value;
-    if (!producer) return;
-    nodes.delete(producer);
-    for (const read of producer.reads) drop(read);
-  };
-  for (const value of candidates) drop(value);
-  return { ...rewrite, cut: { ...cut, nodes, values } };
 }

@@ -4,7 +4,7 @@ import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import { opsetOf } from '../operator-sets.js';
 import { withLinearHead, type LinearHead } from './linear-head.js';
 import { NodeBuilder } from './node-builder.js';
-import type { Rewrite, RewriteOutput } from './rewrite.js';
+import { replaceOutput, type Rewrite, type RewriteOutput } from './rewrite.js';
 
 /** A linear classifier, and what stands before and after it. */
 export interface ClassifierHead extends LinearHead {
@@ -45,9 +45,10 @@ export function withClassifierHead(
   const features = linear.weight.length / linear.bias.length;
   const prepared = withVectors(rewrite, output, l2Normalize, features);
   const headed = withLinearHead(prepared, outputOf(prepared, output.key), key, linear);
-  return softmax
-    ? withLast(headed, key, 'softmax', (nodes, tensor) => nodes.add('Softmax', [tensor], { axis: 1 }))
-    : headed;
+  if (!softmax) return headed;
+  return withLast(headed, key, linear.bias.length, 'softmax', (nodes, tensor) =>
+    nodes.add('Softmax', [tensor], { axis: 1 }),
+  );
 }
 
 /**
@@ -73,15 +74,10 @@ export function withNeighbourHead(
   const hot = new Float32Array(rows * classes);
   for (const [row, label] of labels.entries()) hot[row * classes + label] = 1;
   const taken = Math.min(neighbours, rows);
-  const voted = withLast(compared, key, 'neighbours', (nodes, tensor) => {
+  return withLast(compared, key, classes, 'neighbours', (nodes, tensor) => {
     const [, nearest] = nodes.addSeveral('TopK', [tensor, nodes.integers([taken])], 2, { axis: 1 });
-    const votes = nodes.add('Gather', [floats(nodes, [rows, classes], hot), nearest!], { axis: 0 });
+    const votes = nodes.add('Gather', [nodes.floats([rows, classes], hot), nearest!], { axis: 0 });
     return nodes.reduce('ReduceMean', votes, [1], false);
-  });
-  const last = outputOf(voted, key);
-  return replaceOutput(voted, last, {
-    ...last,
-    type: { ...last.type!, dims: [last.type!.dims![0]!, classes] },
   });
 }
 
@@ -101,52 +97,36 @@ function withVectors(
   if (l2Normalize) {
     tensor = nodes.add('Flatten', [tensor], { axis: 1 });
     const norm = nodes.reduce('ReduceL2', tensor, [1], true);
-    const least = nodes.add('Max', [norm, floats(nodes, [], Float32Array.of(LEAST_NORM))]);
+    const least = nodes.add('Max', [norm, nodes.floats([], [LEAST_NORM])]);
     tensor = nodes.add('Div', [tensor, least]);
   }
   const dims = l2Normalize ? [stated?.dims?.[0] ?? null, features] : (stated?.dims ?? null);
   const type = { elemType: ELEMENT_TYPE.float32, dims };
-  return addNodes(replaceOutput(rewrite, output, { ...output, tensor, type, layout: undefined }), nodes);
+  return replaceOutput(rewrite, output, { ...output, tensor, type, layout: undefined }, nodes);
 }
 
-/** Adds nodes after the output of a key. */
+/** Adds nodes after the output of a key, which then has so many classes. */
 function withLast(
   rewrite: Rewrite,
   key: string,
+  classes: number,
   word: string,
   add: (nodes: NodeBuilder, tensor: string) => string,
 ): Rewrite {
   const output = outputOf(rewrite, key);
   const nodes = new NodeBuilder(rewrite.names, 'head', opsetOf(rewrite.cut.graph));
   const tensor = add(nodes, output.tensor);
-  return addNodes(
-    replaceOutput(rewrite, output, { ...output, tensor, computed: [...output.computed, word] }),
+  const type = { ...output.type!, dims: [output.type!.dims![0]!, classes] };
+  return replaceOutput(
+    rewrite,
+    output,
+    { ...output, tensor, type, computed: [...output.computed, word] },
     nodes,
   );
 }
 
-function addNodes(rewrite: Rewrite, { nodes, tensors }: NodeBuilder): Rewrite {
-  return {
-    ...rewrite,
-    back: [...rewrite.back, ...nodes],
-    tensors: [...rewrite.tensors, ...tensors],
-  };
-}
-
 function outputOf({ outputs }: Rewrite, key: string): RewriteOutput {
   return outputs.find((output) => output.key === key)!;
-}
-
-function replaceOutput(rewrite: Rewrite, before: RewriteOutput, after: RewriteOutput): Rewrite {
-  return { ...rewrite, outputs: rewrite.outputs.map((other) => (other === before ? after : other)) };
-}
-
-function floats(nodes: NodeBuilder, dims: readonly number[], data: Float32Array): string {
-  return nodes.tensor(
-    ELEMENT_TYPE.float32,
-    dims,
-    new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
-  );
 }
 
 function checkOpset({ cut }: Rewrite, { request }: RewriteOutput): void {

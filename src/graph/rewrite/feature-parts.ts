@@ -3,11 +3,10 @@ import { TapirError } from '../../base/errors.js';
 import type { Layout } from '../layout.js';
 import { ELEMENT_TYPE, elementTypeName, isFloatType } from '../../onnx/wire/schema.js';
 import type { Dim } from '../../onnx/scan/scan-value.js';
-import type { TensorType } from '../../onnx/wire/write-model.js';
 import { describeTokens, findGrid, reshapeToMap, type MeasuredTokens, type TokenGrid } from './token-grid.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
-import type { Rewrite, RewriteOutput } from './rewrite.js';
+import { replaceOutput, type Rewrite, type RewriteOutput } from './rewrite.js';
 
 /** How a map or a list of tokens becomes one vector. */
 export type Pool = 'none' | 'avg' | 'max' | 'cls' | 'mean-tokens';
@@ -37,11 +36,8 @@ export interface FeatureFacts {
 }
 
 /** A tensor on its way through the parts. */
-interface State {
+interface State extends Pick<FeatureFacts, 'elemType' | 'dims' | 'layout'> {
   readonly tensor: string;
-  readonly elemType: number;
-  readonly dims: readonly Dim[];
-  readonly layout: Layout | null;
 }
 
 const EPSILON = 1e-12;
@@ -82,18 +78,11 @@ export function withFeatureParts(
   const last = nodes.nodes.at(-1);
   if (!last) return rewrite; // The tensor has the wanted type already.
   nodes.nodes[nodes.nodes.length - 1] = { ...last, outputs: [tensor] };
-  const type: TensorType = { elemType: state.elemType, dims: state.dims };
-  return {
-    ...rewrite,
-    outputs: rewrite.outputs.map((other) =>
-      other === output
-        ? { ...output, tensor, type, layout: state.layout ?? undefined, computed: describeParts(parts) }
-        : other,
-    ),
-    back: [...rewrite.back, ...nodes.nodes],
-    tensors: [...rewrite.tensors, ...nodes.tensors],
-    notes: [...rewrite.notes, ...(facts.tokens ? [describeTokens(output.request, facts.tokens)] : [])],
-  };
+  const type = { elemType: state.elemType, dims: state.dims };
+  const layout = state.layout ?? undefined;
+  const made = { ...output, tensor, type, layout, computed: describeParts(parts) };
+  const notes = facts.tokens ? [describeTokens(output.request, facts.tokens)] : [];
+  return { ...replaceOutput(rewrite, output, made, nodes), notes: [...rewrite.notes, ...notes] };
 }
 
 function describeParts({ tokensToMap: isMap, pool, l2Normalize, dtype }: FeatureParts): string[] {
@@ -203,5 +192,5 @@ function atLeast(nodes: NodeBuilder, norm: string, elemType: number): string {
   if (nodes.opset < MAX_BROADCASTS && !isDouble)
     return nodes.add('Clip', [norm], { min: { float: EPSILON } });
   const epsilon = isDouble ? Float64Array.of(EPSILON) : Float32Array.of(EPSILON);
-  return nodes.add('Max', [norm, nodes.tensor(elemType, [], new Uint8Array(epsilon.buffer))]);
+  return nodes.add('Max', [norm, nodes.tensor(elemType, [], epsilon)]);
 }

@@ -36,8 +36,6 @@ export function withImageInput(rewrite: Rewrite, image: ImageNormalization, chos
   const name = names.take('image');
   const nodes = new NodeBuilder(names, 'image', opsetOf(cut.graph), refuse);
   const shape = isChannelFirst ? [channels, 1, 1] : [channels];
-  const constant = (list: ArrayLike<number>, dims: readonly number[] = shape): string =>
-    nodes.tensor(ELEMENT_TYPE.float32, dims, new Uint8Array(Float32Array.from(list).buffer));
   // Transposing bytes moves a quarter of the memory that floats would.
   const pixels = isChannelFirst ? nodes.add('Transpose', [name], { perm: [0, 3, 1, 2] }) : name;
   const isFloat32 = type.elemType === ELEMENT_TYPE.float32;
@@ -46,14 +44,14 @@ export function withImageInput(rewrite: Rewrite, image: ImageNormalization, chos
   if (values) {
     const bytes = nodes.add('Cast', [pixels], { to: ELEMENT_TYPE.int32 });
     const starts = Int32Array.from(mean, (_, channel) => channel * 256);
-    const offsets = nodes.tensor(ELEMENT_TYPE.int32, shape, new Uint8Array(starts.buffer));
-    const table = constant(values, [values.length]);
+    const offsets = nodes.tensor(ELEMENT_TYPE.int32, shape, starts);
+    const table = nodes.floats([values.length], values);
     normalized = nodes.add('Gather', [table, nodes.add('Add', [bytes, offsets])], {}, last);
   } else {
     const floats = nodes.add('Cast', [pixels], { to: ELEMENT_TYPE.float32 });
-    const scaled = nodes.add('Div', [floats, constant([255], [])]);
-    const centred = nodes.add('Sub', [scaled, constant(mean)]);
-    normalized = nodes.add('Div', [centred, constant(std)], {}, last);
+    const scaled = nodes.add('Div', [floats, nodes.floats([], [255])]);
+    const centred = nodes.add('Sub', [scaled, nodes.floats(shape, mean)]);
+    normalized = nodes.add('Div', [centred, nodes.floats(shape, std)], {}, last);
   }
   if (!isFloat32) nodes.add('Cast', [normalized], { to: type.elemType }, input.name);
   return {

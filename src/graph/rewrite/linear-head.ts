@@ -3,7 +3,7 @@ import { TapirError } from '../../base/errors.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
-import type { Rewrite, RewriteOutput } from './rewrite.js';
+import { replaceOutput, type Rewrite, type RewriteOutput } from './rewrite.js';
 
 /** Weights as torch's Linear has them. */
 export interface LinearHead {
@@ -39,12 +39,10 @@ export function withLinearHead(
     throw misfit(output, `[${dims!.join(', ')}]`, `the head takes ${features} features`);
   const classes = bias.length;
   const builder = new NodeBuilder(rewrite.names, 'head', opset);
-  const floats = (dims: readonly number[], data: Float32Array): string =>
-    builder.tensor(ELEMENT_TYPE.float32, dims, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
   const flat = builder.add('Flatten', [output.tensor], { axis: 1 });
-  const inputs = [flat, floats([classes, features], weight), floats([classes], bias)];
+  const inputs = [flat, builder.floats([classes, features], weight), builder.floats([classes], bias)];
   const tensor = builder.add('Gemm', inputs, { transB: 1 });
-  const headed: RewriteOutput = {
+  const headed = {
     ...output,
     key,
     tensor,
@@ -52,12 +50,7 @@ export function withLinearHead(
     layout: undefined,
     computed: [...output.computed, 'linear head'],
   };
-  return {
-    ...rewrite,
-    outputs: rewrite.outputs.map((other) => (other === output ? headed : other)),
-    back: [...rewrite.back, ...builder.nodes],
-    tensors: [...rewrite.tensors, ...builder.tensors],
-  };
+  return replaceOutput(rewrite, output, headed, builder);
 }
 
 function misfit({ request }: RewriteOutput, actual: string, reason: string): TapirError<'OUTPUT_MISFIT'> {

@@ -74,14 +74,21 @@ export class NodeBuilder {
   integers(values: number | readonly number[]): string {
     const list = [values].flat();
     const dims = typeof values === 'number' ? [] : [list.length];
-    return this.tensor(ELEMENT_TYPE.int64, dims, new Uint8Array(BigInt64Array.from(list, BigInt).buffer));
+    return this.tensor(ELEMENT_TYPE.int64, dims, BigInt64Array.from(list, BigInt));
   }
 
-  /** Adds a tensor; returns its name. */
-  tensor(elemType: number, dims: readonly number[], data: Uint8Array): string {
-    const name = this.#names.take(`tapir/${this.#label}/const`);
-    this.tensors.push({ name, elemType, dims, data });
+  /** Adds a tensor with these elements; returns its name. */
+  tensor(elemType: number, dims: readonly number[], elements: ArrayBufferView, wanted?: string): string {
+    const name = this.#names.take(wanted ?? `tapir/${this.#label}/const`);
+    const { buffer, byteOffset, byteLength } = elements;
+    this.tensors.push({ name, elemType, dims, data: new Uint8Array(buffer, byteOffset, byteLength) });
     return name;
+  }
+
+  /** Adds a tensor of float32 numbers; returns its name. */
+  floats(dims: readonly number[], numbers: ArrayLike<number>): string {
+    const elements = numbers instanceof Float32Array ? numbers : Float32Array.from(numbers);
+    return this.tensor(ELEMENT_TYPE.float32, dims, elements);
   }
 
   /** Adds a reduction over axes, such as ReduceMean. */

@@ -4,12 +4,13 @@
  */
 import { TapirError } from '../../base/errors.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
-import type { NewNode, NewTensor, NewValue } from '../../onnx/wire/write-model.js';
+import type { NewNode, NewValue } from '../../onnx/wire/write-model.js';
 import type { Node, Value } from '../graph.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
 import { describeNode } from './prune.js';
-import type { NodePatch, Rewrite, RewriteOutput } from './rewrite.js';
+import { RewriteChanges } from './rewrite-changes.js';
+import type { Rewrite, RewriteOutput } from './rewrite.js';
 
 /** A BatchNorm of the source network. */
 export interface Norm {
@@ -90,10 +91,8 @@ export function momentsType({ elemType }: Norm): 'float32' | 'float64' {
 
 class NormChanges {
   readonly #rewrite: Rewrite;
-  readonly #before: Map<Node, readonly NewNode[]>;
-  readonly #patches: Map<Node, NodePatch>;
+  readonly #changes: RewriteChanges;
   readonly #back: NewNode[] = [];
-  readonly #tensors: NewTensor[] = [];
   readonly #inputs: NewValue[] = [];
   readonly #outputs: RewriteOutput[] = [];
   readonly #taps = new Map<Norm, NormTap>();
@@ -101,8 +100,7 @@ class NormChanges {
 
   constructor(rewrite: Rewrite) {
     this.#rewrite = rewrite;
-    this.#before = new Map(rewrite.before);
-    this.#patches = new Map(rewrite.patches);
+    this.#changes = new RewriteChanges(rewrite);
   }
 
   apply({ norm, from, isTapped }: NormUse): void {
@@ -122,27 +120,25 @@ class NormChanges {
       if (added) {
         if (given || added.statistics) this.#addNorm(nodes, norm, added, readers, given);
       } else if (given) {
-        this.#patch(norm.node, MEAN_SLOT, cast(nodes, given.mean, norm));
-        this.#patch(norm.node, VARIANCE_SLOT, cast(nodes, given.variance, norm));
+        const { inputs } = this.#changes.patchOf(norm.node);
+        inputs.set(MEAN_SLOT, cast(nodes, given.mean, norm));
+        inputs.set(VARIANCE_SLOT, cast(nodes, given.variance, norm));
       }
     }
-    this.#tensors.push(...nodes.tensors);
+    this.#changes.tensors.push(...nodes.tensors);
     const [first] = readers;
-    if (first) this.#before.set(first, [...(this.#before.get(first) ?? []), ...nodes.nodes]);
+    if (first) this.#changes.insert(first, nodes.nodes);
     else this.#back.push(...nodes.nodes);
   }
 
   result(fetched: readonly RewriteOutput[]): NormRewrite {
-    const rewrite = this.#rewrite;
+    const { rewrite } = this.#changes;
     return {
       rewrite: {
         ...rewrite,
         outputs: [...fetched, ...this.#outputs],
         inputs: [...rewrite.inputs, ...this.#inputs],
-        before: this.#before,
-        patches: this.#patches,
         back: [...rewrite.back, ...this.#back],
-        tensors: [...rewrite.tensors, ...this.#tensors],
       },
       taps: this.#taps,
       feeds: this.#feeds,
@@ -190,9 +186,9 @@ class NormChanges {
     given: NormFeed | undefined,
   ): void {
     const tensor = (values: Float64Array): string => {
-      const data = momentsType(norm) === 'float64' ? values.slice() : Float32Array.from(values);
+      const data = momentsType(norm) === 'float64' ? values : Float32Array.from(values);
       const type = ELEMENT_TYPE[momentsType(norm)];
-      return cast(nodes, nodes.tensor(type, [norm.channels], new Uint8Array(data.buffer)), norm);
+      return cast(nodes, nodes.tensor(type, [norm.channels], data), norm);
     };
     const statistics = given
       ? [cast(nodes, given.mean, norm), cast(nodes, given.variance, norm)]
@@ -202,13 +198,8 @@ class NormChanges {
     for (const reader of readers) {
       const slots = [...reader.inputs.keys()].filter((slot) => reader.inputs[slot] === norm.input);
       if (slots.length === 0) throw readInside(norm, reader);
-      for (const slot of slots) this.#patch(reader, slot, result);
+      for (const slot of slots) this.#changes.patchOf(reader).inputs.set(slot, result);
     }
-  }
-
-  #patch(node: Node, slot: number, name: string): void {
-    const patch = this.#patches.get(node) ?? { inputs: new Map<number, string>(), outputs: new Map() };
-    this.#patches.set(node, { ...patch, inputs: new Map(patch.inputs).set(slot, name) });
   }
 }
 

@@ -156,6 +156,21 @@ function startPatches(
   return patches;
 }
 
+/** A rewrite with another output in place of one, and the nodes that compute it. */
+export function replaceOutput(
+  rewrite: Rewrite,
+  before: RewriteOutput,
+  after: RewriteOutput,
+  { nodes, tensors }: { readonly nodes: readonly NewNode[]; readonly tensors: readonly NewTensor[] },
+): Rewrite {
+  return {
+    ...rewrite,
+    outputs: rewrite.outputs.map((output) => (output === before ? after : output)),
+    back: [...rewrite.back, ...nodes],
+    tensors: [...rewrite.tensors, ...tensors],
+  };
+}
+
 /** The tensors that a run fetches to have all outputs. */
 export function fetchesOf({ outputs }: Rewrite): string[] {
   return [...new Set(outputs.map(({ tensor }) => tensor))];

@@ -6,6 +6,8 @@ import { ARCHITECTURES } from './all-families.js';
 /** Counts batches while torch trains; no network computes with it. */
 export const COUNTER: RegExp = /(?:^|\.)num_batches_tracked$/;
 
+type SizedTensors = ReadonlyMap<string, { readonly dims: readonly number[] }>;
+
 /** What a recognised network tells that its state dict does not. */
 export interface KnownNetwork {
   /** torchvision's name. */
@@ -19,13 +21,13 @@ export interface KnownNetwork {
 /**
  * Finds the network that has exactly these keys with these dims. The classifier may have any size.
  *
- * @param dims - Sizes by key.
+ * @param state - Tensors by key.
  * @returns undefined if no network has them.
  */
-export function recogniseNetwork(dims: ReadonlyMap<string, readonly number[]>): KnownNetwork | undefined {
+export function recogniseNetwork(state: SizedTensors): KnownNetwork | undefined {
   for (const [name, architecture] of ARCHITECTURES) {
     const network = writeNetwork(architecture, 'input');
-    if (!isOf(network, architecture, dims)) continue;
+    if (!isOf(network, architecture, state)) continue;
     const epsilons = network.nodes.flatMap(({ opType, inputs, attributes }): [string, number][] => {
       const epsilon = attributes?.['epsilon'];
       const isNorm = opType === 'BatchNormalization' && typeof epsilon === 'object' && 'float' in epsilon;
@@ -36,21 +38,15 @@ export function recogniseNetwork(dims: ReadonlyMap<string, readonly number[]>): 
   return undefined;
 }
 
-function isOf(
-  { parameters }: Network,
-  { trainingOnly }: Architecture,
-  dims: ReadonlyMap<string, readonly number[]>,
-): boolean {
+function isOf({ parameters }: Network, { trainingOnly }: Architecture, state: SizedTensors): boolean {
   for (const parameter of parameters.values()) {
-    const given = dims.get(parameter.key);
-    if (
-      given === undefined
-        ? !isComputed(parameter)
-        : !parameter.isHead && String(given) !== String(parameter.dims)
-    )
-      return false;
+    const given = state.get(parameter.key);
+    const fits = given
+      ? parameter.isHead || String(given.dims) === String(parameter.dims)
+      : isComputed(parameter);
+    if (!fits) return false;
   }
-  return [...dims.keys()].every(
+  return [...state.keys()].every(
     (key) => parameters.has(key) || COUNTER.test(key) || trainingOnly?.test(key) === true,
   );
 }

@@ -1,12 +1,10 @@
 /** Which BatchNorm of a state dict was folded into which layer. */
 import { channelsOf, type FoldedLayer } from '../../graph/parameters/folded-layer.js';
 import { splitPath } from '../../graph/module-path.js';
-import type { StateValue } from './state-value.js';
-
-type State = ReadonlyMap<string, StateValue>;
+import type { StateValues } from './state-value.js';
 
 /** The paths of norms in a state dict that have so many channels, in its order. */
-export function normsOf(state: State, channels: number): string[] {
+export function normsOf(state: StateValues, channels: number): string[] {
   const suffix = '.running_var';
   return [...state].flatMap(([key, { dims }]) =>
     key.endsWith(suffix) && dims.length === 1 && dims[0] === channels ? [key.slice(0, -suffix.length)] : [],
@@ -22,7 +20,7 @@ export function normsOf(state: State, channels: number): string[] {
  */
 export function matchNorms(
   layers: readonly FoldedLayer[],
-  state: State,
+  state: StateValues,
   isPresent: (norm: string) => boolean,
 ): Map<FoldedLayer, string> {
   const matched = new Map<FoldedLayer, string>();
@@ -66,7 +64,7 @@ function byParent({ layer }: FoldedLayer, candidates: readonly string[]): string
 }
 
 /** The norm whose tensors follow those of the layer, if each norm of the parent follows a layer. */
-function byOrder({ layer }: FoldedLayer, candidates: readonly string[], state: State): string[] {
+function byOrder({ layer }: FoldedLayer, candidates: readonly string[], state: StateValues): string[] {
   const [parent] = splitPath(layer);
   const modules = [...new Set([...state.keys()].map((key) => splitPath(key)[0]))];
   const isNorm = (path: string | undefined): boolean =>

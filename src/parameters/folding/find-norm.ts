@@ -13,15 +13,14 @@ import { matchNorms, normsOf } from './choose-norm.js';
 import { foldedKeys, layoutOf, readFolded } from './fold-layer.js';
 import { KnownEpsilons } from './known-epsilons.js';
 import {
+  contains,
   solveEpsilon,
   USUAL_EPSILONS,
   type EpsilonRange,
   type FoldedWeights,
   type Rounding,
 } from './solve-epsilon.js';
-import type { StateValue } from './state-value.js';
-
-type State = ReadonlyMap<string, StateValue>;
+import type { StateValues } from './state-value.js';
 
 export interface FoundNorm {
   /** Undefined if nothing proves which norm it was. */
@@ -48,11 +47,16 @@ const NEGLIGIBLE = 1e-6;
 
 export class NormFinder {
   readonly #model: ModelState;
-  readonly #state: State;
-  readonly #reference: State | undefined;
+  readonly #state: StateValues;
+  readonly #reference: StateValues | undefined;
   readonly #epsilon: number | undefined;
 
-  constructor(model: ModelState, state: State, reference: State | undefined, epsilon: number | undefined) {
+  constructor(
+    model: ModelState,
+    state: StateValues,
+    reference: StateValues | undefined,
+    epsilon: number | undefined,
+  ) {
     this.#model = model;
     this.#state = state;
     this.#reference = reference;
@@ -87,7 +91,7 @@ export class NormFinder {
     layer: FoldedLayer,
     likeliest: string | undefined,
     candidates: readonly string[],
-    dict: State,
+    dict: StateValues,
   ): Promise<Evidence> {
     const stated = await this.#statedEpsilon(layer);
     const isProven = this.#reference !== undefined;
@@ -98,7 +102,7 @@ export class NormFinder {
       if (foldedKeys(layer, norm).required.some((key) => !dict.has(key))) return undefined;
       const tensors = await readFolded(layer, norm, dict);
       const range = solveEpsilon(file, tensors, layoutOf(layer), this.#roundingOf(layer));
-      const isStated = stated === undefined || !range || (stated >= range.low && stated <= range.high);
+      const isStated = stated === undefined || !range || contains(range, stated);
       return range?.isProof && isStated ? range : undefined;
     };
     const range = likeliest === undefined ? undefined : await solve(likeliest);
@@ -119,11 +123,10 @@ export class NormFinder {
   ): Promise<number | undefined> {
     if (stated !== undefined) return stated;
     if (!range) return this.#epsilon ?? (await known.find(norm));
-    const isInside = (epsilon: number): boolean => epsilon >= range.low && epsilon <= range.high;
-    const usual = USUAL_EPSILONS.filter(isInside);
+    const usual = USUAL_EPSILONS.filter((epsilon) => contains(range, epsilon));
     if (usual.length === 1) return usual[0];
     for (const likely of [this.#epsilon, await known.find(norm)])
-      if (likely !== undefined && isInside(likely)) return likely;
+      if (likely !== undefined && contains(range, likely)) return likely;
     const best = usual[0] ?? (range.low + range.high) / 2;
     return (await this.#isNegligible(norm, range)) ? best : undefined;
   }

@@ -3,7 +3,7 @@ import type { FoldedLayer } from '../../graph/parameters/folded-layer.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
 import { toFloat64 } from '../../model/open/encode-values.js';
 import { foldBatchNorm, type ChannelLayout, type FoldedTensors } from './fold-batch-norm.js';
-import { type StateValue } from './state-value.js';
+import type { StateValues } from './state-value.js';
 
 /** The keys that a folded layer is made of. */
 export function foldedKeys(
@@ -26,7 +26,7 @@ export function layoutOf({ perm, axis, groups }: FoldedLayer): ChannelLayout {
 export async function readFolded(
   { layer }: FoldedLayer,
   norm: string,
-  state: ReadonlyMap<string, StateValue>,
+  state: StateValues,
 ): Promise<FoldedTensors> {
   const read = async (key: string): Promise<Float64Array | undefined> => {
     const value = state.get(key);
@@ -47,7 +47,7 @@ export async function readFolded(
 export async function foldLayer(
   layer: FoldedLayer,
   norm: string,
-  state: ReadonlyMap<string, StateValue>,
+  state: StateValues,
   epsilon: number,
 ): Promise<{ readonly weight: Tensor<'float64'>; readonly bias: Tensor<'float64'> }> {
   const tensors = await readFolded(layer, norm, state);

@@ -5,8 +5,8 @@ import { recogniseNetwork, type KnownNetwork } from '../../networks/families/rec
 import { readAttributes } from '../../onnx/scan/attributes.js';
 import { WireReader } from '../../onnx/wire/wire.js';
 import type { ModelState } from '../../model/open/model-state.js';
-import type { EpsilonRange } from './solve-epsilon.js';
-import type { StateValue } from './state-value.js';
+import { contains, type EpsilonRange } from './solve-epsilon.js';
+import type { StateValues } from './state-value.js';
 
 /** A folded norm, and what its layer proves. */
 interface FoldedNorm {
@@ -22,12 +22,12 @@ const DIGITS = 6;
 
 export class KnownEpsilons {
   readonly #model: ModelState;
-  readonly #state: ReadonlyMap<string, StateValue>;
+  readonly #state: StateValues;
   readonly #folded: readonly FoldedNorm[];
   #nodes: Promise<ReadonlyMap<string, number>> | undefined;
   #network: { readonly known: KnownNetwork | undefined } | undefined;
 
-  constructor(model: ModelState, state: ReadonlyMap<string, StateValue>, folded: readonly FoldedNorm[]) {
+  constructor(model: ModelState, state: StateValues, folded: readonly FoldedNorm[]) {
     this.#model = model;
     this.#state = state;
     this.#folded = folded;
@@ -43,8 +43,7 @@ export class KnownEpsilons {
   /** The network of the state dict, unless norms of the file have other epsilons. */
   #networkOf(nodes: ReadonlyMap<string, number>): KnownNetwork | undefined {
     if (this.#network) return this.#network.known;
-    const dims = new Map(Array.from(this.#state, ([key, value]) => [key, value.dims]));
-    const network = recogniseNetwork(dims);
+    const network = recogniseNetwork(this.#state);
     const contradicts = (norm: string, hasOther: (epsilon: number) => boolean): boolean => {
       const epsilon = network?.epsilons.get(norm);
       return epsilon !== undefined && hasOther(epsilon);
@@ -96,7 +95,7 @@ export class KnownEpsilons {
 
 function allows({ stated, range }: FoldedNorm, epsilon: number): boolean {
   if (stated !== undefined) return stated === epsilon;
-  return !range || (epsilon >= range.low && epsilon <= range.high);
+  return !range || contains(range, epsilon);
 }
 
 /** The depth of the innermost module that has all of these modules. */

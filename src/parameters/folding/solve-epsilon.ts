@@ -9,6 +9,11 @@ export interface EpsilonRange {
   readonly isProof: boolean;
 }
 
+/** Whether a range has an epsilon. */
+export function contains({ low, high }: EpsilonRange, epsilon: number): boolean {
+  return epsilon >= low && epsilon <= high;
+}
+
 /** The weights of a layer as the file has them, in torch's layout. */
 export interface FoldedWeights {
   readonly weight: Float64Array;

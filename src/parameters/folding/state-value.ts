@@ -7,3 +7,6 @@ export interface StateValue {
   readonly dims: readonly number[];
   read(): Promise<Tensor>;
 }
+
+/** The tensors of a state dict by key. */
+export type StateValues = ReadonlyMap<string, StateValue>;

@@ -14,21 +14,19 @@ import { slotName } from '../../graph/parameters/parameter-slots.js';
 import { torchDims } from '../../graph/parameters/site.js';
 import type { Value } from '../../graph/graph.js';
 import { elementCount } from '../../tensor/tensor.js';
-import { encodeValues, fitsType } from '../../model/open/encode-values.js';
+import { encodeValues } from '../../model/open/encode-values.js';
 import type { ModelState } from '../../model/open/model-state.js';
-import { readInitializer, readInitializerBytes } from '../../model/open/read-initializer.js';
+import { readInitializerBytes } from '../../model/open/read-initializer.js';
 import { ambiguous } from './load-errors.js';
-import type { KeyMatch } from './match-keys.js';
-import type { StateValue } from '../folding/state-value.js';
+import { isConstantInFile, isHeldIn, type KeyMatch } from './match-keys.js';
+import type { StateValue, StateValues } from '../folding/state-value.js';
 import { isConstant, isEqual } from '../dicts/state-values.js';
-
-type State = ReadonlyMap<string, StateValue>;
 
 /** What is known when the leftovers are sorted. */
 export interface LeftoverInput {
   readonly model: ModelState;
-  readonly state: State;
-  readonly reference: State | undefined;
+  readonly state: StateValues;
+  readonly reference: StateValues | undefined;
   readonly matches: readonly KeyMatch[];
   readonly unnamed: readonly UnnamedSite[];
   /** Whether the recognised network uses a key in training only. */
@@ -105,7 +103,7 @@ export async function sortLeftovers(keys: readonly string[], input: LeftoverInpu
  */
 export async function checkMerged(
   model: ModelState,
-  state: State,
+  state: StateValues,
   matches: readonly KeyMatch[],
 ): Promise<void> {
   for (const doubtful of matches) {
@@ -123,9 +121,8 @@ export async function checkMerged(
 }
 
 /** Whether a place may read a constant of the network: dynamo's exporter merges equal ones with parameters. */
-async function mayBeConstant(model: ModelState, { use: { node, site } }: KeyMatch): Promise<boolean> {
-  const isDynamo = node.scanned.torchParameters !== undefined;
-  return isDynamo && isConstant({ read: () => readInitializer(model, site.initializer.initializer!) });
+async function mayBeConstant(model: ModelState, { use }: KeyMatch): Promise<boolean> {
+  return use.node.scanned.torchParameters !== undefined && isConstantInFile(model, use);
 }
 
 /**
@@ -145,7 +142,9 @@ async function mergedWith(
     if (String(torchDims(use.site.initializer, use.perm)) !== String(value.dims)) continue;
     const isEqualNow = await isEqual(value, state.get(match.key)!);
     if (isEqualNow && isVaried) return match.key;
-    const wasEqual = before ? await isHeldAt(model, before, match) : !reference && !isCertain(match);
+    const wasEqual = before
+      ? await isHeldIn(model, use.site, before, use.perm)
+      : !reference && !isCertain(match);
     if (!wasEqual) continue;
     if (isEqualNow && before) return match.key;
     if (!isEqualNow && (!isCertain(match) || (before && !(await isConstant(before)))))
@@ -162,16 +161,9 @@ async function isInFile(value: StateValue, { model, matches }: LeftoverInput): P
     const isOther = String(torchDims(site.initializer, perm)) !== String(value.dims);
     if (isOther || seen.has(site.initializer)) continue;
     seen.add(site.initializer);
-    if (await isHeldAt(model, value, match)) return true;
+    if (await isHeldIn(model, site, value, perm)) return true;
   }
   return false;
-}
-
-async function isHeldAt(model: ModelState, value: StateValue, { use }: KeyMatch): Promise<boolean> {
-  const tensor = use.site.initializer.initializer!;
-  if (!fitsType(value.dtype, tensor.elemType)) return false;
-  const bytes = encodeValues(await value.read(), tensor.elemType, use.perm);
-  return Buffer.compare(bytes, await readInitializerBytes(model, tensor)) === 0;
 }
 
 /** The places that read a tensor with the reference's values of a key, with other dims: a parameter that the exporter reshaped. */
@@ -181,15 +173,8 @@ async function sitesWith(
   sites: readonly UnnamedSite[],
 ): Promise<readonly UnnamedSite[] | undefined> {
   const fitting = sites.filter(({ initializer }) => sizeOf(initializer) === elementCount(value.dims));
-  if (fitting.length === 0) return undefined;
-  const before = await value.read();
   const holding: UnnamedSite[] = [];
-  for (const site of fitting) {
-    const tensor = site.initializer.initializer!;
-    if (!fitsType(value.dtype, tensor.elemType)) continue;
-    const now = await readInitializerBytes(model, tensor);
-    if (Buffer.compare(now, encodeValues(before, tensor.elemType, null)) === 0) holding.push(site);
-  }
+  for (const site of fitting) if (await isHeldIn(model, site, value, null)) holding.push(site);
   return new Set(holding.map(({ initializer }) => initializer)).size === 1 ? holding : undefined;
 }
 

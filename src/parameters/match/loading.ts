@@ -32,7 +32,7 @@ import {
 } from './load-errors.js';
 import { mapAtOnce } from './map-at-once.js';
 import { disproved, matchKeys, type KeyMatch } from './match-keys.js';
-import type { StateValue } from '../folding/state-value.js';
+import type { StateValues } from '../folding/state-value.js';
 
 /** What {@link loadStateDict} did. */
 export interface LoadReport {
@@ -50,8 +50,8 @@ export interface LoadReport {
 
 /** What a state dict is loaded with. */
 export interface LoadInput {
-  readonly state: ReadonlyMap<string, StateValue>;
-  readonly reference: ReadonlyMap<string, StateValue> | undefined;
+  readonly state: StateValues;
+  readonly reference: StateValues | undefined;
   readonly epsilon: number | undefined;
   /** The norms of folded layers, if they were found before. */
   readonly norms?: ReadonlyMap<FoldedLayer, FoundNorm>;
@@ -72,11 +72,8 @@ const READS_AT_ONCE = 8;
 /** One call of {@link loadStateDict}. */
 export class Loading {
   readonly #model: ModelState;
-  readonly #state: ReadonlyMap<string, StateValue>;
-  readonly #reference: ReadonlyMap<string, StateValue> | undefined;
-  readonly #epsilon: number | undefined;
-  readonly #norms: ReadonlyMap<FoldedLayer, FoundNorm> | undefined;
-  readonly #notes: string[];
+  readonly #input: LoadInput;
+  readonly #state: StateValues;
   readonly #origins = new Map<string, ParameterOrigin>();
   readonly #edits: SiteEdit[] = [];
   readonly #inputs: NewInput[] = [];
@@ -92,19 +89,17 @@ export class Loading {
   /** Keys of layers that cannot be folded, as others are missing. */
   readonly #unused = new Set<string>();
 
-  constructor(model: ModelState, { state, reference, epsilon, norms, notes }: LoadInput) {
+  constructor(model: ModelState, input: LoadInput) {
     this.#model = model;
-    this.#state = state;
-    this.#reference = reference;
-    this.#epsilon = epsilon;
-    this.#norms = norms;
-    this.#notes = notes;
+    this.#input = input;
+    this.#state = input.state;
   }
 
   async run(strict: boolean): Promise<{ readonly chunks: Chunk[] | undefined; readonly report: LoadReport }> {
+    const { reference, notes } = this.#input;
     const parameters = findParameters(this.#model.graph);
     const { uses, folded, unnamed, computing } = parameters;
-    const matches = await matchKeys(this.#model, uses, this.#state, this.#reference);
+    const matches = await matchKeys(this.#model, uses, this.#state, reference);
     this.#misfits.missing.push(...matches.missing);
     for (const match of matches.found) this.#checkUse(match);
     const layers = await this.#matchLayers(folded);
@@ -122,9 +117,9 @@ export class Loading {
       throw misfitsError(
         'the model',
         this.#misfits,
-        adviceFor(this.#misfits, this.#state.size, this.#reference !== undefined),
+        adviceFor(this.#misfits, this.#state.size, reference !== undefined),
       );
-    const wrong = this.#reference && (await disproved(this.#model, matches.found, this.#reference));
+    const wrong = reference && (await disproved(this.#model, matches.found, reference));
     if (wrong) throw notPresent(wrong.key);
     await checkMerged(this.#model, this.#state, matches.found);
     // Only now: nothing is read of a state dict that does not fit.
@@ -144,10 +139,7 @@ export class Loading {
       const origin = this.#origins.get(key);
       return origin ? [{ key, origin }] : [];
     });
-    return {
-      chunks,
-      report: { entries, missing, unexpected, absent: this.#absent, notes: this.#notes },
-    };
+    return { chunks, report: { entries, missing, unexpected, absent: this.#absent, notes } };
   }
 
   #checkUse({ use, key }: KeyMatch): void {
@@ -176,8 +168,8 @@ export class Loading {
       if (!isGiven) this.#misfits.missing.push(`${layer}.weight`);
       return isGiven;
     });
-    const finder = new NormFinder(this.#model, this.#state, this.#reference, this.#epsilon);
-    const found = this.#norms ?? (await finder.find(given));
+    const { reference, epsilon: stated, norms, notes } = this.#input;
+    const found = norms ?? (await new NormFinder(this.#model, this.#state, reference, stated).find(given));
     const layers = [];
     for (const layer of given) {
       const { norm, epsilon, isPresent, candidates } = found.get(layer)!;
@@ -188,7 +180,7 @@ export class Loading {
       this.#misfits.missing.push(...missing);
       if (missing.length > 0) {
         for (const key of [...keys.required, ...keys.optional]) this.#unused.add(key);
-        this.#notes.push(`${layer.layer} keeps its weights, as ${missing.join(', ')} is missing`);
+        notes.push(`${layer.layer} keeps its weights, as ${missing.join(', ')} is missing`);
         continue;
       }
       this.#check(`${layer.layer}.weight`, torchDims(layer.weight.initializer, layer.perm), elemType);
@@ -238,12 +230,11 @@ export class Loading {
       (isFloat(dtype) ? floats : this.#absent).push(key);
     }
     if (floats.length === 0) return;
-    const dims = new Map(Array.from(this.#state, ([key, value]) => [key, value.dims]));
-    const network = recogniseNetwork(dims);
+    const network = recogniseNetwork(this.#state);
     const sorted = await sortLeftovers(floats, {
       model: this.#model,
       state: this.#state,
-      reference: this.#reference,
+      reference: this.#input.reference,
       matches,
       unnamed,
       isTrainingOnly: (key) => network?.trainingOnly?.test(key) === true,

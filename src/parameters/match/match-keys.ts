@@ -1,14 +1,13 @@
 /** Which key of a state dict each parameter of a graph takes. */
 import type { ParameterUse } from '../../graph/parameters/find-parameters.js';
+import type { Site } from '../../graph/parameters/site.js';
 import { spellForTorch } from '../../graph/parameters/parameter-names.js';
 import { encodeValues, fitsType } from '../../model/open/encode-values.js';
 import type { ModelState } from '../../model/open/model-state.js';
 import { readInitializer, readInitializerBytes } from '../../model/open/read-initializer.js';
 import { ambiguous } from './load-errors.js';
-import type { StateValue } from '../folding/state-value.js';
+import type { StateValue, StateValues } from '../folding/state-value.js';
 import { isConstant, isEqual } from '../dicts/state-values.js';
-
-type State = ReadonlyMap<string, StateValue>;
 
 /** A place in the graph, and its key. */
 export interface KeyMatch {
@@ -33,8 +32,8 @@ export interface Matches {
 export async function matchKeys(
   model: ModelState,
   given: readonly ParameterUse[],
-  state: State,
-  reference: State | undefined,
+  state: StateValues,
+  reference: StateValues | undefined,
 ): Promise<Matches> {
   const found: KeyMatch[] = [];
   const missing = new Set<string>();
@@ -43,7 +42,7 @@ export async function matchKeys(
   for (const use of uses) {
     const names = reference ? use.names.filter((name) => reference.has(name)) : use.names;
     const key = names.find((name) => state.has(name));
-    if (key !== undefined && (key === names[0] || (await isRightName(model, use, key, names[0]!, state))))
+    if (key !== undefined && (key === names[0] || (await isRightName(model, use, names[0]!, state))))
       found.push({ use, key });
     else if (names.length > 0) missing.add(names[0]!);
     else if (use.isGuess) unexplained.push(use);
@@ -79,15 +78,13 @@ function takeStatedKeys(uses: readonly ParameterUse[], keys: ReadonlySet<string>
 export async function disproved(
   model: ModelState,
   matches: readonly KeyMatch[],
-  reference: State,
+  reference: StateValues,
 ): Promise<KeyMatch | undefined> {
   for (const match of matches) {
-    const { site, perm } = match.use;
-    const tensor = site.initializer.initializer!;
+    const { initializer } = match.use.site.initializer;
     const value = reference.get(match.key);
-    if (!value || !fitsType(value.dtype, tensor.elemType)) continue;
-    const bytes = encodeValues(await value.read(), tensor.elemType, perm);
-    if (Buffer.compare(bytes, await readInitializerBytes(model, tensor)) !== 0) return match;
+    const isComparable = value && fitsType(value.dtype, initializer!.elemType);
+    if (isComparable && !(await isHeldIn(model, match.use.site, value, match.use.perm))) return match;
   }
   return undefined;
 }
@@ -99,16 +96,14 @@ export async function disproved(
 async function isRightName(
   model: ModelState,
   use: ParameterUse,
-  key: string,
   likeliest: string,
-  state: State,
+  state: StateValues,
 ): Promise<boolean> {
-  const isGuess = !hasModule(state, likeliest);
-  return isGuess || key === likeliest || !(await isConstantInFile(model, use));
+  return !hasModule(state, likeliest) || !(await isConstantInFile(model, use));
 }
 
 /** Whether a state dict has other tensors of the module of a name, so that the name itself is missing. */
-function hasModule(state: State, name: string): boolean {
+function hasModule(state: StateValues, name: string): boolean {
   const module = name.slice(0, name.lastIndexOf('.') + 1);
   return module !== '' && [...state.keys()].some((key) => key.startsWith(module));
 }
@@ -122,8 +117,8 @@ async function foundWithTied(
   uses: readonly ParameterUse[],
   matched: readonly KeyMatch[],
   names: ReadonlySet<string>,
-  state: State,
-  reference: State | undefined,
+  state: StateValues,
+  reference: StateValues | undefined,
 ): Promise<Omit<Matches, 'unexplained'>> {
   const found = [...matched];
   const missing: string[] = [];
@@ -141,8 +136,8 @@ async function foundWithTied(
 /** A key of the state dict that had the values of a name when the model was exported. */
 async function equalKey(
   name: string,
-  state: State,
-  reference: State | undefined,
+  state: StateValues,
+  reference: StateValues | undefined,
 ): Promise<string | undefined> {
   const wanted = reference?.get(name);
   if (!wanted || (await isConstant(wanted))) return undefined;
@@ -150,7 +145,20 @@ async function equalKey(
   return undefined;
 }
 
+/** Whether a tensor of the file has these values. */
+export async function isHeldIn(
+  model: ModelState,
+  { initializer: { initializer } }: Site,
+  value: StateValue,
+  perm: readonly number[] | null,
+): Promise<boolean> {
+  const { elemType } = initializer!;
+  if (!fitsType(value.dtype, elemType)) return false;
+  const bytes = encodeValues(await value.read(), elemType, perm);
+  return Buffer.compare(bytes, await readInitializerBytes(model, initializer!)) === 0;
+}
+
 /** Whether the file has the same number everywhere in the tensor of a place. */
-function isConstantInFile(model: ModelState, { site }: ParameterUse): Promise<boolean> {
+export function isConstantInFile(model: ModelState, { site }: ParameterUse): Promise<boolean> {
   return isConstant({ read: () => readInitializer(model, site.initializer.initializer!) });
 }

@@ -5,11 +5,11 @@
 
 import { WorkLimit } from '../../base/files/work-limit.js';
 
-/** A global that a pickle may call. */
-export interface PickleBuilder {
-  /** Makes a value from its arguments, and charges the limit for each item that it touches. Throws if they do not fit. */
-  readonly build: (args: readonly unknown[], limit: WorkLimit) => unknown;
-}
+/**
+ * A global that a pickle may call: makes a value from its arguments, and charges the limit for each item that it touches. Throws if they
+ * do not fit.
+ */
+export type PickleBuilder = (args: readonly unknown[], limit: WorkLimit) => unknown;
 
 /** What a pickle may refer to outside itself. */
 export interface PickleWorld {
@@ -201,7 +201,9 @@ function findGlobal(machine: PickleMachine, name: string): unknown {
   return machine.world.findGlobal(name);
 }
 
-function setItems(dict: unknown, items: readonly unknown[]): void {
+/** Sets items of the dict on top of the stack. */
+function setItems(machine: PickleMachine, items: readonly unknown[]): void {
+  const dict = machine.top();
   if (!(dict instanceof Map)) throw new Error('its pickle sets an item of something that is not a dict');
   if (items.length % 2 === 1) throw new Error('its pickle has a key without a value');
   for (let i = 0; i < items.length; i += 2) setItem(dict, items[i], items[i + 1]);
@@ -212,7 +214,9 @@ export function setItem(dict: Map<unknown, unknown>, key: unknown, value: unknow
   dict.set(typeof key === 'string' ? key : OTHER_KEY, value);
 }
 
-function addItems(list: unknown, items: readonly unknown[]): void {
+/** Adds items to the list on top of the stack. */
+function addItems(machine: PickleMachine, items: readonly unknown[]): void {
+  const list = machine.top();
   if (!Array.isArray(list)) throw new Error('its pickle appends to something that is not a list');
   for (const item of items) list.push(item);
 }
@@ -220,10 +224,10 @@ function addItems(list: unknown, items: readonly unknown[]): void {
 function callBuilder(machine: PickleMachine): void {
   machine.limit.spend(STEPS_OF_CALL);
   const args = machine.pop();
-  const builder = machine.pop() as Partial<PickleBuilder> | null | undefined;
-  if (typeof builder?.build !== 'function' || !Array.isArray(args))
+  const builder = machine.pop();
+  if (typeof builder !== 'function' || !Array.isArray(args))
     throw new Error('its pickle calls something that is not a function');
-  machine.push(builder.build(args, machine.limit));
+  machine.push((builder as PickleBuilder)(args, machine.limit));
 }
 
 /** Ignores the attributes of a dict: torch keeps versions of modules there. */
@@ -267,29 +271,17 @@ const OPCODES: Readonly<Record<number, (machine: PickleMachine) => void>> = {
   0x85: (machine) => machine.push(machine.popMany(1)),
   0x86: (machine) => machine.push(machine.popMany(2)),
   0x87: (machine) => machine.push(machine.popMany(3)),
-  0x61: (machine) => {
-    const item = machine.pop();
-    addItems(machine.top(), [item]);
-  },
-  0x65: (machine) => {
-    const items = machine.popMark();
-    addItems(machine.top(), items);
-  },
+  0x61: (machine) => addItems(machine, [machine.pop()]),
+  0x65: (machine) => addItems(machine, machine.popMark()),
   // Dicts.
   0x7d: (machine) => machine.push(makeDict(machine)),
   0x64: (machine) => {
-    const dict = makeDict(machine);
-    setItems(dict, machine.popMark());
-    machine.push(dict);
-  },
-  0x73: (machine) => {
-    const item = machine.popMany(2);
-    setItems(machine.top(), item);
-  },
-  0x75: (machine) => {
     const items = machine.popMark();
-    setItems(machine.top(), items);
+    machine.push(makeDict(machine));
+    setItems(machine, items);
   },
+  0x73: (machine) => setItems(machine, machine.popMany(2)),
+  0x75: (machine) => setItems(machine, machine.popMark()),
   // The memo.
   0x71: (machine) => machine.remember(machine.takeByte()),
   0x72: (machine) => machine.remember(machine.takeUint(4)),

@@ -46,20 +46,13 @@ export class PickledTensor implements StridedView {
   }
 }
 
-/** A class of torch whose name says the element type of a storage. */
-class StorageClass {
+/** What stands for an element type: a class of storages (`torch.FloatStorage`), or the type itself (`torch.uint16`). */
+class TorchName {
+  readonly kind: 'storage' | 'type';
   readonly dtype: StoredType;
 
-  constructor(dtype: StoredType) {
-    this.dtype = dtype;
-  }
-}
-
-/** An element type of torch, such as `torch.uint16`. */
-class TorchType {
-  readonly dtype: StoredType;
-
-  constructor(dtype: StoredType) {
+  constructor(kind: 'storage' | 'type', dtype: StoredType) {
+    this.kind = kind;
     this.dtype = dtype;
   }
 }
@@ -73,12 +66,12 @@ const MAX_RANK = 64;
 const MAX_EXPANDED = 2 ** 20;
 
 const BUILDERS: ReadonlyMap<string, PickleBuilder> = new Map<string, PickleBuilder>([
-  ['collections.OrderedDict', { build: ([pairs], limit) => orderedDict(pairs, limit) }],
-  ['torch._utils._rebuild_tensor', { build: rebuildTensor }],
-  ['torch._utils._rebuild_tensor_v2', { build: rebuildTensorV2 }],
-  ['torch._utils._rebuild_tensor_v3', { build: rebuildTensorV3 }],
-  ['torch._utils._rebuild_parameter', { build: ([tensor]) => tensor }],
-  ['torch.Size', { build: ([sizes]) => sizes }],
+  ['collections.OrderedDict', ([pairs], limit) => orderedDict(pairs, limit)],
+  ['torch._utils._rebuild_tensor', rebuildTensor],
+  ['torch._utils._rebuild_tensor_v2', rebuildTensorV2],
+  ['torch._utils._rebuild_tensor_v3', rebuildTensorV3],
+  ['torch._utils._rebuild_parameter', ([tensor]) => tensor],
+  ['torch.Size', ([sizes]) => sizes],
 ]);
 
 /** The storages that a pickle refers to, by key. */
@@ -114,12 +107,12 @@ export function readTorchPickle(bytes: Buffer, start = 0, limit?: WorkLimit): To
 function findGlobal(name: string): unknown {
   const builder = BUILDERS.get(name);
   if (builder) return builder;
-  if (name === 'torch.storage.UntypedStorage') return new StorageClass('uint8');
+  if (name === 'torch.storage.UntypedStorage') return new TorchName('storage', 'uint8');
   const [, torchName = ''] = /^torch\.(\w+)$/.exec(name) ?? [];
   const storage = STORAGE_TYPES.get(torchName);
-  if (storage !== undefined) return new StorageClass(storage);
+  if (storage !== undefined) return new TorchName('storage', storage);
   const dtype = TORCH_TYPES.get(torchName);
-  if (dtype !== undefined) return new TorchType(dtype);
+  if (dtype !== undefined) return new TorchName('type', dtype);
   throw new Error(
     `it refers to ${name.slice(0, 100)}, and only tensors, numbers, texts and dicts of them are read; save the state dict alone: torch.save(model.state_dict(), path)`,
   );
@@ -131,7 +124,8 @@ function findGlobal(name: string): unknown {
  */
 function readStorageId(id: unknown): PickledStorage {
   const [kind, type, key, , elements, view] = Array.isArray(id) ? (id as readonly unknown[]) : [];
-  if (kind !== 'storage' || !(type instanceof StorageClass) || typeof key !== 'string' || !isSize(elements))
+  const isClass = type instanceof TorchName && type.kind === 'storage';
+  if (kind !== 'storage' || !isClass || typeof key !== 'string' || !isSize(elements))
     throw new Error('its pickle refers to a storage in a form that torch.save does not write');
   if (view === undefined || view === null) return new PickledStorage(key, type.dtype, elements);
   if (!Array.isArray(view) || !isSize(view[1]))
@@ -168,7 +162,7 @@ function rebuildTensorV2(args: readonly unknown[], limit: WorkLimit): PickledTen
 /** torch writes element types that are newer than its storage classes so: float8 and unsigned integers. */
 function rebuildTensorV3(args: readonly unknown[], limit: WorkLimit): PickledTensor {
   const [storage, offset, dims, strides, , , type, bits] = args;
-  if (!(storage instanceof PickledStorage) || !(type instanceof TorchType))
+  if (!(storage instanceof PickledStorage) || !(type instanceof TorchName) || type.kind !== 'type')
     throw new Error('its pickle has a tensor that is damaged');
   checkBits(bits, limit);
   return viewStorage({ storage, dtype: type.dtype, offset, dims, strides }, limit);

@@ -181,11 +181,11 @@ describe('parameters that were equal', () => {
 describe('torchvision’s networks', () => {
   it('are recognised by their keys and dims, with the epsilon of their norms', async () => {
     const model = await createModel('mobilenet_v3_small', { numClasses: 3 });
-    const dims = new Map(model.namedParameters().map((parameter) => [parameter.name, parameter.dims]));
-    const known = recogniseNetwork(dims)!;
+    const state = new Map(model.namedParameters().map(({ name, dims }) => [name, { dims }]));
+    const known = recogniseNetwork(state)!;
     expect(known.name).toBe('mobilenet_v3_small');
     expect(known.epsilons.get('features.0.1')).toBe(1e-3);
-    expect(recogniseNetwork(new Map(dims).set('other.weight', [1]))).toBeUndefined();
-    expect(recogniseNetwork(new Map(dims).set('features.0.1.weight', [8]))).toBeUndefined();
+    expect(recogniseNetwork(new Map(state).set('other.weight', { dims: [1] }))).toBeUndefined();
+    expect(recogniseNetwork(new Map(state).set('features.0.1.weight', { dims: [8] }))).toBeUndefined();
   });
 });
