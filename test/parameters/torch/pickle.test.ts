@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { PickleCutError, readPickle } from '../../../src/parameters/torch/pickle.js';
 
 const world = {
-  findGlobal: (name: string) => ({ build: (args: readonly unknown[]) => [name, ...args] }),
+  findGlobal: (name: string) => (args: readonly unknown[]) => [name, ...args],
   findPersistent: (id: unknown) => ({ id }),
 };
 const read = (...parts: (string | number)[]): unknown =>
