@@ -6,11 +6,7 @@ import { digestFile } from '../base/digest.js';
 import { TapirError } from '../base/errors.js';
 import { lockFolder } from '../base/folder-lock.js';
 import { makeFolder } from '../base/make-folder.js';
-import {
-  listExternalInFunctions,
-  listExternalInitializers,
-  listExternalInNodes,
-} from '../onnx/external-data.js';
+import { allExternalTensors } from '../onnx/external-data.js';
 import { scanModel } from '../onnx/scan/scan.js';
 import { openFileSource } from '../onnx/wire/source.js';
 import { chooseModelFile, listCompanions, listWeightFiles } from './choose-files.js';
@@ -144,12 +140,7 @@ export async function readOffline(
 function listStatedWeights(path: string, model: string): string[] {
   const source = openFileSource(path);
   try {
-    const { graph, functions } = scanModel(source);
-    const stated = [
-      ...listExternalInitializers(graph.initializers),
-      ...listExternalInNodes(graph.nodes),
-      ...listExternalInFunctions(functions),
-    ];
+    const stated = allExternalTensors(scanModel(source));
     return [...new Set(stated.map(({ location }) => posix.join(posix.dirname(model), location)))];
   } catch {
     // The error appears when the model is opened.

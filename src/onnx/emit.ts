@@ -79,41 +79,36 @@ function isSourceRange(chunk: Chunk): chunk is { readonly start: number; readonl
   return !(chunk instanceof Uint8Array) && !('path' in chunk);
 }
 
-/** Where a piece of a length is to be read to. */
-type PieceTarget = (length: number) => Uint8Array;
-
 /**
  * The bytes of chunks in order; each piece is a view that the next one may overwrite.
  *
  * @param targetOf - Where pieces of files are read to instead.
  */
-export function* pieces(
+function* pieces(
   source: ByteSource,
   chunks: readonly Chunk[],
-  pieceBytes: number = COPY_BYTES,
-  targetOf?: PieceTarget,
+  targetOf?: (length: number) => Uint8Array,
 ): Generator<Uint8Array> {
   for (const chunk of chunks) {
     if (chunk instanceof Uint8Array) yield chunk;
     else if ('path' in chunk) {
       const file = openFileSource(chunk.path);
       try {
-        yield* slices(file, chunk, pieceBytes, targetOf);
+        yield* slices(file, chunk, targetOf);
       } finally {
         file.close();
       }
-    } else yield* slices(source, chunk, pieceBytes, targetOf);
+    } else yield* slices(source, chunk, targetOf);
   }
 }
 
 function* slices(
   source: ByteSource,
   { start, end }: { readonly start: number; readonly end: number },
-  pieceBytes: number,
-  targetOf: PieceTarget | undefined,
+  targetOf: ((length: number) => Uint8Array) | undefined,
 ): Generator<Uint8Array> {
-  for (let from = start; from < end; from += pieceBytes) {
-    const wanted = Math.min(pieceBytes, end - from);
+  for (let from = start; from < end; from += COPY_BYTES) {
+    const wanted = Math.min(COPY_BYTES, end - from);
     const piece = source.read(from, wanted, targetOf?.(wanted));
     if (piece.byteLength < wanted) {
       throw new TapirError('MODEL_CHANGED', `${source.label} became shorter while it was copied`, {
@@ -124,12 +119,8 @@ function* slices(
   }
 }
 
+/** How many sessions wait for chunks to be collected: what can wait gives way to them. */
 let collecting = 0;
-
-/** Whether chunks are being collected, for a session that cannot start before: what can wait gives way to it. */
-function isCollecting(): boolean {
-  return collecting > 0;
-}
 
 /** All chunks in one buffer; the event loop gets a turn after each piece. */
 export async function collectChunks(source: ByteSource, chunks: readonly Chunk[]): Promise<Uint8Array> {
@@ -137,7 +128,7 @@ export async function collectChunks(source: ByteSource, chunks: readonly Chunk[]
   let at = 0;
   collecting++;
   try {
-    for (const piece of pieces(source, chunks, COPY_BYTES, (length) => bytes.subarray(at, at + length))) {
+    for (const piece of pieces(source, chunks, (length) => bytes.subarray(at, at + length))) {
       if (piece.buffer !== bytes.buffer) bytes.set(piece, at);
       at += piece.byteLength;
       if (piece.byteLength === COPY_BYTES) await nextTurn();
@@ -173,7 +164,7 @@ export async function digestSource(source: ByteSource, signal?: AbortSignal): Pr
   const hash = createHash('sha256');
   for (let offset = 0; offset < source.sizeBytes; offset += SLICE_BYTES) {
     signal?.throwIfAborted();
-    while (isCollecting()) await nextTurn();
+    while (collecting > 0) await nextTurn();
     hash.update(source.read(offset, Math.min(SLICE_BYTES, source.sizeBytes - offset)));
     await nextTurn();
   }

@@ -4,7 +4,7 @@ import { basename, dirname, isAbsolute, join, posix, relative, sep } from 'node:
 import { TapirError, reasonOf } from '../base/errors.js';
 import type { ScannedBodies } from './scan/scan-body.js';
 import type { ScannedNode } from './scan/scan-graph.js';
-import type { ScannedFunction } from './scan/scan.js';
+import type { ScannedFunction, ScannedModel } from './scan/scan.js';
 import type { ScannedTensor } from './scan/scan-value.js';
 import type { Field } from './wire/wire.js';
 
@@ -19,34 +19,40 @@ export interface ExternalTensor {
   readonly owner: Field;
 }
 
-/** The external tensors among initializers; each is its own owner. */
-export function listExternalInitializers(initializers: Iterable<ScannedTensor>): ExternalTensor[] {
-  return [...initializers].flatMap((tensor) => external(tensor, tensor.name, tensor.field));
+/** What may hold tensors. */
+interface TensorHolders {
+  /** Each is its own owner. */
+  readonly initializers: readonly ScannedTensor[];
+  /** The owners of the tensors in their attributes and bodies. */
+  readonly nodes?: readonly ScannedNode[];
+  readonly functions?: Iterable<ScannedFunction>;
 }
 
-/** The external tensors in the attributes and bodies of nodes; the node is their owner. */
-export function listExternalInNodes(nodes: Iterable<ScannedNode>): ExternalTensor[] {
-  return [...nodes].flatMap(({ field, name, outputs, tensors, bodies }) => {
-    const own = tensors.flatMap(({ attribute, tensor }) =>
-      external(tensor, `${outputs[0] ?? name}.${attribute}`, field),
-    );
-    return bodies ? own.concat(listExternalInBodies(bodies, field)) : own;
-  });
-}
-
-/** The external tensors in functions; the function is their owner. */
-export function listExternalInFunctions(functions: Iterable<ScannedFunction>): ExternalTensor[] {
-  return [...functions].flatMap(({ content, field }) => listExternalInBodies(content, field));
-}
-
-function listExternalInBodies(bodies: ScannedBodies, owner: Field): ExternalTensor[] {
-  return bodies.external.flatMap(({ name, tensor }) => external(tensor, name, owner));
+/** The external tensors of a model, or of a part of it. */
+export function listExternal({ initializers, nodes = [], functions = [] }: TensorHolders): ExternalTensor[] {
+  const inBodies = (bodies: ScannedBodies | undefined, owner: Field): ExternalTensor[] =>
+    bodies?.external.flatMap(({ name, tensor }) => external(tensor, name, owner)) ?? [];
+  return [
+    ...initializers.flatMap((tensor) => external(tensor, tensor.name, tensor.field)),
+    ...nodes.flatMap(({ field, name, outputs, tensors, bodies }) => [
+      ...tensors.flatMap(({ attribute, tensor }) =>
+        external(tensor, `${outputs[0] ?? name}.${attribute}`, field),
+      ),
+      ...inBodies(bodies, field),
+    ]),
+    ...[...functions].flatMap(({ content, field }) => inBodies(content, field)),
+  ];
 }
 
 function external(tensor: ScannedTensor, name: string, owner: Field): ExternalTensor[] {
   if (tensor.parts) return tensor.parts.flatMap((part) => external(part, name, owner));
   const location = tensor.external?.get('location') ?? '';
   return tensor.external ? [{ name, location, tensor, owner }] : [];
+}
+
+/** All external tensors of a model. */
+export function allExternalTensors({ graph, functions }: ScannedModel): ExternalTensor[] {
+  return listExternal({ ...graph, functions });
 }
 
 /** The error for weights that cannot be used. */

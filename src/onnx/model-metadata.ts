@@ -1,10 +1,9 @@
 /** Metadata of a model (`metadata_props`), read when it is needed; the index does not keep it. */
-import { fieldChunks } from './wire/chunk.js';
 import type { SourceChunk } from './wire/chunk-source.js';
-import { scanEntry } from './scan/scan-value.js';
-import { ENTRY, MODEL } from './wire/schema.js';
-import type { Field, WireReader } from './wire/wire.js';
-import { writeName } from './wire/write-model.js';
+import { scanEntry, scanKey } from './scan/scan-value.js';
+import { MODEL } from './wire/schema.js';
+import type { WireReader } from './wire/wire.js';
+import { writeEntry } from './wire/write-model.js';
 
 /**
  * Reads some entries of a model's metadata. Of entries with one key, the last counts, as in ONNX Runtime.
@@ -15,8 +14,7 @@ export function readModelMetadata(reader: WireReader, keys: readonly string[]): 
   const metadata = new Map<string, string>();
   reader.readMessage(0, reader.source.sizeBytes, (field) => {
     if (field.number !== MODEL.metadataProps) return;
-    // The values of other entries may be of any length, and are not decoded.
-    const key = readKey(reader, field);
+    const key = scanKey(reader, field);
     if (keys.includes(key)) metadata.set(key, scanEntry(reader, field).value);
   });
   return metadata;
@@ -29,20 +27,10 @@ export function replaceMetadata(
 ): SourceChunk[] {
   const chunks: SourceChunk[] = [];
   reader.readMessage(0, reader.source.sizeBytes, (field) => {
-    if (field.number !== MODEL.metadataProps || !Object.hasOwn(entries, readKey(reader, field)))
+    if (field.number !== MODEL.metadataProps || !Object.hasOwn(entries, scanKey(reader, field)))
       chunks.push({ start: field.start, end: field.end });
   });
   for (const [key, value] of Object.entries(entries))
-    chunks.push(
-      ...fieldChunks(MODEL.metadataProps, [writeName(ENTRY.key, key), writeName(ENTRY.value, value)]),
-    );
+    chunks.push(...writeEntry(MODEL.metadataProps, key, value));
   return chunks;
-}
-
-function readKey(reader: WireReader, field: Field): string {
-  let key = '';
-  reader.readBody(field, (inner) => {
-    if (inner.number === ENTRY.key) key = reader.readName(inner);
-  });
-  return key;
 }

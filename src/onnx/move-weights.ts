@@ -2,8 +2,8 @@
 import { relative, sep } from 'node:path';
 import { type Chunk, fieldChunks, type Patch } from './wire/chunk.js';
 import type { ExternalFiles, ExternalTensor } from './external-data.js';
-import { payloadRange } from './payload-range.js';
 import type { ScannedTensor } from './scan/scan-value.js';
+import { payloadRange } from './tensor-payload.js';
 import { TENSOR } from './wire/schema.js';
 import { encodeFieldHead, type Field, type WireReader } from './wire/wire.js';
 import { writeEntry } from './wire/write-model.js';

@@ -2,7 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { ExternalTensor } from '../../src/onnx/external-data.js';
-import { payloadRange, type PayloadRange } from '../../src/onnx/payload-range.js';
+import { payloadRange } from '../../src/onnx/tensor-payload.js';
+import type { FileRange } from '../../src/onnx/wire/chunk.js';
 import { ELEMENT_TYPE } from '../../src/onnx/wire/schema.js';
 import { scratchFolder } from '../support/fixtures.js';
 
@@ -16,7 +17,7 @@ function rangeOf(
   more: Readonly<Record<string, string>>,
   elemType: number = ELEMENT_TYPE.uint8,
   dims: readonly number[] = [3],
-): PayloadRange {
+): FileRange {
   const external = new Map(Object.entries({ location: 'w.bin', ...more }));
   const tensor = { field, name: 'w', elemType, dims, external };
   const item: ExternalTensor = { name: 'w', location: 'w.bin', owner: field, tensor };

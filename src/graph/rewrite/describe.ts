@@ -1,12 +1,6 @@
 /** Describes a rewrite as plain data: what it keeps, drops, adds and resolves. */
-import {
-  listExternalInitializers,
-  listExternalInFunctions,
-  listExternalInNodes,
-  type ExternalTensor,
-} from '../../onnx/external-data.js';
+import { allExternalTensors, listExternal, type ExternalTensor } from '../../onnx/external-data.js';
 import { sizeOf, type Chunk } from '../../onnx/wire/chunk.js';
-import type { ScannedModel } from '../../onnx/scan/scan.js';
 import type { PartList, PrunePlan } from './plan.js';
 import { readInt8Facts } from './int8-facts.js';
 import { describeNode, keepsInitializer } from './prune.js';
@@ -18,23 +12,12 @@ export function externalTensors({
   cut: { values, nodes, functions },
   retyped,
 }: Pick<Rewrite, 'cut' | 'retyped'>): ExternalTensor[] {
-  const tensors = [
-    ...listExternalInitializers(
-      [...values].flatMap(({ initializer, producer }) => (producer ? [] : (initializer ?? []))),
-    ),
-    ...listExternalInNodes([...nodes].map((node) => node.scanned)),
-    ...listExternalInFunctions(functions),
-  ];
+  const tensors = listExternal({
+    initializers: [...values].flatMap(({ initializer, producer }) => (producer ? [] : (initializer ?? []))),
+    nodes: [...nodes].map((node) => node.scanned),
+    functions,
+  });
   return retyped.size === 0 ? tensors : tensors.filter(({ tensor }) => !retyped.has(tensor));
-}
-
-/** All external tensors of a model. */
-export function allExternalTensors({ graph, functions }: ScannedModel): ExternalTensor[] {
-  return [
-    ...listExternalInitializers(graph.initializers),
-    ...listExternalInNodes(graph.nodes),
-    ...listExternalInFunctions(functions),
-  ];
 }
 
 /** Describes a rewrite. `chunks` are the pieces of the written file. */

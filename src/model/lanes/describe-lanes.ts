@@ -9,7 +9,7 @@ import { checkRunnable, listHostNodes } from '../open/check-runnable.js';
 import { prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
 import { describeModel, identifyRewrite, type DescribeLane, type SessionSetup } from './session-model.js';
 import { describeMapped } from './weights-in-file.js';
-import { listExternalInitializers, listExternalInNodes } from '../../onnx/external-data.js';
+import { listExternal } from '../../onnx/external-data.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import { scanModel } from '../../onnx/scan/scan.js';
 import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
@@ -178,7 +178,7 @@ const ALIGNMENT = 64;
  */
 export function arePacksSafe(graph: Uint8Array): boolean {
   const { initializers, nodes } = scanModel(memorySource(graph)).graph;
-  return [...listExternalInitializers(initializers), ...listExternalInNodes(nodes)].every(({ tensor }) =>
+  return listExternal({ initializers, nodes }).every(({ tensor }) =>
     packsOf(tensor).every((pack) => tensor.elemType === ELEMENT_TYPE.float32 && isSafe(pack)),
   );
 }

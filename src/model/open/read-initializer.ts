@@ -1,6 +1,6 @@
 /** Reading the values of an initializer. */
 import { TapirError } from '../../base/errors.js';
-import { findExternalFiles, listExternalInitializers } from '../../onnx/external-data.js';
+import { findExternalFiles, listExternal } from '../../onnx/external-data.js';
 import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
 import { elementTypeName } from '../../onnx/wire/schema.js';
 import { readPayload } from '../../onnx/tensor-payload.js';
@@ -23,7 +23,7 @@ export function readElements(
   { folder }: ModelState,
   tensor: ScannedTensor,
 ): Uint8Array<ArrayBuffer> {
-  return readPayload(reader, tensor, findExternalFiles(listExternalInitializers([tensor]), folder));
+  return readPayload(reader, tensor, findExternalFiles(listExternal({ initializers: [tensor] }), folder));
 }
 
 /** Reads an initializer. bfloat16 becomes float32. Throws as {@link readInitializerBytes}. */

@@ -7,11 +7,15 @@ import { checkText, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { lockOutput } from '../../base/folder-lock.js';
 import { boolean, oneOf, readOptions, type Fields } from '../../base/options.js';
-import { allExternalTensors } from '../../graph/rewrite/describe.js';
 import { patchOwner } from '../../graph/rewrite/lay-out.js';
 import { sizeOf, type Chunk } from '../../onnx/wire/chunk.js';
 import { appendChunks, layOut, writeChunks } from '../../onnx/emit.js';
-import { findExternalFiles, locateExternal, type ExternalTensor } from '../../onnx/external-data.js';
+import {
+  allExternalTensors,
+  findExternalFiles,
+  locateExternal,
+  type ExternalTensor,
+} from '../../onnx/external-data.js';
 import { inlineWeights, repackWeights, type MovedWeights } from '../../onnx/move-weights.js';
 import type { ByteSource } from '../../onnx/wire/source.js';
 import { WireReader } from '../../onnx/wire/wire.js';

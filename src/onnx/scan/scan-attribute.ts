@@ -31,10 +31,6 @@ export function scanAttribute(
   let isList = false;
   let isShort = true;
   let integer: number | undefined;
-  const addTensor = (tensor: ScannedTensor): void => {
-    if (tensors) tensors.push(tensor);
-    else tensors = [tensor];
-  };
   reader.readBody(field, (inner) => {
     if (inner.number === ATTRIBUTE.name) name = reader.readName(inner);
     else if (inner.number === ATTRIBUTE.graph) {
@@ -43,9 +39,9 @@ export function scanAttribute(
       onGraph(inner);
     } else if (inner.number === ATTRIBUTE.graphs) onGraph(inner);
     else if (inner.number === ATTRIBUTE.tensor || inner.number === ATTRIBUTE.tensors)
-      addTensor(scanTensor(reader, inner));
+      (tensors ??= []).push(scanTensor(reader, inner));
     else if (inner.number === ATTRIBUTE.sparseTensor || inner.number === ATTRIBUTE.sparseTensors)
-      addTensor(scanSparseTensor(reader, inner));
+      (tensors ??= []).push(scanSparseTensor(reader, inner));
     else if (inner.number === ATTRIBUTE.int) integer = reader.readInt(inner);
     else if (inner.number === ATTRIBUTE.ints && isShort) {
       isList = true;

@@ -3,13 +3,14 @@ import { scanAttribute } from './scan-attribute.js';
 import { BodyScanner, type BodyPlace, type ScannedBodies } from './scan-body.js';
 import {
   scanEntry,
+  scanKey,
   scanSparseTensor,
   scanTensor,
   scanValueInfo,
   type ScannedTensor,
   type ScannedValueInfo,
 } from './scan-value.js';
-import { ANNOTATION, ENTRY, GRAPH, NODE, NODE_METADATA, normalDomain, TORCH_CALL } from '../wire/schema.js';
+import { ANNOTATION, GRAPH, NODE, NODE_METADATA, normalDomain, TORCH_CALL } from '../wire/schema.js';
 import type { Field, WireReader } from '../wire/wire.js';
 
 export interface ScannedNode {
@@ -172,10 +173,7 @@ function trimmed(names: readonly string[]): readonly string[] {
 
 /** An entry that the index keeps. The values of others (stack traces) are long and never decoded. */
 function scanMetadata(reader: WireReader, field: Field): [key: string, value: string] | undefined {
-  let key = '';
-  reader.readBody(field, (inner) => {
-    if (inner.number === ENTRY.key) key = reader.readName(inner);
-  });
+  const key = scanKey(reader, field);
   const isKept = key === TORCH_CALL || NODE_METADATA.has(key);
   return isKept ? [key, scanEntry(reader, field).value] : undefined;
 }

@@ -161,6 +161,15 @@ function scanDim(reader: WireReader, field: Field): Dim {
   return dim;
 }
 
+/** The key of a StringStringEntryProto. The value may be of any length, and is not decoded. */
+export function scanKey(reader: WireReader, field: Field): string {
+  let key = '';
+  reader.readBody(field, (inner) => {
+    if (inner.number === ENTRY.key) key = reader.readName(inner);
+  });
+  return key;
+}
+
 /** Reads a StringStringEntryProto. */
 export function scanEntry(reader: WireReader, field: Field): { key: string; value: string } {
   let key = '';

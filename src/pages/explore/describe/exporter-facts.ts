@@ -2,7 +2,7 @@
 import type { Graph } from '../../../graph/graph.js';
 import { moduleTree } from '../../../graph/names/module-tree.js';
 import { ordinalNames } from '../../../graph/names/ordinal-names.js';
-import { allExternalTensors } from '../../../graph/rewrite/describe.js';
+import { allExternalTensors } from '../../../onnx/external-data.js';
 import { describeValue } from '../../../model/open/value-info.js';
 import { dimsText } from '../../../tensor/tensor-info.js';
 import type { PageNode } from '../page/data.js';
