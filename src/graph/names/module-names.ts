@@ -15,7 +15,7 @@ import { isBlocked, losesBias, otherForm } from './other-form.js';
 export type ModuleReading =
   | { readonly kind: 'value'; readonly value: Value; readonly why: string }
   /** The value is not in the file. */
-  | { readonly kind: 'folded'; readonly why: string; readonly instead?: string }
+  | { readonly kind: 'folded'; readonly why: string; readonly instead?: string | undefined }
   /** It may be one of several nodes, and the file does not say which. */
   | { readonly kind: 'unsure'; readonly why: string; readonly candidates: readonly Node[] }
   | { readonly kind: 'clash'; readonly readings: readonly { readonly path: string; readonly value: Value }[] }
@@ -33,7 +33,8 @@ export function readModulePath(graph: Graph, path: string, strict: boolean): Mod
   if (tree.scheme === undefined) return readOtherNaming(graph, path);
   const module = tree.modules.get(path);
   const taken = tree.takenBy.get(path);
-  if (taken && !(module?.last && module.last.index > taken.index)) return foldedBehind(tree, path, taken);
+  if (taken && !(module?.last && module.last.index > taken.index))
+    return foldedBehind(path, tree.places.get(taken)?.path);
   const reading = module
     ? module.children.size > 0
       ? readContainer(tree, module)
@@ -123,11 +124,8 @@ function mergedBehind(tree: ModuleTree, path: string, last: Node): ModuleReading
     const isMerging = MERGES.test(rules) || (!isLayer && MERGES_BOUNDS.test(rules));
     return isMerging && place !== path && !place.startsWith(`${path}.`);
   });
-  if (!isMerged) return undefined;
-  return {
-    kind: 'folded',
-    why: `the exporter merged the end of "${path}" into what follows; export with optimize=False to keep it`,
-  };
+  const why = `the exporter merged the end of "${path}" into what follows; export with optimize=False to keep it`;
+  return isMerged ? { kind: 'folded', why } : undefined;
 }
 
 function readLeaf(tree: ModuleTree, module: Module, strict: boolean): ModuleReading | undefined {
@@ -138,15 +136,12 @@ function readLeaf(tree: ModuleTree, module: Module, strict: boolean): ModuleRead
   if (end) return foldedInto(tree, end, path);
   const merged = mergedBehind(tree, path, first);
   if (merged) return merged;
-  if (tree.scheme === 'dynamo' && first.opType === 'Pad' && hasGapBefore(tree, first))
-    return {
-      kind: 'folded',
-      why: `the exporter merged a padding into a convolution, which may be the first call of "${path}"`,
-    };
-  const own = readNode(
-    first,
-    module.calls.length > 1 ? `first of ${module.calls.length} calls of "${path}"` : `module "${path}"`,
-  );
+  if (tree.scheme === 'dynamo' && first.opType === 'Pad' && hasGapBefore(tree, first)) {
+    const why = `the exporter merged a padding into a convolution, which may be the first call of "${path}"`;
+    return { kind: 'folded', why };
+  }
+  const { length } = module.calls;
+  const own = readNode(first, length > 1 ? `first of ${length} calls of "${path}"` : `module "${path}"`);
   const other = strict ? undefined : tree.torchvision.get(path);
   if (!other || other === first) return own;
   const otherPath = tree.places.get(other)?.path ?? '';
@@ -167,7 +162,7 @@ function foldedInto(tree: ModuleTree, node: Node, path: string): ModuleReading {
   const hint =
     'its value before that is not in the file; export again with training=TrainingMode.PRESERVE to keep it';
   const why = `the exporter folded what follows (BatchNorm) into the convolution "${path}", and ${hint}`;
-  return { kind: 'folded', why, ...(instead === undefined ? {} : { instead }) };
+  return { kind: 'folded', why, instead };
 }
 
 /** The BatchNorm paths whose value a folded convolution may hold, by the naming rules alone. */
@@ -193,17 +188,14 @@ function readAbsent(
     return readNode(renumbered, `torchvision's name for a call of module "${place.path}"`);
   }
   const owner = ownerOfWeights(graph, path);
-  if (owner) return foldedBehind(tree, path, owner);
+  if (owner) return foldedBehind(path, tree.places.get(owner)?.path);
   return readFoldedNorm(tree, path) ?? readVanished(tree, path);
 }
 
-function foldedBehind(tree: ModuleTree, path: string, holder: Node): ModuleReading {
-  return foldedBehindModule(path, tree.places.get(holder)?.path);
-}
-
-function foldedBehindModule(path: string, instead: string | undefined): ModuleReading {
+/** The refusal for a module that vanished into another one. */
+function foldedBehind(path: string, instead: string | undefined): ModuleReading {
   const why = `the exporter folded module "${path}" into what follows; its own value is not in the file`;
-  return { kind: 'folded', why, ...(instead === undefined ? {} : { instead }) };
+  return { kind: 'folded', why, instead };
 }
 
 /** The node that reads the weights of a module that has no node. */
@@ -270,14 +262,13 @@ const KEEPS_VALUES = /RemoveOptionalBias|MaterializeReshape|Flatten2Reshape/;
  */
 function doubtVanished(after: Module, path: string, index: number): ModuleReading | undefined {
   const next = Number(splitPath(after.path)[1]);
-  if (next > index + 1)
-    return {
-      kind: 'folded',
-      why: `"${path}" and the modules after it up to "${after.path}" vanished together, and may have computed something in between`,
-    };
+  if (next > index + 1) {
+    const why = `"${path}" and the modules after it up to "${after.path}" vanished together, and may have computed something in between`;
+    return { kind: 'folded', why };
+  }
   const rules = after.first?.scanned.metadata.get('pkg.onnxscript.rewriter.rule_name')?.split(',') ?? [];
   const isKept = rules.every((rule) => KEEPS_VALUES.test(rule)) && !(after.first && isBlocked(after.first));
-  return isKept ? undefined : foldedBehindModule(path, after.path);
+  return isKept ? undefined : foldedBehind(path, after.path);
 }
 
 /**

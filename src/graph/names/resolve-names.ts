@@ -11,7 +11,7 @@ import { findInside } from '../scopes.js';
 import { groupBy } from '../../base/group-by.js';
 import { nearestNames } from '../../base/nearest-names.js';
 
-/** A request and the value it denotes. */
+/** A request and the value it denotes: also one of several that a name can mean, with the request for exactly that value. */
 export interface Resolved {
   readonly request: string;
   readonly value: Value;
@@ -21,18 +21,10 @@ export interface Resolved {
 
 /** A value and how its name was read. */
 type Found = Omit<Resolved, 'request'>;
-type Kind = 'tensor' | 'node' | 'module';
-interface Reading {
-  readonly kind: Kind;
-  /** The request that gives exactly this reading. */
-  readonly request: string;
-  readonly value: Value;
-  readonly why: string;
-}
 type Failure = { [Code in keyof ErrorDetails]: { code: Code; message: string; details: ErrorDetails[Code] } }[
   'NAME_NOT_FOUND' | 'NAME_AMBIGUOUS' | 'NAME_FOLDED' | 'NAME_INSIDE_BODY'];
 
-const PREFIXES: readonly Kind[] = ['tensor', 'node', 'module'];
+const PREFIXES = ['tensor', 'node', 'module'] as const;
 
 const nodesByName = oncePer((graph: Graph): ReadonlyMap<string, readonly Node[]> => {
   const named = graph.nodes.filter(({ name }) => name !== '');
@@ -77,19 +69,18 @@ export function resolveNames(graph: Graph, requests: readonly string[]): Resolve
 /** Resolves one request; undefined if nothing has this name. */
 export function resolveName(graph: Graph, request: string): Found | Failure | undefined {
   const tensor = graph.values.get(request);
-  const readings: Reading[] = [];
+  const readings: Resolved[] = [];
   if (tensor && isDefined(tensor))
-    readings.push({ kind: 'tensor', request: `tensor:${request}`, value: tensor, why: 'tensor' });
+    readings.push({ request: `tensor:${request}`, value: tensor, why: 'tensor' });
   const layer = layerEnds(graph).get(request);
   if (layer?.kind === 'unsure') return unsure(request, layer.why, nodeReadings(layer.candidates));
   const byNode = layer ? readLayerEnd(layer.node) : readNodeName(graph, request);
   if (byNode && 'code' in byNode && readings.length === 0) return byNode;
   if (byNode && !('code' in byNode)) readings.push(byNode);
   const byModule =
-    (isPrefixed(request) ? undefined : readSidecar(graph, request)) ?? readModulePath(graph, request, false);
-  if (byModule?.kind === 'value') {
-    readings.push({ kind: 'module', request: `module:${request}`, value: byModule.value, why: byModule.why });
-  }
+    (prefixOf(request) ? undefined : readSidecar(graph, request)) ?? readModulePath(graph, request, false);
+  if (byModule?.kind === 'value')
+    readings.push({ request: `module:${request}`, value: byModule.value, why: byModule.why });
   if (readings.some((reading) => reading.value !== readings[0]!.value)) return ambiguous(request, readings);
   // Dynamo's tensors have names like torchvision's operations (`getitem`), but others than those.
   if (readings[0] && byModule?.kind === 'unsure' && !request.includes('.')) {
@@ -103,49 +94,38 @@ export function resolveName(graph: Graph, request: string): Found | Failure | un
 }
 
 /** A Keras layer of several nodes is the last of them. */
-function readLayerEnd(node: Node): Reading | undefined {
-  const [value] = node.outputs;
-  return value && { kind: 'node', request: `tensor:${value.name}`, value, why: 'layer' };
+function readLayerEnd({ outputs: [value] }: Node): Resolved | undefined {
+  return value && tensorReading(value, 'layer');
 }
 
-function readNodeName(graph: Graph, request: string): Reading | Failure | undefined {
+function tensorReading(value: Value, why = ''): Resolved {
+  return { request: `tensor:${value.name}`, value, why };
+}
+
+function readNodeName(graph: Graph, request: string): Resolved | Failure | undefined {
   const whole = nodesNamed(graph, request);
   const indexed = whole.length === 0 && request.includes(':') ? /^(.*):(\d+)$/s.exec(request) : undefined;
   if (indexed) {
     const named = nodesNamed(graph, indexed[1]!).slice(0, CANDIDATES);
     const values = named.flatMap((node) => node.outputs[Number(indexed[2])] ?? []);
     const why = `output ${indexed[2]} of node`;
-    const readings = values.map((value): Reading => ({
-      kind: 'tensor',
-      request: `tensor:${value.name}`,
-      value,
-      why,
-    }));
+    const readings = values.map((value) => tensorReading(value, why));
     if (readings.length > 1) return ambiguous(request, readings, `several nodes are named "${indexed[1]}"`);
     const [value] = values;
-    return value && { kind: 'node', request: `node:${request}`, value, why };
+    return value && { request: `node:${request}`, value, why };
   }
-  const outputs = whole
-    .slice(0, CANDIDATES)
-    .flatMap((node) => node.outputs.flatMap((value, k) => (value ? [{ node, value, k }] : [])));
-  if (outputs.length === 0) return undefined;
-  const used = outputs.filter(({ value }) => value.uses.length > 0 || graph.isOutput(value));
-  const only = outputs.length === 1 ? outputs[0] : used.length === 1 ? used[0] : undefined;
-  if (only) return { kind: 'node', request: `node:${request}`, value: only.value, why: 'node' };
-  const choices = outputs.map(({ node, value, k }) => ({
-    kind: 'node' as const,
-    request: whole.length === 1 ? outputRequest(node, value, k) : `tensor:${value.name}`,
-    value,
-    why: '',
-  }));
-  return ambiguous(request, choices);
+  const readings = whole.length === 1 ? outputReadings(whole[0]!) : nodeReadings(whole.slice(0, CANDIDATES));
+  if (readings.length === 0) return undefined;
+  const used = readings.filter(({ value }) => value.uses.length > 0 || graph.isOutput(value));
+  const only = readings.length === 1 ? readings[0] : used.length === 1 ? used[0] : undefined;
+  return only ? { ...only, request: `node:${request}`, why: 'node' } : ambiguous(request, readings);
 }
 
 const READINGS_SHOWN = 8;
 /** Nodes of one name that are looked at. */
 const CANDIDATES = 64;
 
-function ambiguous(request: string, readings: readonly Reading[], why?: string): Failure {
+function ambiguous(request: string, readings: readonly Resolved[], why?: string): Failure {
   const shown = readings.length > READINGS_SHOWN ? ', …' : '';
   const list = readings.map((reading) => ({ request: reading.request, tensor: reading.value.name }));
   const text = list
@@ -161,40 +141,39 @@ function ambiguous(request: string, readings: readonly Reading[], why?: string):
 }
 
 /** A name that fits several nodes, or a node that may hold another value. */
-function unsure(request: string, why: string, readings: readonly Reading[]): Failure {
+function unsure(request: string, why: string, readings: readonly Resolved[]): Failure {
   const [only, ...others] = readings;
   if (others.length > 0) return ambiguous(request, readings, why);
-  const instead = only === undefined ? {} : { instead: only.request };
-  const hint = only === undefined ? '' : `; what the file has is "${only.request}"`;
+  return folded(request, `cannot be told from the file: ${why}`, only?.request);
+}
+
+function folded(request: string, why: string, instead: string | undefined): Failure {
+  const hint = instead === undefined ? '' : `; what the file has is "${instead}"`;
   return {
     code: 'NAME_FOLDED',
-    message: `"${request}" cannot be told from the file: ${why}${hint}`,
-    details: { request, ...instead },
+    message: `"${request}" ${why}${hint}`,
+    details: { request, ...(instead === undefined ? {} : { instead }) },
   };
 }
 
 /** The outputs of nodes as readings. */
-function nodeReadings(nodes: readonly Node[]): Reading[] {
-  return nodes.flatMap((node) =>
-    node.outputs.flatMap((value) =>
-      value ? [{ kind: 'tensor' as const, request: `tensor:${value.name}`, value, why: '' }] : [],
-    ),
-  );
+function nodeReadings(nodes: readonly Node[]): Resolved[] {
+  return nodes.flatMap(({ outputs }) => outputs.flatMap((value) => (value ? [tensorReading(value)] : [])));
+}
+
+/** The outputs of one node by their numbers, if it has a name. */
+function outputReadings({ name, outputs }: Node): Resolved[] {
+  const requestOf = (value: Value, k: number): string =>
+    name === '' ? `tensor:${value.name}` : `node:${name}:${k}`;
+  return outputs.flatMap((value, k) => (value ? [{ request: requestOf(value, k), value, why: '' }] : []));
 }
 
 function moduleFailure(request: string, reading: Exclude<ModuleReading, { kind: 'value' }>): Failure {
   if (reading.kind === 'folded') {
-    const instead = reading.instead === undefined ? '' : `; what the file has is "${reading.instead}"`;
-    const details = { request, ...(reading.instead === undefined ? {} : { instead: reading.instead }) };
-    return {
-      code: 'NAME_FOLDED',
-      message: `"${request}" is not in the file: ${reading.why}${instead}`,
-      details,
-    };
+    return folded(request, `is not in the file: ${reading.why}`, reading.instead);
   }
   if (reading.kind === 'clash') {
     const readings = reading.readings.map(({ path, value }) => ({
-      kind: 'module' as const,
       request: `module:${path}`,
       value,
       why: '',
@@ -202,23 +181,16 @@ function moduleFailure(request: string, reading: Exclude<ModuleReading, { kind: 
     return ambiguous(request, readings, 'torchvision renumbers names that end in _<number>');
   }
   if (reading.kind === 'unsure') return unsure(request, reading.why, nodeReadings(reading.candidates));
-  const outputs = reading.node.outputs.flatMap((value, k) =>
-    value ? [{ kind: 'node' as const, request: outputRequest(reading.node, value, k), value, why: '' }] : [],
-  );
-  return ambiguous(request, outputs);
+  return ambiguous(request, outputReadings(reading.node));
 }
 
-function outputRequest(node: Node, value: Value, k: number): string {
-  return node.name === '' ? `tensor:${value.name}` : `node:${node.name}:${k}`;
-}
-
-function isPrefixed(request: string): boolean {
-  return PREFIXES.some((kind) => request.startsWith(`${kind}:`));
+function prefixOf(request: string): (typeof PREFIXES)[number] | undefined {
+  return PREFIXES.find((kind) => request.startsWith(`${kind}:`));
 }
 
 /** `tensor:`, `node:` and `module:` choose one reading. */
 function readPrefixed(graph: Graph, request: string): Found | Failure | undefined {
-  const prefix = PREFIXES.find((kind) => request.startsWith(`${kind}:`));
+  const prefix = prefixOf(request);
   if (!prefix) return undefined;
   const name = request.slice(prefix.length + 1);
   if (prefix === 'tensor') {
@@ -242,7 +214,7 @@ function readSidecar({ sidecar, values }: Graph, name: string): ModuleReading | 
   const instead = sidecar?.absent.get(name);
   if (instead === undefined) return undefined;
   const why = 'the names beside the model say that no tensor holds its value';
-  return { kind: 'folded', why, ...(instead === null ? {} : { instead }) };
+  return { kind: 'folded', why, instead: instead ?? undefined };
 }
 
 /** torchvision lists the input under its forward() argument, `x`, which TorchScript does not keep. */
