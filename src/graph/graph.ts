@@ -63,6 +63,11 @@ export interface Graph {
   readonly conflicts: ReadonlyMap<Value, Conflict>;
 }
 
+/** The type of a value that is a tensor, as far as the file states it. */
+export function tensorType({ type }: Value): Extract<ValueType, { kind: 'tensor' }> | undefined {
+  return type?.kind === 'tensor' ? type : undefined;
+}
+
 /** Whether a value exists in the main graph, rather than being only read or declared. */
 export function isDefined(value: Value): boolean {
   return value.producer !== undefined || value.input !== undefined || value.initializer !== undefined;

@@ -1,7 +1,7 @@
 /** The image input of a graph, and where its height is. */
 import { oncePer } from '../base/once-per.js';
 import type { Dim } from '../onnx/scan/scan-value.js';
-import type { Graph, Value } from './graph.js';
+import { tensorType, type Graph, type Value } from './graph.js';
 import { likelyLayout } from './layout.js';
 
 /** An image input. */
@@ -16,7 +16,7 @@ export const imageInput: (graph: Graph) => ImageAxes | undefined = oncePer(findI
 
 function findImageInput(graph: Graph): ImageAxes | undefined {
   const sizes = graph.inputs.flatMap((value) => {
-    const dims = dimsOf(value);
+    const dims = tensorType(value)?.dims;
     return dims?.length === 4 ? [{ value, dims, layout: likelyLayout(dims) }] : [];
   });
   const isColour = ({ dims }: { readonly dims: readonly Dim[] }): boolean => dims[1] === 3 || dims[3] === 3;
@@ -28,10 +28,6 @@ function findImageInput(graph: Graph): ImageAxes | undefined {
 export function imageSize(graph: Graph): readonly [height: number, width: number] | undefined {
   const image = imageInput(graph);
   if (!image) return undefined;
-  const [height, width] = dimsOf(image.value)!.slice(image.axis);
+  const [height, width] = tensorType(image.value)!.dims!.slice(image.axis);
   return typeof height === 'number' && typeof width === 'number' ? [height, width] : undefined;
-}
-
-function dimsOf({ type }: Value): readonly Dim[] | undefined {
-  return type?.kind === 'tensor' ? type.dims : undefined;
 }

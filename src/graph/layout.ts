@@ -1,7 +1,7 @@
 /** Which axis of a tensor holds the channels, proven by the operators that made it. */
 import { oncePer } from '../base/once-per.js';
 import type { Dim } from '../onnx/scan/scan-value.js';
-import type { Graph, Node, Value } from './graph.js';
+import { tensorType, type Graph, type Node, type Value } from './graph.js';
 import { operatorOf } from './operators/operators.js';
 import { nodeRoles } from './roles.js';
 
@@ -107,7 +107,7 @@ function normalizesLast({ inputs }: Node): boolean {
 }
 
 function rankOf(value: Value | undefined): number | undefined {
-  return value?.type?.kind === 'tensor' ? value.type.dims?.length : undefined;
+  return value && tensorType(value)?.dims?.length;
 }
 
 /** A product of two tensors that both depend on an input (attention scores) is no linear layer. */

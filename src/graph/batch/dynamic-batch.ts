@@ -3,7 +3,7 @@
  * Sizes that contain it as a number are replaced, and constants that were made for it are repeated. The result is likely, not certain
  * (a batch of 1 looks like any other 1), so compare it with runs of the original graph.
  */
-import type { Value } from '../graph.js';
+import { tensorType, type Value } from '../graph.js';
 import type { NewValue, TensorType } from '../../onnx/wire/write-model.js';
 import { BATCH_NAME, openBatch, type BatchAxis } from './batch-axis.js';
 import { BatchEdits } from './batch-edits.js';
@@ -56,10 +56,7 @@ export function withDynamicBatch(rewrite: Rewrite, facts: BatchFacts): BatchResu
 function listFixedInputs(rewrite: Rewrite): { value: Value; batch: number }[] {
   const values = rewrite.cut.graph.values;
   const added = rewrite.inputs.map(({ name, dims }) => ({ value: values.get(name), dims }));
-  const kept = keptInputs(rewrite).map((value) => ({
-    value,
-    dims: value.type?.kind === 'tensor' ? value.type.dims : undefined,
-  }));
+  const kept = keptInputs(rewrite).map((value) => ({ value, dims: tensorType(value)?.dims }));
   return [...kept, ...added].flatMap(({ value, dims }) => {
     const batch = dims?.[0];
     return value && dims && dims.length > 1 && typeof batch === 'number' && batch > 0
@@ -73,9 +70,9 @@ function restate(rewrite: Rewrite, axes: ReadonlyMap<Value, BatchAxis>): Rewrite
   const { cut } = rewrite;
   const restated = new Map(rewrite.restated);
   for (const [value, at] of axes) {
-    const { type } = value;
-    if (type?.kind !== 'tensor' || !type.dims || !cut.values.has(value)) continue;
-    restated.set(value, { elemType: type.elemType, dims: openBatch(type.dims, at) });
+    const { elemType, dims } = tensorType(value) ?? {};
+    if (dims && cut.values.has(value))
+      restated.set(value, { elemType: elemType!, dims: openBatch(dims, at) });
   }
   const notes = [...rewrite.notes];
   const outputs = rewrite.outputs.map((output) => {

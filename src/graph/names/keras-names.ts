@@ -11,6 +11,13 @@ export type LayerReading =
   | { readonly kind: 'node'; readonly node: Node; readonly why: string }
   | { readonly kind: 'folded'; readonly why: string; readonly instead?: string };
 
+/** What is under the name of a layer. */
+interface Inside {
+  readonly nodes: Node[];
+  /** Folded convolutions, with their scopes. */
+  readonly folded: (readonly [string, Node])[];
+}
+
 interface Layers {
   /** Nodes that carry data, with their scope (without the model's), in execution order. */
   readonly scopes: ReadonlyMap<Node, string>;
@@ -24,10 +31,7 @@ interface Layers {
   readonly folded: ReadonlyMap<string, Node>;
   readonly foldedNodes: ReadonlySet<Node>;
   /** Nodes and folded convolutions by the names of the layers that they are in. */
-  readonly inside: ReadonlyMap<
-    string,
-    { readonly nodes: Node[]; readonly folded: (readonly [string, Node])[] }
-  >;
+  readonly inside: ReadonlyMap<string, Inside>;
   /** Names that were read. */
   readonly readings: Map<string, LayerReading | undefined>;
 }
@@ -59,8 +63,8 @@ function findLayers(graph: Graph): Layers | undefined {
   }
   const helpers = new Set(data.filter((node) => !scopes.has(node)));
   const aside = new Set(graph.nodes.filter((node) => roles.get(node) !== 'data'));
-  const inside = new Map<string, { nodes: Node[]; folded: (readonly [string, Node])[] }>();
-  const around = (scope: string): { nodes: Node[]; folded: (readonly [string, Node])[] }[] =>
+  const inside = new Map<string, Inside>();
+  const around = (scope: string): Inside[] =>
     namesAround(layerName(scope, isNumbered)).map((name) => {
       let layer = inside.get(name);
       if (!layer) inside.set(name, (layer = { nodes: [], folded: [] }));
@@ -154,11 +158,8 @@ function findLayer(graph: Graph, layers: Layers, path: string): LayerReading | u
   const { isNumbered, inside, scopes } = layers;
   const matches = matcher(path, isNumbered);
   const found = spellingsOf(path, isNumbered).flatMap((name) => inside.get(name) ?? []);
-  const folded = readFolded(
-    layers,
-    found.flatMap((layer) => layer.folded),
-    matches,
-  );
+  const entries = found.flatMap((layer) => layer.folded);
+  const folded = readFolded(layers, entries, matches);
   if (folded) return folded;
   const nodes = new Set(found.flatMap((layer) => layer.nodes).filter((node) => matches(scopes.get(node)!)));
   if (nodes.size === 0) return undefined;

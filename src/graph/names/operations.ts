@@ -42,16 +42,7 @@ const COUNTED = new Set(['add', 'cat', 'relu', 'max_pool2d']);
 /** What `x[…]`, `chunk` and the like become: too many forms to tell apart. */
 const PICKING = new Set(['Gather', 'Slice', 'Split', 'Squeeze', 'Unsqueeze', 'GatherElements', 'GatherND']);
 /** Parts of one torch call that TorchScript spells out (gelu, silu, group_norm, layer_norm, normalize): they shift counts. */
-const SPELLED_OUT = new Set([
-  'Erf',
-  'Sigmoid',
-  'InstanceNormalization',
-  'Pow',
-  'Sqrt',
-  'ReduceL2',
-  'Tanh',
-  'Softplus',
-]);
+const SPELLED_OUT = new Set('Erf Sigmoid InstanceNormalization Pow Sqrt ReduceL2 Tanh Softplus'.split(' '));
 
 /** Torch operations by the ONNX operator that they may become. */
 const OPERATIONS = new Map<string, string[]>();

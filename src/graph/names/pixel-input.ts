@@ -1,5 +1,5 @@
 /** What a graph says about the pixels that it takes: the form of its image input, and the arithmetic right behind it. */
-import type { Graph, Node, Value } from '../graph.js';
+import { tensorType, type Graph, type Node, type Value } from '../graph.js';
 
 /** The image input of a graph. Sizes are undefined where the file leaves them open. */
 export interface PixelInput {
@@ -25,13 +25,9 @@ export interface PixelStep {
 const COUNTS: ReadonlySet<unknown> = new Set([1, 3, 4]);
 const ARITHMETIC: ReadonlySet<string> = new Set(['Add', 'Sub', 'Mul', 'Div']);
 /** Nodes that pass values on. */
-const PASSIVE: ReadonlySet<string> = new Set([
-  'Identity',
-  'Cast',
-  'Transpose',
-  'QuantizeLinear',
-  'DequantizeLinear',
-]);
+const PASSIVE: ReadonlySet<string> = new Set(
+  'Identity Cast Transpose QuantizeLinear DequantizeLinear'.split(' '),
+);
 
 /** Whether the channels of an input without its batch axis come last; undefined if the sizes do not tell. */
 export function hasChannelsLast([first, , third]: readonly unknown[]): boolean | undefined {
@@ -40,25 +36,15 @@ export function hasChannelsLast([first, , third]: readonly unknown[]): boolean |
 
 /** The only input with four axes; undefined if there are several, or none. */
 export function readPixelInput(graph: Graph): PixelInput | undefined {
-  const [input, ...others] = graph.inputs.filter(
-    ({ type }) => type?.kind === 'tensor' && type.dims?.length === 4,
-  );
-  if (!input || others.length > 0 || input.type?.kind !== 'tensor') return undefined;
-  const { dims, elemType } = input.type;
+  const [input, ...others] = graph.inputs.filter((value) => tensorType(value)?.dims?.length === 4);
+  if (!input || others.length > 0) return undefined;
+  const { dims, elemType } = tensorType(input)!;
   const sizes = dims!.slice(1);
   const isLast = hasChannelsLast(sizes) === true;
   const [height, width, channels] = (isLast ? sizes : [sizes[1], sizes[2], sizes[0]]).map((size) =>
     typeof size === 'number' && size > 0 ? size : undefined,
   );
-  return {
-    name: input.name,
-    elemType,
-    isLast,
-    channels,
-    height,
-    width,
-    steps: readSteps(input),
-  };
+  return { name: input.name, elemType, isLast, channels, height, width, steps: readSteps(input) };
 }
 
 function readSteps(input: Value): PixelStep[] {

@@ -2,7 +2,7 @@
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { NewNode, TensorType } from '../../onnx/wire/write-model.js';
 import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
-import type { Node, Value } from '../graph.js';
+import { tensorType, type Node, type Value } from '../graph.js';
 import type { FreshNames } from '../rewrite/fresh-names.js';
 import { RewriteChanges } from '../rewrite/rewrite-changes.js';
 import type { NewElements, Rewrite } from '../rewrite/rewrite.js';
@@ -115,7 +115,7 @@ class Float16Changes {
       this.#retyped.set(constantTensor(value)!, { elemType: float16, data: halves });
       this.#converted.push(value);
     }
-    const stated = this.#restated.get(value) ?? (value.type?.kind === 'tensor' ? value.type : undefined);
+    const stated = this.#restated.get(value) ?? tensorType(value);
     if (stated) this.#restated.set(value, { elemType: float16, dims: stated.dims ?? null });
   }
 

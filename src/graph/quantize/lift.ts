@@ -6,17 +6,13 @@ import type { Cut } from '../rewrite/prune.js';
 /** The oldest operator set that is lifted. */
 const LEAST = 9;
 
-/** The operators of the default domain that change between operator sets 9 and 13, with the set that changes them. */
-const CHANGED: ReadonlyMap<string, number> = new Map([
-  ...['Resize', 'Slice', 'TopK', 'Upsample'].map((name) => [name, 10] as const),
-  ...['Clip', 'OneHot', 'Pad', 'Resize', 'ScatterElements', 'Scatter', 'TopK'].map(
-    (name) => [name, 11] as const,
-  ),
-  ['Dropout', 12],
-  ...['Hardmax', 'LogSoftmax', 'ReduceSum', 'Softmax', 'Split', 'Squeeze', 'Unsqueeze'].map(
-    (name) => [name, 13] as const,
-  ),
-]);
+/** The operators of the default domain that change between operator sets 9 and 13, by the set that changes them. */
+const CHANGED: readonly (readonly [set: number, operators: readonly string[]])[] = [
+  [10, ['Resize', 'Slice', 'TopK', 'Upsample']],
+  [11, ['Clip', 'OneHot', 'Pad', 'Resize', 'ScatterElements', 'Scatter', 'TopK']],
+  [12, ['Dropout']],
+  [13, ['Hardmax', 'LogSoftmax', 'ReduceSum', 'Softmax', 'Split', 'Squeeze', 'Unsqueeze']],
+];
 
 /** Attributes without which an operator of operator set 13 means what it meant before. */
 const UNLESS: ReadonlyMap<string, string> = new Map([
@@ -38,8 +34,8 @@ export function whyNotLifted(
   for (const node of nodes) {
     const { domain, opType, scanned } = node;
     if (scanned.bodies) return `it uses operator set ${opset} and has bodies (${opType})`;
-    const changed = domain === '' ? CHANGED.get(opType) : undefined;
-    if (changed === undefined || changed <= opset) continue;
+    const [changed = 0] = CHANGED.findLast(([, operators]) => operators.includes(opType)) ?? [];
+    if (domain !== '' || changed <= opset) continue;
     const unless = UNLESS.get(opType);
     if (unless === undefined || attributesOf(node).has(unless))
       return `it uses operator set ${opset}, and ${opType} means something else since ${changed}`;

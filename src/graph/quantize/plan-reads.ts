@@ -1,9 +1,10 @@
 /** Lets nodes that only move elements read 8-bit tensors: a rounding behind such a node goes before it, with the same values. */
+import type { Attribute } from '../../onnx/scan/attributes.js';
 import type { Node, Value } from '../graph.js';
+import { operatorOf } from '../operators/operators.js';
 import { isConstant } from '../precision/constants.js';
 import type { Rewrite } from '../rewrite/rewrite.js';
 import { readName, type Read } from './layers.js';
-import { movedSlots } from './moves.js';
 import type { Rounding } from './roundings.js';
 
 /** The reads of 8-bit tensors, in execution order, with the rounding of each tensor. */
@@ -78,4 +79,22 @@ function isReadRounded(
 
 function isSame(a: Rounding, b: Rounding): boolean {
   return a.scale === b.scale && a.zero === b.zero && a.isSigned === b.isSigned && a.factors === b.factors;
+}
+
+/** Whether a node only moves elements, as far as its attributes say. */
+export function movesLevels(node: Node, attributes: ReadonlyMap<string, Attribute>): boolean {
+  const { domain, opType } = node;
+  if (domain !== '' || operatorOf(node)?.levels === undefined) return false;
+  if (opType === 'Pad')
+    return (attributes.get('mode')?.text ?? 'constant') === 'constant' && !attributes.has('value');
+  if (opType === 'Resize') {
+    const hasFill = attributes.get('coordinate_transformation_mode')?.text === 'tf_crop_and_resize';
+    return !hasFill && (attributes.get('mode')?.text ?? 'nearest') === 'nearest';
+  }
+  return true;
+}
+
+/** The slots whose elements a moving node passes on. */
+function movedSlots(node: Node): readonly number[] {
+  return operatorOf(node)?.levels === 'all' ? [...node.inputs.keys()] : [0];
 }

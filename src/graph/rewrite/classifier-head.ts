@@ -1,6 +1,7 @@
 /** A classifier of vectors after an output: the output then holds its probabilities or scores. */
 import { TapirError } from '../../base/errors.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
+import { tensorType } from '../graph.js';
 import { opsetOf } from '../operator-sets.js';
 import { withLinearHead, type LinearHead } from './linear-head.js';
 import { NodeBuilder } from './node-builder.js';
@@ -88,7 +89,7 @@ function withVectors(
   l2Normalize: boolean,
   features: number,
 ): Rewrite {
-  const stated = output.type ?? (output.value.type?.kind === 'tensor' ? output.value.type : undefined);
+  const stated = output.type ?? tensorType(output.value);
   const isFloat = stated?.elemType === ELEMENT_TYPE.float32;
   if (isFloat && !l2Normalize) return rewrite;
   const nodes = new NodeBuilder(rewrite.names, 'head', opsetOf(rewrite.cut.graph));

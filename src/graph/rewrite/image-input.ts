@@ -3,7 +3,7 @@
  * graph's input, under the same name, so kept nodes stay unchanged.
  */
 import { TapirError } from '../../base/errors.js';
-import type { Value } from '../graph.js';
+import { tensorType, type Value } from '../graph.js';
 import { ELEMENT_TYPE, elementTypeName, isFloatType } from '../../onnx/wire/schema.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
@@ -29,7 +29,7 @@ export function withImageInput(rewrite: Rewrite, image: ImageNormalization, chos
   const { mean, std, values } = image;
   const channels = mean.length;
   const input = chosen ?? imageInputOf(keptInputs(rewrite), channels);
-  const type = input.type as Extract<Value['type'], { kind: 'tensor' }>;
+  const type = tensorType(input)!;
   const [batch, ...sizes] = rewrite.restated.get(input)?.dims ?? type.dims!;
   const isChannelFirst = sizes[0] === channels || sizes[2] !== channels;
   const [height, width] = isChannelFirst ? sizes.slice(1) : sizes;
@@ -85,9 +85,10 @@ export function canHoldImages(dims: readonly unknown[] | null | undefined, chann
 
 /** The only input that can hold images. */
 function imageInputOf(inputs: readonly Value[], channels: number): Value {
-  const fitting = inputs.filter(
-    ({ type }) => type?.kind === 'tensor' && isFloatType(type.elemType) && canHoldImages(type.dims, channels),
-  );
+  const fitting = inputs.filter((input) => {
+    const type = tensorType(input);
+    return type && isFloatType(type.elemType) && canHoldImages(type.dims, channels);
+  });
   if (fitting.length === 1) return fitting[0]!;
   const expected = `one float input of dims [N, ${channels}, H, W] or [N, H, W, ${channels}], to be computed from an image`;
   const actual = inputs

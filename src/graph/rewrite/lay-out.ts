@@ -14,7 +14,6 @@ import {
   writeValue,
   writeValueBody,
   type NewNode,
-  type TensorType,
 } from '../../onnx/wire/write-model.js';
 import type { ScannedValueInfo } from '../../onnx/scan/scan-value.js';
 import type { Field, WireReader } from '../../onnx/wire/wire.js';
@@ -24,7 +23,14 @@ import { interiorInputs, keepsInitializer, type Cut } from './prune.js';
 import { unusedImports } from './tidy.js';
 import { ADDED_OPSET, opsetOf } from '../operator-sets.js';
 import { keptNames } from './fresh-names.js';
-import { keptInputs, standingNodes, type NodePatch, type RepeatedNode, type Rewrite } from './rewrite.js';
+import {
+  keptInputs,
+  standingNodes,
+  type NodePatch,
+  type RepeatedNode,
+  type Rewrite,
+  type RewriteOutput,
+} from './rewrite.js';
 
 /** Whether outputs are written under their keys (through an Identity node) or under the tensors' own names. */
 export type Naming = 'keys' | 'tensors';
@@ -93,26 +99,16 @@ export function layOutRewrite(
   return layOut(model, { dropped, replaced, front, added, addedToModel: imports });
 }
 
-interface WrittenOutput {
-  readonly key: string;
-  /** The tensor that holds it. */
-  readonly tensor: string;
-  readonly value: Value;
-  readonly type: TensorType | undefined;
-}
-
 /** One output entry per name: the same tensor asked for twice under its own name is one output. */
-function writtenOutputs({ outputs }: Rewrite, naming: Naming): WrittenOutput[] {
+function writtenOutputs({ outputs }: Rewrite, naming: Naming): RewriteOutput[] {
   const written = outputs.map((output) => ({
+    ...output,
     key: naming === 'keys' ? output.key : output.tensor,
-    tensor: output.tensor,
-    value: output.value,
-    type: output.type,
   }));
   return [...new Map(written.map((output) => [output.key, output])).values()];
 }
 
-function isOriginal({ cut }: Rewrite, outputs: readonly WrittenOutput[]): boolean {
+function isOriginal({ cut }: Rewrite, outputs: readonly RewriteOutput[]): boolean {
   const before = cut.graph.model.graph.outputs;
   return (
     outputs.length === before.length &&
@@ -123,7 +119,7 @@ function isOriginal({ cut }: Rewrite, outputs: readonly WrittenOutput[]): boolea
 }
 
 /** Drops the outputs of the source, and value_info entries of new outputs: their output entries hold the types. */
-function dropReplacedInfos(cut: Cut, outputs: readonly WrittenOutput[], dropped: Set<Field>): void {
+function dropReplacedInfos(cut: Cut, outputs: readonly RewriteOutput[], dropped: Set<Field>): void {
   const scanned = cut.graph.model.graph;
   const given = new Set(outputs.map((output) => output.key));
   for (const output of scanned.outputs) dropped.add(output.field);
@@ -240,7 +236,7 @@ function namePatches(reader: WireReader, node: Node, { inputs, outputs, name: ow
   return [...patches.filter(({ field }) => field.start !== start), { field: last, chunks }];
 }
 
-function checkFree({ cut }: Rewrite, renamed: readonly WrittenOutput[]): void {
+function checkFree({ cut }: Rewrite, renamed: readonly RewriteOutput[]): void {
   const taken = keptNames(cut);
   for (const { key } of renamed) {
     if (!taken.has(key)) continue;
@@ -257,7 +253,7 @@ function checkFree({ cut }: Rewrite, renamed: readonly WrittenOutput[]): void {
  * onnxruntime fuses that Pad with the node after it, forgets that this node reads the tensor now, takes the Identity for its only
  * reader, and renames the tensor to the key (docs/decisions/022-output-names.md).
  */
-function renamingNodes({ cut }: Rewrite, { key, tensor, value }: WrittenOutput): NewNode[] {
+function renamingNodes({ cut }: Rewrite, { key, tensor, value }: RewriteOutput): NewNode[] {
   const taken = keptNames(cut);
   for (const node of cut.nodes) taken.add(node.name);
   const nameOf = (what: string): string => {
@@ -295,7 +291,7 @@ function isReadByPad(cut: Cut, value: Value): boolean {
 }
 
 /** Copies the file's statement about a value. Without one, the entry is only a name, and ONNX Runtime infers the type. */
-function outputBody({ key, tensor, value, type }: WrittenOutput): Chunk[] {
+function outputBody({ key, tensor, value, type }: RewriteOutput): Chunk[] {
   if (type) return [...writeValueBody({ name: key, ...type })];
   const info: ScannedValueInfo | undefined =
     tensor === value.name && hasUsableType(value) ? value.info : undefined;

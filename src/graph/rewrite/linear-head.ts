@@ -1,6 +1,7 @@
 /** A linear head after an output: the output then holds its result. */
 import { TapirError } from '../../base/errors.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
+import { tensorType } from '../graph.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
 import { replaceOutput, type Rewrite, type RewriteOutput } from './rewrite.js';
@@ -32,8 +33,7 @@ export function withLinearHead(
   if (opset < ADD_BROADCASTS)
     throw misfit(output, `operator set ${opset}`, `a head needs operator set ${ADD_BROADCASTS}`);
   const features = weight.length / bias.length;
-  const dims =
-    output.type?.dims ?? (output.value.type?.kind === 'tensor' ? output.value.type.dims : undefined);
+  const dims = output.type?.dims ?? tensorType(output.value)?.dims;
   const inner = dims?.slice(1).reduce<number>((product, size) => product * Number(size ?? Number.NaN), 1);
   if (inner !== undefined && !Number.isNaN(inner) && inner !== features)
     throw misfit(output, `[${dims!.join(', ')}]`, `the head takes ${features} features`);

@@ -149,13 +149,8 @@ export function describeNode(node: Node): string {
 }
 
 function invalid(reason: string, where: readonly string[]): TapirError {
-  return new TapirError(
-    'GRAPH_INVALID',
-    `the model's graph is broken: ${reason}; ONNX Runtime would refuse it too`,
-    {
-      details: { reason, where },
-    },
-  );
+  const message = `the model's graph is broken: ${reason}; ONNX Runtime would refuse it too`;
+  return new TapirError('GRAPH_INVALID', message, { details: { reason, where } });
 }
 
 function checkDefinition(graph: Graph, value: Value): void {
@@ -198,11 +193,9 @@ function checkAcyclic(nodes: ReadonlySet<Node>, given: ReadonlySet<Value>): void
 }
 
 function checkRunnable(node: Node): void {
-  if (node.opType === 'Split' && node.domain === '' && node.outputs.includes(undefined)) {
-    throw invalid(`Split "${describeNode(node)}" has a blank output, which crashes ONNX Runtime`, [
-      describeNode(node),
-    ]);
-  }
+  if (node.opType !== 'Split' || node.domain !== '' || !node.outputs.includes(undefined)) return;
+  const name = describeNode(node);
+  throw invalid(`Split "${name}" has a blank output, which crashes ONNX Runtime`, [name]);
 }
 
 function checkTensor({ request, value }: CutOutput): void {

@@ -171,6 +171,23 @@ export function replaceOutput(
   };
 }
 
+/** The rewrite with inputs in place of initializers, or of the Constants that hold them. Those that its cut lacks stay away. */
+export function feedInitializers(rewrite: Rewrite, fed: readonly Value[]): Rewrite {
+  const { cut } = rewrite;
+  const needed = fed.filter((value) => cut.values.has(value));
+  const values = new Set(cut.values);
+  const nodes = new Set(cut.nodes);
+  for (const value of needed) {
+    values.delete(value);
+    if (value.producer) nodes.delete(value.producer);
+  }
+  const inputs = needed.map(({ name, initializer }) => {
+    const { elemType, dims } = initializer!;
+    return { name, elemType, dims };
+  });
+  return { ...rewrite, cut: { ...cut, values, nodes }, inputs: [...rewrite.inputs, ...inputs] };
+}
+
 /** The tensors that a run fetches to have all outputs. */
 export function fetchesOf({ outputs }: Rewrite): string[] {
   return [...new Set(outputs.map(({ tensor }) => tensor))];

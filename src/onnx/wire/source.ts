@@ -55,13 +55,8 @@ export function openFileSource(path: string): FileSource {
   if (!stats.isFile()) {
     closeSync(descriptor);
     const reason = stats.isDirectory() ? 'it is a folder' : 'it is not a regular file';
-    throw new TapirError(
-      'MODEL_UNREADABLE',
-      `cannot read the model "${path}": ${reason}; give the .onnx file itself`,
-      {
-        details: { source: path, reason },
-      },
-    );
+    const message = `cannot read the model "${path}": ${reason}; give the .onnx file itself`;
+    throw new TapirError('MODEL_UNREADABLE', message, { details: { source: path, reason } });
   }
   let scratch = new Uint8Array(0);
   const close = (): void => closeSync(descriptor);

@@ -5,7 +5,7 @@ import { opsetOf } from '../../graph/operator-sets.js';
 import { constantTensor, isConstant, type AttributesOf } from '../../graph/precision/constants.js';
 import { findLayers, type Layer, type LayerSearch } from '../../graph/quantize/layers.js';
 import { whyNotLifted } from '../../graph/quantize/lift.js';
-import { movesLevels } from '../../graph/quantize/moves.js';
+import { movesLevels } from '../../graph/quantize/plan-reads.js';
 import { readInt8Facts } from '../../graph/rewrite/int8-facts.js';
 import { describeNode } from '../../graph/rewrite/prune.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';

@@ -5,7 +5,6 @@ import type { Node, Value } from '../../graph/graph.js';
 import { resolveNames } from '../../graph/names/resolve-names.js';
 import { findParameters } from '../../graph/parameters/find-parameters.js';
 import { siteOf, type Site } from '../../graph/parameters/site.js';
-import { feedInitializers } from '../../graph/rewrite/feed-initializers.js';
 import {
   MEAN_SLOT,
   VARIANCE_SLOT,
@@ -13,7 +12,7 @@ import {
   type NormRewrite,
 } from '../../graph/rewrite/norm-statistics.js';
 import { cutGraph, type CutOutput } from '../../graph/rewrite/prune.js';
-import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
+import { feedInitializers, startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { withLoss, type LossForm } from '../graph/loss-nodes.js';
 import type { CheckedSizes } from '../../model/open/input-sizes.js';
 import { modelInternals } from '../../model/open/model-state.js';

@@ -5,8 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { createRandom } from '../../../src/base/random.js';
 import { findLayers, type LayerSearch } from '../../../src/graph/quantize/layers.js';
 import { whyNotLifted } from '../../../src/graph/quantize/lift.js';
-import { movesLevels } from '../../../src/graph/quantize/moves.js';
-import { planReads } from '../../../src/graph/quantize/plan-reads.js';
+import { movesLevels, planReads } from '../../../src/graph/quantize/plan-reads.js';
 import {
   roundBias,
   roundingOf,
