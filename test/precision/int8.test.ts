@@ -246,6 +246,21 @@ describe('products in 8 bits', () => {
     close(await run(await openModel(elsewhere), batch(3)), reference(batch(3), a));
   });
 
+  it('keeps a matrix that is an output, behind the Transpose that a product reads', async () => {
+    const bytes = model(
+      [
+        { op: 'Transpose', inputs: ['w'], outputs: ['t'], ints: { perm: [1, 0] } },
+        { op: 'MatMul', inputs: ['x', 't'], outputs: ['y'] },
+      ],
+      { w: transposed(a) },
+    );
+    const { model: lowered } = await lowerPrecision(await pruneModel(bytes, ['y', 'w']), { precision: 'int8' });
+    await using extractor = await createFeatureExtractor(await lowered.bytes(), ['y', 'w']);
+    const { y, w } = await extractor.run(batch(3));
+    close(y!.data as Float32Array, reference(batch(3), a));
+    expect(w!.dims).toEqual([N, K]);
+  });
+
   it('is tidy and verified as part of a pruned model', async () => {
     const bytes = model(
       [
