@@ -254,7 +254,9 @@ describe('products in 8 bits', () => {
       ],
       { w: transposed(a) },
     );
-    const { model: lowered } = await lowerPrecision(await pruneModel(bytes, ['y', 'w']), { precision: 'int8' });
+    const { model: lowered } = await lowerPrecision(await pruneModel(bytes, ['y', 'w']), {
+      precision: 'int8',
+    });
     await using extractor = await createFeatureExtractor(await lowered.bytes(), ['y', 'w']);
     const { y, w } = await extractor.run(batch(3));
     close(y!.data as Float32Array, reference(batch(3), a));

@@ -1,8 +1,7 @@
 /** Initializers that become inputs. */
 import { expect, it } from 'vitest';
 import { cutGraph } from '../../../src/graph/rewrite/prune.js';
-import { feedInitializers } from '../../../src/graph/rewrite/feed-initializers.js';
-import { startRewrite } from '../../../src/graph/rewrite/rewrite.js';
+import { feedInitializers, startRewrite } from '../../../src/graph/rewrite/rewrite.js';
 import { modelInternals } from '../../../src/model/open/model-state.js';
 import { openModel } from '../../../src/model/open/open-model.js';
 import { deriveRewritten } from '../../../src/model/prune/derive-rewritten.js';
