@@ -12,7 +12,7 @@ export type Layout = 'NCHW' | 'NHWC' | 'NLC' | 'NCL' | 'NC';
  * By rank: for each node, the axes of what it gives that operators name as channels, as bits. The bit at the rank stands for no axis, the
  * one above it for a product of activations, such as attention.
  */
-const namedAxes = oncePer((_: Graph) => new Map<number, ReadonlyMap<Node, number>>());
+const namedAxes = oncePer(() => new Map<number, ReadonlyMap<Node, number>>());
 
 /** The order of the axes of a value, proven by the operators that compute it; null if they prove no order. */
 export function provenLayout(graph: Graph, value: Value, dims: readonly Dim[]): Layout | null {
@@ -35,12 +35,7 @@ export function likelyLayout(dims: readonly Dim[]): Layout | null {
   return isFewer(a) === isFewer(c) ? null : isFewer(a) ? 'NCHW' : 'NHWC';
 }
 
-/**
- * The axis of the channels, by the operators that fix it. The first question about a rank walks the graph once.
- *
- * @param rank - Rank of the value.
- * @returns undefined where no operator fixes it, or several disagree.
- */
+/** The axis of the channels of a value of this rank; undefined where no operator fixes it, or several disagree. Walks the graph once per rank. */
 export function channelAxis(graph: Graph, value: Value, rank: number): number | undefined {
   const axes = axesOfValue(graph, value, rank) & ~productBit(rank);
   return Array.from({ length: rank }, (_, at) => at).find((at) => axes === 1 << at);

@@ -35,11 +35,7 @@ export function readConstants(reader: WireReader): Constants {
 /** Lists of axes and sizes are never longer. */
 const MAX_ELEMENTS = 4096;
 
-/**
- * Reads the elements of an int64, int32 or bool tensor in the model file; a bool is 0 or 1.
- *
- * @returns undefined for any other tensor: of another type, too long, or in another file.
- */
+/** Reads an int64, int32 or bool tensor in the model file; a bool is 0 or 1. Undefined for others: of another type, too long, or in another file. */
 export function readIntegers(reader: WireReader, tensor: ScannedTensor): number[] | undefined {
   const count = tensor.dims.reduce((product, size) => product * size, 1);
   if (!ELEMENT_BYTES.has(tensor.elemType)) return undefined;

@@ -10,12 +10,7 @@ export interface AttentionOptions {
   readonly score?: (queries: string, keys: string) => string;
 }
 
-/**
- * Attention of tokens to each other.
- *
- * @param joined - Queries, keys and values side by side, `[batch, tokens, 3 · channels]`.
- * @returns The tensor `[batch, tokens, channels]`.
- */
+/** Attention of tokens to each other, `[batch, tokens, channels]`. Queries, keys and values lie side by side, `[batch, tokens, 3 · channels]`. */
 export function attention(
   layer: Module,
   joined: string,

@@ -79,11 +79,7 @@ function isSourceRange(chunk: Chunk): chunk is { readonly start: number; readonl
   return !(chunk instanceof Uint8Array) && !('path' in chunk);
 }
 
-/**
- * The bytes of chunks in order; each piece is a view that the next one may overwrite.
- *
- * @param targetOf - Where pieces of files are read to instead.
- */
+/** The bytes of chunks in order. Each piece is a view that the next one may overwrite; `targetOf` gives pieces of files a place to stay. */
 function* pieces(
   source: ByteSource,
   chunks: readonly Chunk[],
@@ -139,11 +135,7 @@ export async function collectChunks(source: ByteSource, chunks: readonly Chunk[]
   return bytes;
 }
 
-/**
- * Writes chunks to a file: under a temporary name beside it, then renamed, so that no partial file is left.
- *
- * @throws {@link TapirError} `OUTPUT_UNWRITABLE` with the system's reason.
- */
+/** Writes chunks to a file: under a temporary name beside it, then renamed. Throws `OUTPUT_UNWRITABLE` with the system's reason. */
 export async function writeChunks(source: ByteSource, chunks: readonly Chunk[], path: string): Promise<void> {
   await writeAtomically(path, (file) => appendChunks(file, source, chunks));
 }

@@ -5,11 +5,7 @@ import { MODEL } from './wire/schema.js';
 import type { WireReader } from './wire/wire.js';
 import { writeEntry } from './wire/write-model.js';
 
-/**
- * Reads some entries of a model's metadata. Of entries with one key, the last counts, as in ONNX Runtime.
- *
- * @throws {@link TapirError} `MODEL_MALFORMED` for a value of more than a million bytes.
- */
+/** Reads some entries of a model's metadata. Of entries with one key, the last counts. Throws `MODEL_MALFORMED` for a value above a million bytes. */
 export function readModelMetadata(reader: WireReader, keys: readonly string[]): Map<string, string> {
   const metadata = new Map<string, string>();
   reader.readMessage(0, reader.source.sizeBytes, (field) => {

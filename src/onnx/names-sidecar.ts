@@ -25,12 +25,7 @@ export function sidecarPath(model: string): string {
   return `${model}.names.json`;
 }
 
-/**
- * Reads the names beside a model.
- *
- * @returns undefined if there is no such file.
- * @throws {@link TapirError} `NAMES_INVALID` if it is damaged, or belongs to another graph.
- */
+/** Reads the names beside a model, if there are any. Throws `NAMES_INVALID` if the file is damaged, or belongs to another graph. */
 export function readNamesSidecar(path: string, model: ScannedModel): NamesSidecar | undefined {
   const invalid = (reason: string, cause?: unknown): TapirError =>
     new TapirError(

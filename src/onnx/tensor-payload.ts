@@ -92,11 +92,7 @@ function readExternal(tensor: ScannedTensor, files: ExternalFiles): Uint8Array<A
   return bytes;
 }
 
-/**
- * The range of a tensor's payload, checked against the sizes of the tensor and of the file.
- *
- * @throws {@link TapirError} `EXTERNAL_DATA_UNSAFE` if offset or length do not fit.
- */
+/** The range of a tensor's payload. Throws `EXTERNAL_DATA_UNSAFE` if it does not fit the sizes of the tensor and of the file. */
 export function payloadRange(item: ExternalTensor, { pathOf }: ExternalFiles): FileRange {
   const { tensor, location } = item;
   const path = pathOf.get(location)!;

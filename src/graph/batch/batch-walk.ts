@@ -155,11 +155,7 @@ export class BatchWalk {
     }
   }
 
-  /**
-   * Aligns operands at the right, as broadcasting does.
-   *
-   * @returns The place of the batch, counted from the right, and the parts of its size.
-   */
+  /** Aligns operands at the right, as broadcasting does. Returns the place of the batch, counted from the right, and the parts of its size. */
   alignBroadcast(node: Node, positions: readonly number[]): { fromRight: number; split: BatchAxis } {
     const operands = positions.flatMap((position) => {
       const value = node.inputs[position];

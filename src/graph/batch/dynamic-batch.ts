@@ -24,11 +24,7 @@ export type BatchResult =
   /** Why the batch cannot be made dynamic. */
   | { readonly reason: string };
 
-/**
- * Opens the batch of a rewrite that only cuts.
- *
- * @returns The rewrite with an open batch, or the reason why the batch stays fixed.
- */
+/** Opens the batch of a rewrite that only cuts, or says why it stays fixed. */
 export function withDynamicBatch(rewrite: Rewrite, facts: BatchFacts): BatchResult {
   const fixed = listFixedInputs(rewrite);
   const [first] = fixed;

@@ -41,11 +41,7 @@ function behindIdentity(value: Value): Value {
   return source ?? value;
 }
 
-/**
- * Names that the BatchNorm after a convolution of this name usually has.
- *
- * @param isPresent - Whether the module of a path still has its own node.
- */
+/** Names that the BatchNorm after a convolution of this name usually has. Some depend on which modules still have nodes. */
 export function batchNormNames(convolution: string, isPresent: (path: string) => boolean): string[] {
   const [parent, atom] = splitPath(convolution);
   const beside = (name: string | number): string => joinPath(parent, String(name));

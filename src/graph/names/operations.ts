@@ -117,7 +117,7 @@ interface Calls {
   readonly unsure: string | undefined;
 }
 
-const knownCalls = oncePer((_: Module) => new Map<string, Calls>());
+const knownCalls = oncePer(() => new Map<string, Calls>());
 
 /** The nodes that the calls of one torch operation in a module became, one per call, in order. */
 export function callsOfOperation(tree: ModuleTree, module: Module, operation: string): Calls {

@@ -62,7 +62,7 @@ export interface Operator {
    */
   readonly int8?: 'computes' | 'widens';
   /**
-   * 8-bit levels pass through: its results are elements of its first input, or of `all`. Of Pad and Resize, graph/quantize/moves says when.
+   * 8-bit levels pass through: its results are elements of its first input, or of `all`. Of Pad and Resize, graph/quantize/plan-reads says when.
    */
   readonly levels?: 'first' | 'all';
   /** It takes one scale for a whole tensor at run time, so that the rows of a batch depend on each other. */

@@ -20,11 +20,7 @@ export function isIdentity({ domain, opType }: Node): boolean {
   return domain === '' && opType === 'Identity';
 }
 
-/**
- * The sizes of a parameter as torch has them.
- *
- * @param perm - Axis `i` of the initializer is axis `perm[i]` of the parameter; null if they are the same.
- */
+/** The sizes of a parameter as torch has them. Axis `i` of the initializer is axis `perm[i]` of the parameter; null if they are the same. */
 export function torchDims({ initializer }: Value, perm: readonly number[] | null): readonly number[] {
   const { dims } = initializer!;
   return perm ? inverse(perm).map((axis) => dims[axis]!) : dims;

@@ -24,12 +24,7 @@ const EXPONENTS = [0.3, 0.4, 0.5, 0.6, 0.7];
 /** Channels count as at least this share of the largest one: those of other photos may be larger. */
 const LEAST_SHARE = 1e-5;
 
-/**
- * The factors for the channels of a tensor that lower the expected error of its products most: what rounding the activations adds, and
- * what rounding the weights adds.
- *
- * @returns Undefined if no factors lower it.
- */
+/** The factors for channels that most lower the error which rounding activations and weights adds to products; undefined if none lower it. */
 export function findFactors(facts: ChannelFacts, matrices: readonly ReadMatrix[]): Float32Array | undefined {
   const sums = sumRows(facts.low.length, matrices);
   let best: Float32Array | undefined;

@@ -52,11 +52,7 @@ export function withClassifierHead(
   );
 }
 
-/**
- * Adds a vote of the nearest vectors after an output: `[N, …]` becomes `[N, classes]`, shares that sum to 1.
- *
- * @throws as {@link withClassifierHead}.
- */
+/** Adds a vote of the nearest vectors: `[N, …]` becomes `[N, classes]`, shares that sum to 1. Throws as {@link withClassifierHead}. */
 export function withNeighbourHead(
   rewrite: Rewrite,
   output: RewriteOutput,

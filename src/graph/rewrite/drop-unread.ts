@@ -2,11 +2,7 @@
 import type { Value } from '../graph.js';
 import { addedNodes, type Rewrite } from './rewrite.js';
 
-/**
- * Drops those of some constants that are no outputs and that no node reads, with the nodes that made them.
- *
- * @param isBound - Whether a constant stays in any case.
- */
+/** Drops those of some constants that are no outputs, not bound, and that no node reads, with the nodes that made them. */
 export function dropUnread(
   rewrite: Rewrite,
   constants: readonly Value[],

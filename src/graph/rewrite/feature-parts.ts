@@ -49,11 +49,7 @@ export function isPlain({ tokensToMap, pool, l2Normalize, dtype }: FeatureParts)
   return !tokensToMap && pool === 'none' && !l2Normalize && dtype === 'keep';
 }
 
-/**
- * Adds parts after an output. The output then holds their result.
- *
- * @throws {@link TapirError} `OUTPUT_MISFIT` if the tensor does not suit a part, or the model's operator set cannot express it.
- */
+/** Adds parts after an output, which then holds their result. Throws `OUTPUT_MISFIT` if its tensor or the operator set does not suit them. */
 export function withFeatureParts(
   rewrite: Rewrite,
   output: RewriteOutput,

@@ -4,11 +4,7 @@ import type { Node } from '../graph.js';
 import type { Field } from '../../onnx/wire/wire.js';
 import { describeNode, type Cut } from './prune.js';
 
-/**
- * Refuses kept nodes with the same name, as ONNX Runtime does.
- *
- * @throws {@link TapirError} `GRAPH_INVALID`.
- */
+/** Refuses kept nodes with the same name, as ONNX Runtime does. Throws `GRAPH_INVALID`. */
 export function checkNodeNames({ nodes }: Cut): void {
   const seen = new Map<string, Node>();
   for (const node of nodes) {

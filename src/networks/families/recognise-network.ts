@@ -18,12 +18,7 @@ export interface KnownNetwork {
   readonly trainingOnly: RegExp | undefined;
 }
 
-/**
- * Finds the network that has exactly these keys with these dims. The classifier may have any size.
- *
- * @param state - Tensors by key.
- * @returns undefined if no network has them.
- */
+/** Finds the network that has exactly these keys with these dims, if there is one. The classifier may have any size. */
 export function recogniseNetwork(state: SizedTensors): KnownNetwork | undefined {
   for (const [name, architecture] of ARCHITECTURES) {
     const network = writeNetwork(architecture, 'input');

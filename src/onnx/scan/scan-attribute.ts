@@ -14,11 +14,7 @@ export interface ScannedAttribute {
 
 const NO_TENSORS: readonly ScannedTensor[] = [];
 
-/**
- * Scans an attribute.
- *
- * @param onGraph - Called for each graph that the attribute holds, in file order.
- */
+/** Scans an attribute. Calls `onGraph` for each graph that it holds, in file order. */
 export function scanAttribute(
   reader: WireReader,
   field: Field,

@@ -15,12 +15,7 @@ const PAYLOADS: ReadonlySet<number> = new Set([
   TENSOR.dataLocation,
 ]);
 
-/**
- * A tensor with other elements, which stand where the first of its payload fields was.
- *
- * @param bytes - The elements in row-major order, little-endian.
- * @param elemType - ONNX's number of their type, if it is another one than before.
- */
+/** A tensor with other elements, little-endian in row-major order, where its first payload field was, and of another type if one is given. */
 export function replaceElements(
   reader: WireReader,
   field: Field,

@@ -81,11 +81,7 @@ export function openFileSource(path: string): FileSource {
   };
 }
 
-/**
- * Opens the file again for copying, and makes sure that it is still the one that was indexed.
- *
- * @throws {@link TapirError} `MODEL_CHANGED` if it was replaced or written to since.
- */
+/** Opens the file again for copying. Throws `MODEL_CHANGED` if it was replaced or written to since it was indexed. */
 export function reopenFileSource({ path, stamp }: StampedFile): FileSource {
   const source = openFileSource(path);
   if (source.stamp === stamp) return source;

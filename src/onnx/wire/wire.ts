@@ -91,11 +91,7 @@ export class WireReader {
     this.readMessage(field.bodyStart, field.end, onField);
   }
 
-  /**
-   * The body of a field as a name. The same name is one string wherever it occurs.
-   *
-   * @throws {@link TapirError} `MODEL_MALFORMED` if it has more than a million bytes.
-   */
+  /** The body of a field as a name, one string wherever it occurs. Throws `MODEL_MALFORMED` if it has more than a million bytes. */
   readName(field: Field): string {
     const length = field.end - field.bodyStart;
     if (length > MAX_NAME_BYTES)
@@ -153,11 +149,7 @@ export class WireReader {
     return this.#reader.float();
   }
 
-  /**
-   * The values of a repeated integer field, written one by one or packed.
-   *
-   * @returns Whether `into` has at most `limit` values now; reading stops there.
-   */
+  /** The values of a repeated integer field, written one by one or packed. Stops at the limit, and then returns false. */
   readInts(field: Field, into: number[], limit: number): boolean {
     if (field.wireType === VARINT) {
       if (into.length === limit) return false;

@@ -39,12 +39,7 @@ const ARITHMETIC = 6 * 2 ** -24;
 /** No network has a larger one. */
 const LARGEST = 0.1;
 
-/**
- * Solves the epsilon.
- *
- * @param rounding - That of the file's dtype.
- * @returns undefined if no epsilon gives the file's weights.
- */
+/** Solves the epsilon; undefined if none gives the file's weights, which are rounded as its dtype is. */
 export function solveEpsilon(
   file: FoldedWeights,
   tensors: FoldedTensors,

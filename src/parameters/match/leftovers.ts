@@ -46,11 +46,7 @@ export interface Leftovers {
   readonly equal: { readonly key: string; readonly other: string }[];
 }
 
-/**
- * Sorts keys of floats.
- *
- * @throws {@link TapirError} `STATE_AMBIGUOUS` if a key may be read at a place that another key was found for.
- */
+/** Sorts keys of floats. Throws `STATE_AMBIGUOUS` if a key may be read at a place that another key was found for. */
 export async function sortLeftovers(keys: readonly string[], input: LeftoverInput): Promise<Leftovers> {
   const { model, state, reference, unnamed, isTrainingOnly } = input;
   const parameters = findParameters(model.graph);

@@ -14,12 +14,7 @@ export interface Misfits {
 /** A message names at most so many keys of a kind; the details have all. */
 const MOST_NAMED = 8;
 
-/**
- * `STATE_MISMATCH`.
- *
- * @param subject - What the state dict does not fit.
- * @param advice - What to do.
- */
+/** `STATE_MISMATCH`, for a state dict that does not fit a subject, with what to do. */
 export function misfitsError(
   subject: string,
   { derived, ...misfits }: Misfits,
@@ -43,12 +38,7 @@ export function misfitsError(
   );
 }
 
-/**
- * What to do about a state dict that does not fit a model.
- *
- * @param keys - How many keys the state dict has.
- * @param hasReference - Whether a reference was given, which does not prove that the unexpected keys are unused.
- */
+/** What to do about a state dict of so many keys that does not fit. A reference that was given does not prove that unexpected keys are unused. */
 export function adviceFor(
   { missing, unexpected, misshapen, derived }: Misfits,
   keys: number,

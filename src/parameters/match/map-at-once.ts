@@ -1,9 +1,4 @@
-/**
- * Runs a step for every item, several at a time.
- *
- * @returns The results in the order of the items.
- * @throws The first error of a step. No further step starts then.
- */
+/** Runs a step for every item, several at a time. Gives the results in order, or throws the first error: no further step starts then. */
 export async function mapAtOnce<Item, Result>(
   items: readonly Item[],
   atOnce: number,

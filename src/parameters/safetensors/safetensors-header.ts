@@ -34,12 +34,7 @@ export class EntryError extends Error {
   }
 }
 
-/**
- * Reads a header.
- *
- * @param dataBytes - Size of the file after the header.
- * @throws EntryError, Error if the header breaks a rule.
- */
+/** Reads a header of a file with so much data after it. Throws EntryError, or Error, if it breaks a rule. */
 export function parseHeader(bytes: Uint8Array, dataBytes: number): SafetensorsHeader {
   const { fields, keys } = parseObject(bytes, 'its header');
   const metadata = readMetadata(fields[METADATA_KEY]);
@@ -55,12 +50,7 @@ export interface ParsedObject {
   readonly keys: readonly string[];
 }
 
-/**
- * Parses JSON that must be an object.
- *
- * @param what - The subject of messages.
- * @throws EntryError if any object in it has a key twice; Error if it is anything else.
- */
+/** Parses JSON that must be an object. Throws EntryError if any object in it has a key twice; Error if it is anything else. */
 export function parseObject(bytes: Uint8Array, what: string): ParsedObject {
   let fields: unknown;
   let text: string;
@@ -74,11 +64,7 @@ export function parseObject(bytes: Uint8Array, what: string): ParsedObject {
   return { fields, keys: keysOf(text) };
 }
 
-/**
- * Lists the keys of a JSON object in the order of its text, which must be valid JSON. JSON.parse keeps the last of equal keys.
- *
- * @throws EntryError if the object, or an object in it, has a key twice.
- */
+/** The keys of valid JSON of an object, in the order of its text. Throws EntryError if any object in it has a key twice: JSON.parse keeps the last. */
 function keysOf(text: string): string[] {
   const open: Set<string>[] = [];
   let keys: string[] = [];

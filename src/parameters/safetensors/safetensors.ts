@@ -13,11 +13,7 @@ const LENGTH_BYTES = 8;
 /** The limit of the safetensors library. */
 export const MAX_HEADER_BYTES = 100_000_000;
 
-/**
- * Reads the header of a safetensors file.
- *
- * @throws {@link TapirError} `STATE_INVALID`, `MODEL_CHANGED`.
- */
+/** Reads the header of a safetensors file. Throws `STATE_INVALID`, `MODEL_CHANGED`. */
 export async function readSafetensors(file: StateFile): Promise<StateContent> {
   const { header, dataAt } = await file.read(async (bytes) => locateHeader(bytes, file));
   const tensors = new Map<string, StateTensor>();
@@ -52,11 +48,7 @@ async function locateHeader(
   }
 }
 
-/**
- * Reads the headers of all shards.
- *
- * @throws {@link TapirError} `STATE_INVALID` for the index or a shard; `MODEL_CHANGED`.
- */
+/** Reads the headers of all shards. Throws `STATE_INVALID` for the index or a shard; `MODEL_CHANGED`. */
 export async function readShardedSafetensors(file: StateFile): Promise<StateContent> {
   const places = await file.read(async (bytes) => {
     if (file.sizeBytes > MAX_HEADER_BYTES)

@@ -10,13 +10,7 @@ interface ChosenTensors {
 
 const ADVICE = 'save the state dict alone: torch.save(model.state_dict(), path)';
 
-/**
- * Chooses the tensors of a checkpoint.
- *
- * @param value - What the pickle holds.
- * @param key - The key of the state dict in the checkpoint; undefined to find it.
- * @throws Error if there is no state dict, or if there are several.
- */
+/** The tensors of a checkpoint, under a key if one is given. Throws an Error if there is no state dict, or if there are several. */
 export function chooseStateDict(value: unknown, key: string | undefined): ChosenTensors {
   if (value instanceof PickledTensor)
     throw new Error(`it holds a single tensor, and no state dict; ${ADVICE}`);

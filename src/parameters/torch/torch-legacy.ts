@@ -30,12 +30,7 @@ interface Pickles {
   readonly end: number;
 }
 
-/**
- * Reads which tensors a file of torch.save before 1.6 has.
- *
- * @param key - The key of the state dict in a checkpoint; undefined to find it.
- * @throws {@link TapirError} `STATE_INVALID`, `MODEL_CHANGED`.
- */
+/** Reads which tensors such a file has, under a key of a checkpoint if one is given. Throws `STATE_INVALID`, `MODEL_CHANGED`. */
 export async function readTorchLegacy(file: StateFile, key: string | undefined): Promise<StateContent> {
   return file.read(async (bytes) => {
     const pickles = await findPickles(bytes, file.sizeBytes);

@@ -6,11 +6,7 @@ import { storedBytes } from '../state/stored-types.js';
 import { gatherView, isContiguous, spanOf } from '../../tensor/strided.js';
 import type { PickledTensor } from './torch-pickle.js';
 
-/**
- * Makes a tensor that is read from its storage when it is asked for.
- *
- * @param readSpan - Reads this many bytes of the storage, from this one on.
- */
+/** Makes a tensor that is read when it is asked for: `readSpan` reads so many bytes of its storage, from one on. */
 export function openView(
   file: StateFile,
   key: string,

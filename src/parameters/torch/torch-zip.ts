@@ -12,12 +12,7 @@ import { openView } from './torch-tensor.js';
 
 const MAX_ENTRIES = 200_000;
 
-/**
- * Reads which tensors a zip of torch.save has.
- *
- * @param key - The key of the state dict in a checkpoint; undefined to find it.
- * @throws {@link TapirError} `STATE_INVALID`, `MODEL_CHANGED`.
- */
+/** Reads which tensors a zip of torch.save has, under a key of a checkpoint if one is given. Throws `STATE_INVALID`, `MODEL_CHANGED`. */
 export async function readTorchZip(file: StateFile, key: string | undefined): Promise<StateContent> {
   return file.read(async (bytes) => {
     const entries = await listEntries(bytes, file.sizeBytes);
