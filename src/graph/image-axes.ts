@@ -1,6 +1,6 @@
 /** The image input of a graph, and where its height is. */
 import { oncePer } from '../base/once-per.js';
-import type { Dim } from '../onnx/scan/scan-value.js';
+import type { Dim } from '../onnx/wire/schema.js';
 import { tensorType, type Graph, type Value } from './graph.js';
 import { likelyLayout } from './layout.js';
 

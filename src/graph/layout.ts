@@ -1,6 +1,6 @@
 /** Which axis of a tensor holds the channels, proven by the operators that made it. */
 import { oncePer } from '../base/once-per.js';
-import type { Dim } from '../onnx/scan/scan-value.js';
+import type { Dim } from '../onnx/wire/schema.js';
 import { tensorType, type Graph, type Node, type Value } from './graph.js';
 import { operatorOf } from './operators/operators.js';
 import { nodeRoles } from './roles.js';

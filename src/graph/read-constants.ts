@@ -1,4 +1,5 @@
 /** Attributes and small constants of a graph, read from the file. */
+import { oncePer } from '../base/once-per.js';
 import type { Node, Value } from './graph.js';
 import { readAttributes, type Attribute } from '../onnx/scan/attributes.js';
 import type { WireReader } from '../onnx/wire/wire.js';
@@ -13,12 +14,7 @@ export interface Constants {
 
 /** Reads each node once. `reader` reads the open source. */
 export function readConstants(reader: WireReader): Constants {
-  const attributes = new Map<Node, ReadonlyMap<string, Attribute>>();
-  const attributesOf = (node: Node): ReadonlyMap<string, Attribute> => {
-    const read = attributes.get(node) ?? readAttributes(reader, node.scanned);
-    attributes.set(node, read);
-    return read;
-  };
+  const attributesOf = oncePer((node: Node) => readAttributes(reader, node.scanned));
   const integersOf = (value: Value): readonly number[] | undefined => {
     let source = value;
     while (source.producer?.opType === 'Identity' && source.producer.inputs[0])

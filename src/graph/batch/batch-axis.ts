@@ -2,7 +2,7 @@
  * Where the batch lies in the sizes of a tensor. Tensors are row-major, so the place of the batch among the elements is the
  * number of elements in front of it. Every regrouping of axes keeps that number, so it shows where the batch is afterwards.
  */
-import type { Dim } from '../../onnx/scan/scan-value.js';
+import type { Dim } from '../../onnx/wire/schema.js';
 
 /**
  * The axis of a tensor that grows with the batch. Its size is `outer · batch · inner`. The flattened tokens of a sequence-first

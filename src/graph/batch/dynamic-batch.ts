@@ -11,8 +11,6 @@ import { carryBatch } from './batch-rules.js';
 import { BatchRefusal, BatchWalk, type BatchFacts } from './batch-walk.js';
 import { keptInputs, type Rewrite } from '../rewrite/rewrite.js';
 
-export type { BatchFacts };
-
 export type BatchResult =
   | {
       readonly rewrite: Rewrite;

@@ -5,16 +5,12 @@
 import { oncePer } from '../../base/once-per.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { operatorOf } from '../operators/operators.js';
-
-/** What the name of a layer denotes. */
-export type LayerEnd =
-  | { readonly kind: 'node'; readonly node: Node }
-  | { readonly kind: 'unsure'; readonly why: string; readonly candidates: readonly Node[] };
+import type { NodeReading } from './operations.js';
 
 /** The layers with weights by name, each with the node that computes its value. Empty for files of other exporters. */
-export const layerEnds: (graph: Graph) => ReadonlyMap<string, LayerEnd> = oncePer(findEnds);
+export const layerEnds: (graph: Graph) => ReadonlyMap<string, NodeReading> = oncePer(findEnds);
 
-function findEnds(graph: Graph): ReadonlyMap<string, LayerEnd> {
+function findEnds(graph: Graph): ReadonlyMap<string, NodeReading> {
   if (!graph.model.producer.startsWith('keras2onnx')) return new Map();
   const layers = graph.nodes.filter(({ name, inputs }) =>
     inputs.some((input) => name !== '' && input?.initializer && input.name.startsWith(`${name}/`)),
@@ -32,7 +28,7 @@ function isActivation(node: Node): boolean {
   return node.opType === 'Softmax' || operatorOf(node)?.isActivation === true;
 }
 
-function endOf(graph: Graph, layer: Node, bias: Value | undefined): LayerEnd {
+function endOf(graph: Graph, layer: Node, bias: Value | undefined): NodeReading {
   let end = layer;
   if (bias && !layer.inputs.includes(bias)) {
     const next = onlyUser(graph, layer);

@@ -57,14 +57,14 @@ export function operationsIn({ own, aside }: Module): ReadonlySet<string> {
   return new Set([...operators].flatMap((operator) => OPERATIONS.get(operator) ?? []));
 }
 
-/** What an operation's name denotes in a module. */
-export type OperationReading =
+/** What the name of an operation in a module, or of a layer, denotes. */
+export type NodeReading =
   | { readonly kind: 'node'; readonly node: Node }
   /** Several nodes fit, and the file does not say which one is meant. */
   | { readonly kind: 'unsure'; readonly why: string; readonly candidates: readonly Node[] };
 
 /** Reads `add_1` in a module: the second `+`. Undefined if the module has no such operation. */
-export function readOperation(tree: ModuleTree, module: Module, atom: string): OperationReading | undefined {
+export function readOperation(tree: ModuleTree, module: Module, atom: string): NodeReading | undefined {
   const match = /^([a-z]\w*?)(?:_(\d+))?$/.exec(atom);
   const operation = match?.[1] ?? '';
   const position = Number(match?.[2] ?? 0);
@@ -101,7 +101,7 @@ export function hasGapBefore(tree: ModuleTree, node: Node): boolean {
   return !fxNames(tree).has(number === '1' ? base : `${base}_${Number(number) - 1}`);
 }
 
-function readPicking(module: Module, atom: string): OperationReading | undefined {
+function readPicking(module: Module, atom: string): NodeReading | undefined {
   const candidates = module.own.filter((node) => PICKING.has(node.opType));
   if (candidates.length === 0) return undefined;
   return {

@@ -42,9 +42,7 @@ export function chooseNodes(rewrite: Rewrite, rules: PrecisionRules): NodeChoice
 }
 
 function touchesFloat32({ reads, outputs }: Node, typeOf: ElementTypeOf): boolean {
-  const isFloat = (value: Value | undefined): boolean =>
-    value !== undefined && typeOf(value) === ELEMENT_TYPE.float32;
-  return reads.some(isFloat) || outputs.some(isFloat);
+  return [...reads, ...outputs].some((value) => value && isFloat32(value, typeOf));
 }
 
 function reasonToKeep(

@@ -1,6 +1,5 @@
 /** Whether a graph means the same in a newer operator set. */
-import type { Attribute } from '../../onnx/scan/attributes.js';
-import type { Node } from '../graph.js';
+import type { AttributesOf } from '../precision/constants.js';
 import type { Cut } from '../rewrite/prune.js';
 
 /** The oldest operator set that is lifted. */
@@ -26,7 +25,7 @@ const UNLESS: ReadonlyMap<string, string> = new Map([
 export function whyNotLifted(
   { nodes, functions }: Cut,
   opset: number,
-  attributesOf: (node: Node) => ReadonlyMap<string, Attribute>,
+  attributesOf: AttributesOf,
 ): string | undefined {
   if (opset >= 13) return undefined;
   if (opset < LEAST) return `it uses operator set ${opset}`;

@@ -8,10 +8,8 @@ import { keepsTraining, trainingFields } from './lay-out.js';
 import { addedNodes, keptInputs, type Rewrite } from './rewrite.js';
 
 /** The external tensors that stay as they are. */
-export function externalTensors({
-  cut: { values, nodes, functions },
-  retyped,
-}: Pick<Rewrite, 'cut' | 'retyped'>): ExternalTensor[] {
+export function externalTensors({ cut, retyped }: Rewrite): ExternalTensor[] {
+  const { values, nodes, functions } = cut;
   const tensors = listExternal({
     initializers: [...values].flatMap(({ initializer, producer }) => (producer ? [] : (initializer ?? []))),
     nodes: [...nodes].map((node) => node.scanned),

@@ -1,8 +1,7 @@
 /** Nodes that are added after a requested tensor: tokens to a map, pooling, normalisation, another element type. */
 import { TapirError } from '../../base/errors.js';
 import type { Layout } from '../layout.js';
-import { ELEMENT_TYPE, elementTypeName, isFloatType } from '../../onnx/wire/schema.js';
-import type { Dim } from '../../onnx/scan/scan-value.js';
+import { ELEMENT_TYPE, elementTypeName, isFloatType, type Dim } from '../../onnx/wire/schema.js';
 import { describeTokens, findGrid, reshapeToMap, type MeasuredTokens, type TokenGrid } from './token-grid.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';

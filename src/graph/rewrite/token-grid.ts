@@ -1,5 +1,5 @@
 /** The grid of patch tokens `[N, L, C]`: its rows and columns, and the tokens before the patches. */
-import type { Dim } from '../../onnx/scan/scan-value.js';
+import type { Dim } from '../../onnx/wire/schema.js';
 import type { NodeBuilder } from './node-builder.js';
 
 type Size = readonly [height: number, width: number];

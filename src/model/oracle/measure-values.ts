@@ -1,7 +1,7 @@
 /** Measures sizes and constants of a graph, from the file, a session and one run. Opening a fixed batch needs them. */
 import type { Value } from '../../graph/graph.js';
 import { nodeRoles } from '../../graph/roles.js';
-import type { BatchFacts } from '../../graph/batch/dynamic-batch.js';
+import type { BatchFacts } from '../../graph/batch/batch-walk.js';
 import { fetchValues, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { ELEMENT_TYPE, elementTypeNumber } from '../../onnx/wire/schema.js';
 import type { WireReader } from '../../onnx/wire/wire.js';

@@ -2,8 +2,7 @@
 import type { Graph, Value } from '../../graph/graph.js';
 import { imageSize } from '../../graph/image-axes.js';
 import { isAttention, likelyLayout, provenLayout, type Layout } from '../../graph/layout.js';
-import type { Dim } from '../../onnx/scan/scan-value.js';
-import { elementTypeNumber } from '../../onnx/wire/schema.js';
+import { elementTypeNumber, type Dim } from '../../onnx/wire/schema.js';
 import type { TensorType } from '../../onnx/wire/write-model.js';
 import type { RewriteOutput } from '../../graph/rewrite/rewrite.js';
 import type { SessionValue } from '../../runtime/lanes/protocol.js';

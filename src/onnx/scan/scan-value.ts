@@ -13,8 +13,6 @@ import {
 } from '../wire/schema.js';
 import { MAX_RANK, type Field, type WireReader } from '../wire/wire.js';
 
-export type { Dim };
-
 /** The declared type of a value. */
 export type ValueType =
   | { readonly kind: 'tensor'; readonly elemType: number; readonly dims: readonly Dim[] | undefined }

@@ -63,22 +63,15 @@ async function readContent(file: StateFile, key: string | undefined): Promise<St
     if (isIn(0, 'PK')) return readTorchZip(file, key);
     if (isIn(0, '\x80')) return readTorchLegacy(file, key);
   }
+  const refuse = (reason: string): Error => invalidState(file.path, reason);
   if (key !== undefined)
-    throw invalidState(
-      file.path,
-      'the option "key" chooses a state dict in a .pth checkpoint; leave it out for other files',
-    );
+    throw refuse('the option "key" chooses a state dict in a .pth checkpoint; leave it out for other files');
   if (isSafetensors) return readSafetensors(file);
   if (isIndex) return readShardedSafetensors(file);
   if (isIn(257, 'ustar'))
-    throw invalidState(
-      file.path,
+    throw refuse(
       'it is a tar, the oldest format of torch; load it in torch and save it again, if you trust it: torch.load does not check such files',
     );
-  throw invalidState(
-    file.path,
-    isIn(0, '<')
-      ? 'it is a web page, not weights; download it again'
-      : 'it is neither safetensors nor what torch.save writes',
-  );
+  if (isIn(0, '<')) throw refuse('it is a web page, not weights; download it again');
+  throw refuse('it is neither safetensors nor what torch.save writes');
 }

@@ -76,11 +76,8 @@ export async function writeStateDict(
   // Larger elements first: each tensor is aligned to its elements, as the safetensors library does it.
   const ordered = payloads.toSorted((a, b) => STORED_TYPES[b.dtype].bits - STORED_TYPES[a.dtype].bits);
   const { metadata } = state as { readonly metadata?: Readonly<Record<string, string>> };
-  const header = encodeHeader(
-    payloads,
-    ordered,
-    metadata && Object.keys(metadata).length > 0 ? metadata : METADATA,
-  );
+  const texts = metadata && Object.keys(metadata).length > 0 ? metadata : METADATA;
+  const header = encodeHeader(payloads, ordered, texts);
   await writeAtomically(target, async (file) => {
     await file.append(header);
     for (const { key, sizeBytes, load } of ordered) {
@@ -106,9 +103,7 @@ function payloadOf(key: unknown, value: unknown): Payload {
 }
 
 function isStateTensor(value: unknown): value is StateTensor {
-  return (
-    value !== null && typeof value === 'object' && typeof (value as Partial<StateTensor>).bytes === 'function'
-  );
+  return typeof (value as Partial<StateTensor> | null | undefined)?.bytes === 'function';
 }
 
 /** The header: keys in the order of the state dict, places in the order of the data. */

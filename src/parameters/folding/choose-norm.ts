@@ -1,6 +1,6 @@
 /** Which BatchNorm of a state dict was folded into which layer. */
 import { channelsOf, type FoldedLayer } from '../../graph/parameters/folded-layer.js';
-import { splitPath } from '../../graph/module-path.js';
+import { joinPath, splitPath } from '../../graph/module-path.js';
 import type { StateValues } from './state-value.js';
 
 /** The paths of norms in a state dict that have so many channels, in its order. */
@@ -53,7 +53,7 @@ function byName({ norms }: FoldedLayer, candidates: readonly string[]): string[]
 function bySequence({ layer }: FoldedLayer, candidates: readonly string[]): string[] {
   const [parent, atom] = splitPath(layer);
   return /^\d+$/.test(atom)
-    ? candidates.filter((norm) => norm === `${parent}${parent === '' ? '' : '.'}${Number(atom) + 1}`)
+    ? candidates.filter((norm) => norm === joinPath(parent, String(Number(atom) + 1)))
     : [];
 }
 

@@ -55,29 +55,35 @@ export function adviceFor(
 /** `STATE_AMBIGUOUS`. */
 export function ambiguous(key: string, candidates: readonly string[]): TapirError<'STATE_AMBIGUOUS'> {
   const among = candidates.length > 0 ? `: it may be any of ${listKeys(candidates)}` : '';
-  return new TapirError(
-    'STATE_AMBIGUOUS',
+  return ambiguity(
     `the model does not show what belongs to "${key}"${among}; pass the state dict of the model's present weights as reference, or export the model again without folding (do_constant_folding=False, training=PRESERVE)`,
-    { details: { key, candidates } },
+    key,
+    candidates,
   );
 }
 
 /** `STATE_AMBIGUOUS`, for the epsilon of a folded norm. */
 export function unknownEpsilon(layer: string, norm: string): TapirError<'STATE_AMBIGUOUS'> {
-  return new TapirError(
-    'STATE_AMBIGUOUS',
+  return ambiguity(
     `the model does not show the epsilon of "${norm}", which was folded into "${layer}.weight"; state it (option epsilon, --epsilon: torch's default is 1e-5, many networks have 1e-3), or pass the state dict of the model's present weights (option reference, --reference)`,
-    { details: { key: `${norm}.running_var`, candidates: [] } },
+    `${norm}.running_var`,
   );
 }
 
 /** `STATE_AMBIGUOUS`, for a reference that does not have the present weights. */
 export function notPresent(key: string): TapirError<'STATE_AMBIGUOUS'> {
-  return new TapirError(
-    'STATE_AMBIGUOUS',
+  return ambiguity(
     `the reference has other values for "${key}" than the model, so it proves nothing; pass the state dict of the model's present weights, or none`,
-    { details: { key, candidates: [] } },
+    key,
   );
+}
+
+function ambiguity(
+  message: string,
+  key: string,
+  candidates: readonly string[] = [],
+): TapirError<'STATE_AMBIGUOUS'> {
+  return new TapirError('STATE_AMBIGUOUS', message, { details: { key, candidates } });
 }
 
 function listKeys(keys: readonly string[]): string {

@@ -6,7 +6,7 @@ import type { StateContent } from '../state/state-dict.js';
 import { invalidState, readRange, StateFile } from '../state/state-file.js';
 import { stateTensor, type StateTensor } from '../state/state-tensor.js';
 import { basename, dirname, join } from 'node:path';
-import { show } from '../../base/checks.js';
+import { isPlainObject, show } from '../../base/checks.js';
 
 /** The length of the header: a 64-bit integer. */
 const LENGTH_BYTES = 8;
@@ -75,7 +75,7 @@ export async function readShardedSafetensors(file: StateFile): Promise<StateCont
 /** The file of each tensor, by key, in the order of the index. */
 function readPlaces(bytes: Uint8Array): Map<string, string> {
   const { weight_map: map } = parseObject(bytes, 'it').fields;
-  if (map === null || typeof map !== 'object' || Array.isArray(map))
+  if (!isPlainObject(map))
     throw new Error('it has no "weight_map": it is not the index of a sharded safetensors file');
   const places = new Map<string, string>();
   for (const [key, name] of Object.entries(map)) {

@@ -87,20 +87,18 @@ function findStorage(
   path: string,
   key: string,
 ): ZipEntry {
-  const entry = storages.get(storage.key);
-  if (!entry) throw invalidState(path, `its storage data/${storage.key.slice(0, 100)} is missing`, { key });
-  const { name } = entry;
-  const needed = storage.sizeBytes;
-  if (entry.sizeBytes < needed || entry.sizeBytes >= needed + storedBytes(storage.dtype, 1))
-    throw invalidState(path, `its storage ${name} has ${entry.sizeBytes} bytes instead of ${needed}`, {
-      key,
-    });
   try {
+    const entry = storages.get(storage.key);
+    if (!entry) throw new Error(`its storage data/${storage.key.slice(0, 100)} is missing`);
+    const { name, sizeBytes } = entry;
+    const needed = storage.sizeBytes;
+    if (sizeBytes < needed || sizeBytes >= needed + storedBytes(storage.dtype, 1))
+      throw new Error(`its storage ${name} has ${sizeBytes} bytes instead of ${needed}`);
     checkStored(entry);
+    return entry;
   } catch (error) {
     throw invalidState(path, reasonOf(error), { key, cause: error });
   }
-  return entry;
 }
 
 function openTensor(file: StateFile, key: string, tensor: PickledTensor, entry: ZipEntry): StateTensor {
