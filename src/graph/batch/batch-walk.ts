@@ -146,7 +146,7 @@ export class BatchWalk {
       const value = node.inputs[position];
       if (!value) continue;
       const own = this.axisOf(value);
-      if (own ? own.axis !== at.axis || !isSameSplit(own, at) : false)
+      if (own && (own.axis !== at.axis || !isSameSplit(own, at)))
         refuse(node, 'reads tensors with the batch in different places');
       if (own) continue;
       const size = this.dimsOf(node, value)[at.axis];

@@ -116,12 +116,9 @@ export class QdqParts {
       this.builder.tensor(ELEMENT_TYPE.float32, [], Float32Array.of(scale), `${tensor}/scale`),
       this.builder.tensor(type, [], Uint8Array.of(zero), `${tensor}/zero`),
     ];
-    const levels = this.builder.add(
-      'QuantizeLinear',
-      [factors ? this.#scale(tensor, factors) : tensor, ...steps],
-      {},
-      this.names.take(`${tensor}/int8`),
-    );
+    const scaled = factors ? this.#scale(tensor, factors) : tensor;
+    const levels = this.names.take(`${tensor}/int8`);
+    this.builder.add('QuantizeLinear', [scaled, ...steps], {}, levels);
     const rounded = this.names.take(`${tensor}/rounded`);
     this.builder.add('DequantizeLinear', [levels, ...steps], {}, rounded);
     this.place(reader);
@@ -156,12 +153,8 @@ export class QdqParts {
       this.builder.tensor(type, dims, values, `${value.name}/${isWeight ? 'int8' : 'int32'}`),
       this.builder.tensor(ELEMENT_TYPE.float32, [scales.length], scales, `${value.name}/scale`),
     ];
-    const made = this.builder.add(
-      'DequantizeLinear',
-      inputs,
-      { axis },
-      this.names.take(`${value.name}/rounded`),
-    );
+    const made = this.names.take(`${value.name}/rounded`);
+    this.builder.add('DequantizeLinear', inputs, { axis }, made);
     this.place(reader);
     this.#made.set(key, made);
     return made;

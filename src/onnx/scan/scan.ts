@@ -55,14 +55,11 @@ export function scanModel(source: ByteSource): ScannedModel {
 }
 
 function notOnnx(source: ByteSource, looksLike: string, cause?: TapirError): TapirError {
-  return new TapirError(
-    'MODEL_MALFORMED',
-    `${source.label} is not an ONNX file; it looks like ${looksLike} (at byte 0)`,
-    {
-      details: { source: source.label, byteOffset: 0, looksLike },
-      ...(cause === undefined ? {} : { cause }),
-    },
-  );
+  const message = `${source.label} is not an ONNX file; it looks like ${looksLike} (at byte 0)`;
+  return new TapirError('MODEL_MALFORMED', message, {
+    details: { source: source.label, byteOffset: 0, looksLike },
+    ...(cause === undefined ? {} : { cause }),
+  });
 }
 
 const EDITABLE: ReadonlySet<number> = new Set([

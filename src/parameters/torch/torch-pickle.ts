@@ -146,14 +146,6 @@ function orderedDict(given: unknown, limit: WorkLimit): Map<unknown, unknown> {
   return dict;
 }
 
-function rebuildTensor(
-  [storage, offset, dims, strides]: readonly unknown[],
-  limit: WorkLimit,
-): PickledTensor {
-  if (!(storage instanceof PickledStorage)) throw new Error('its pickle has a tensor that is damaged');
-  return viewStorage({ storage, dtype: storage.dtype, offset, dims, strides }, limit);
-}
-
 function rebuildTensorV2(args: readonly unknown[], limit: WorkLimit): PickledTensor {
   checkBits(args[6], limit);
   return rebuildTensor(args, limit);
@@ -161,11 +153,11 @@ function rebuildTensorV2(args: readonly unknown[], limit: WorkLimit): PickledTen
 
 /** torch writes element types that are newer than its storage classes so: float8 and unsigned integers. */
 function rebuildTensorV3(args: readonly unknown[], limit: WorkLimit): PickledTensor {
-  const [storage, offset, dims, strides, , , type, bits] = args;
-  if (!(storage instanceof PickledStorage) || !(type instanceof TorchName) || type.kind !== 'type')
+  const [, , , , , , type, bits] = args;
+  if (!(type instanceof TorchName) || type.kind !== 'type')
     throw new Error('its pickle has a tensor that is damaged');
   checkBits(bits, limit);
-  return viewStorage({ storage, dtype: type.dtype, offset, dims, strides }, limit);
+  return rebuildTensor(args, limit, type.dtype);
 }
 
 /** A tensor may be stored conjugated or negated: a dict of marks then says that its values are not those of the storage. */
@@ -176,21 +168,14 @@ function checkBits(bits: unknown, limit: WorkLimit): void {
     throw new Error('its pickle has a tensor that is stored negated or conjugated; save it as a new tensor');
 }
 
-/** A tensor as a pickle states it. */
-interface StatedTensor {
-  readonly storage: PickledStorage;
-  readonly dtype: StoredType;
-  readonly offset: unknown;
-  readonly dims: unknown;
-  readonly strides: unknown;
-}
-
-function viewStorage(
-  { storage, dtype, offset, dims, strides }: StatedTensor,
+function rebuildTensor(
+  [storage, offset, dims, strides]: readonly unknown[],
   limit: WorkLimit,
+  stated?: StoredType,
 ): PickledTensor {
-  if (!isSize(offset) || !isSizes(dims) || !isSizes(strides))
+  if (!(storage instanceof PickledStorage) || !isSize(offset) || !isSizes(dims) || !isSizes(strides))
     throw new Error('its pickle has a tensor that is damaged');
+  const dtype = stated ?? storage.dtype;
   if (dims.length !== strides.length || dims.length > MAX_RANK)
     throw new Error(`its pickle has a tensor of ${dims.length} dims and ${strides.length} strides`);
   limit.spend(dims.length);
