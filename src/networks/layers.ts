@@ -223,13 +223,8 @@ export function add(module: Module, a: Value, b: Value): Value {
 /** Joins feature maps along the channels. */
 export function cat(module: Module, values: readonly Value[]): Value {
   const channels = values.reduce((sum, value) => sum + value.channels, 0);
-  return module.operation(
-    'cat',
-    channels,
-    'Concat',
-    values.map(({ name }) => name),
-    { axis: 1 },
-  );
+  const names = values.map(({ name }) => name);
+  return module.operation('cat', channels, 'Concat', names, { axis: 1 });
 }
 
 /** Of maps with this many pixels. */

@@ -41,10 +41,8 @@ export function windowsOf(module: Module, map: string, side: number): Windows {
   const isShifted = module.node('Cast', [node('Greater', padded, whole(side))], { to: 7 });
   const shift = node('Mul', isShifted, whole(Math.floor(side / 2)));
   const roll = (axis: number): Roll => {
-    const [length, by] = [padded, shift].map((tensor) => node('Gather', tensor, whole(axis))) as [
-      string,
-      string,
-    ];
+    const length = node('Gather', padded, whole(axis));
+    const by = node('Gather', shift, whole(axis));
     const places = node('Range', whole(0), length, whole(1));
     const atLeast = (limit: string): string =>
       module.node('Cast', [node('GreaterOrEqual', places, node('Sub', length, limit))], { to: 7 });
@@ -55,9 +53,8 @@ export function windowsOf(module: Module, map: string, side: number): Windows {
     };
   };
   const shifted = [roll(0), roll(1)] as const;
-  const [down, across] = [0, 1].map((axis) =>
-    node('Unsqueeze', node('Gather', counts, whole(axis)), none),
-  ) as [string, string];
+  const down = node('Unsqueeze', node('Gather', counts, whole(0)), none);
+  const across = node('Unsqueeze', node('Gather', counts, whole(1)), none);
   const rows = node('Mul', node('Unsqueeze', shifted[0].region, whole([1])), whole(3));
   const regions = node('Add', rows, shifted[1].region);
   const sides = whole([side]);
@@ -89,13 +86,8 @@ export function toWindows(
     });
   const [down, across] = counts;
   const sides = module.constant([side]);
-  const apart = joinSizes(module, [
-    module.constant([-1]),
-    down,
-    sides,
-    across,
-    module.constant([side, channels]),
-  ]);
+  const batch = module.constant([-1]);
+  const apart = joinSizes(module, [batch, down, sides, across, module.constant([side, channels])]);
   x = module.node('Transpose', [module.node('Reshape', [x, apart])], { perm: [0, 1, 3, 2, 4, 5] });
   return module.node('Reshape', [x, module.constant([-1, side * side, channels])]);
 }
@@ -107,14 +99,11 @@ export function fromWindows(
   { side, size, padded, counts, shifted }: Windows,
   { channels, isShifted }: { readonly channels: number; readonly isShifted: boolean },
 ): string {
-  const apart = joinSizes(module, [
-    module.constant([-1]),
-    ...counts,
-    module.constant([side, side, channels]),
-  ]);
+  const batch = module.constant([-1]);
+  const apart = joinSizes(module, [batch, ...counts, module.constant([side, side, channels])]);
   let x = module.node('Reshape', [tokens, apart]);
   x = module.node('Transpose', [x], { perm: [0, 1, 3, 2, 4, 5] });
-  const whole = joinSizes(module, [module.constant([-1]), padded, module.constant([channels])]);
+  const whole = joinSizes(module, [batch, padded, module.constant([channels])]);
   x = module.node('Reshape', [x, whole]);
   if (isShifted)
     shifted.forEach(({ back }, k) => {

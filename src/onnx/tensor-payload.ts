@@ -5,7 +5,7 @@ import type { ScannedTensor } from './scan/scan-value.js';
 import type { FileRange } from './wire/chunk.js';
 import { ELEMENT_BITS, TENSOR } from './wire/schema.js';
 import { openFileSource } from './wire/source.js';
-import type { Field, WireReader } from './wire/wire.js';
+import type { WireReader } from './wire/wire.js';
 
 /** Fields that hold elements as protobuf numbers, and the element types that each may hold. */
 const TYPED_FIELDS: ReadonlyMap<number, 'float32' | 'float64' | 'integers'> = new Map([
@@ -52,7 +52,9 @@ export function readPayload(
   reader.readBody(tensor.field, (field) => {
     const typed = TYPED_FIELDS.get(field.number);
     if (typed === 'integers') {
-      const piece = narrow(readNumbers(reader, field, wanted), tensor.elemType);
+      const numbers: number[] = [];
+      reader.readInts(field, numbers, wanted);
+      const piece = narrow(numbers, tensor.elemType);
       checkRoom(piece.byteLength);
       bytes.set(piece, at);
       at += piece.byteLength;
@@ -63,12 +65,6 @@ export function readPayload(
   });
   if (at !== wanted) throw damaged();
   return bytes;
-}
-
-function readNumbers(reader: WireReader, field: Field, limit: number): number[] {
-  const numbers: number[] = [];
-  reader.readInts(field, numbers, limit);
-  return numbers;
 }
 
 /** Integers of a typed field as the bytes of their element type. float16 and bfloat16 are stored as their bits. */

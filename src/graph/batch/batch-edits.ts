@@ -70,12 +70,16 @@ export class BatchEdits {
     });
   }
 
-  /** Repeats an operand that does not depend on the batch once per sample. */
-  repeat(node: Node, position: number, axis: number, { rank, inner, isBaked }: RepeatedOperand): void {
+  /**
+   * Repeats an operand that does not depend on the batch once per sample.
+   *
+   * @param first - If it holds several samples already, the size of the first one along the axis: only that is repeated.
+   */
+  repeat(node: Node, position: number, axis: number, rank: number, first: number | undefined): void {
     const batch = this.#readBatchSize();
     this.#edit(node, position, (nodes) => {
       const { name } = node.inputs[position]!;
-      const one = isBaked ? nodes.sliceFrom(name, axis, 0, inner) : name;
+      const one = first === undefined ? name : nodes.sliceFrom(name, axis, 0, first);
       const ones = (count: number): string[] =>
         count === 0 ? [] : [nodes.integers(Array.from({ length: count }, () => 1))];
       const parts = [...ones(axis), batch, ...ones(rank - axis - 1)];
@@ -103,14 +107,6 @@ export class BatchEdits {
     this.#changes.insert(node, nodes.nodes);
     this.#changes.tensors.push(...nodes.tensors);
   }
-}
-
-interface RepeatedOperand {
-  readonly rank: number;
-  /** Size along the axis that belongs to one sample. */
-  readonly inner: number;
-  /** Whether the operand already holds several samples; then only the first one is repeated. */
-  readonly isBaked: boolean;
 }
 
 interface SampleIndices {

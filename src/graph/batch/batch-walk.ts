@@ -136,7 +136,7 @@ export class BatchWalk {
     const dims = this.dimsOf(node, node.inputs[position]);
     const { axis, outer, inner } = at;
     if (outer !== 1) refuse(node, `reads ${showSizes(dims)}, which does not depend on the batch but must`);
-    this.edits.repeat(node, position, axis, { rank: dims.length, inner, isBaked: this.batch > 1 });
+    this.edits.repeat(node, position, axis, dims.length, this.batch > 1 ? inner : undefined);
     this.note(node, `${showSizes(dims)} of "${node.inputs[position]!.name}" is repeated by the batch`);
   }
 

@@ -160,13 +160,9 @@ function rankPlaces(cut: Cut, places: readonly Place[]): void {
   const trunk = new Set<Place>();
   let last: Place | undefined;
   for (const place of places.filter(isPoint).toSorted((a, b) => b.nodes - a.nodes)) {
-    if (last && !isBelow(place, last)) continue;
+    if (last && climb(place, last.depth) !== last) continue;
     trunk.add(place);
     last = place;
   }
   for (const place of places) place.rank = (place.parent?.rank ?? 0) + (trunk.has(place) ? 1 : 0);
-}
-
-function isBelow(place: Place, above: Place): boolean {
-  return climb(place, above.depth) === above;
 }

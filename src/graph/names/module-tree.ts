@@ -151,7 +151,8 @@ function joinInterleaved(calls: readonly Call[], places: ReadonlyMap<Node, Place
   for (const call of calls) {
     const before = last.get(call.module);
     const isMarked = places.get(call.nodes[0]!)!.scheme === 'torchscript';
-    const kinds = before && isMarked ? (before.kinds ??= kindsOf(before.nodes)) : undefined;
+    const kinds =
+      before && isMarked ? (before.kinds ??= new Set(before.nodes.map((node) => node.opType))) : undefined;
     if (before && kinds && !call.nodes.some((node) => kinds.has(node.opType))) {
       for (const node of call.nodes) {
         before.nodes.push(node);
@@ -163,10 +164,6 @@ function joinInterleaved(calls: readonly Call[], places: ReadonlyMap<Node, Place
     }
   }
   return joined;
-}
-
-function kindsOf(nodes: readonly Node[]): Set<string> {
-  return new Set(nodes.map((node) => node.opType));
 }
 
 /** A layer that runs several times in a row leaves the same sequence of operators per call. */

@@ -121,23 +121,23 @@ function readNodeName(graph: Graph, request: string): Resolved | Failure | undef
   return only ? { ...only, request: `node:${request}`, why: 'node' } : ambiguous(request, readings);
 }
 
-const READINGS_SHOWN = 8;
+const MOST_SHOWN = 8;
 /** Nodes of one name that are looked at. */
 const CANDIDATES = 64;
 
 function ambiguous(request: string, readings: readonly Resolved[], why?: string): Failure {
-  const shown = readings.length > READINGS_SHOWN ? ', …' : '';
   const list = readings.map((reading) => ({ request: reading.request, tensor: reading.value.name }));
-  const text = list
-    .slice(0, READINGS_SHOWN)
-    .map((reading) => `"${reading.request}" (tensor "${reading.tensor}")`)
-    .join(', ');
+  const text = listFirst(list.map((reading) => `"${reading.request}" (tensor "${reading.tensor}")`));
   const because = why === undefined ? '' : `; ${why}`;
   return {
     code: 'NAME_AMBIGUOUS',
-    message: `"${request}" can mean several values; choose one: ${text}${shown}${because}`,
+    message: `"${request}" can mean several values; choose one: ${text}${because}`,
     details: { request, readings: list },
   };
+}
+
+function listFirst(items: readonly string[]): string {
+  return items.slice(0, MOST_SHOWN).join(', ') + (items.length > MOST_SHOWN ? ', …' : '');
 }
 
 /** A name that fits several nodes, or a node that may hold another value. */
@@ -248,12 +248,8 @@ function unknownName(graph: Graph, request: string): Failure {
 /** A name inside a body or function: where it is, and which outputs you can request instead. */
 function insideBody(request: string, where: string, nodes: readonly Node[]): Failure {
   const outside = nodes.flatMap((node) => node.outputs.flatMap((value) => (value ? [value.name] : [])));
-  const list = outside
-    .slice(0, READINGS_SHOWN)
-    .map((name) => `"${name}"`)
-    .join(', ');
-  const more = outside.length > READINGS_SHOWN ? ', …' : '';
-  const hint = list === '' ? 'nothing outside comes from there' : `what comes out of it is ${list}${more}`;
+  const list = listFirst(outside.map((name) => `"${name}"`));
+  const hint = list === '' ? 'nothing outside comes from there' : `what comes out of it is ${list}`;
   return {
     code: 'NAME_INSIDE_BODY',
     message: `"${request}" exists only inside the ${where}, whose values cannot be taken out; ${hint}`,

@@ -97,12 +97,8 @@ class Int8Parts {
     const units = builder.floats([steps.length], steps);
     const inUnits = builder.add('Mul', [builder.add('Cast', [sums], { to: ELEMENT_TYPE.float32 }), units]);
     const added = bias && (patched?.get(2) ?? bias.name);
-    const product = builder.add(
-      'Mul',
-      [inUnits, rows.magnitudes],
-      {},
-      added === undefined ? output : undefined,
-    );
+    const last = added === undefined ? output : undefined;
+    const product = builder.add('Mul', [inUnits, rows.magnitudes], {}, last);
     if (added !== undefined) builder.add('Add', [product, added], {}, output);
     this.tensors.push(...builder.tensors);
     return [...builder.nodes.slice(0, -1), { ...builder.nodes.at(-1)!, name }];

@@ -114,12 +114,8 @@ function withLast(
   const nodes = new NodeBuilder(rewrite.names, 'head', opsetOf(rewrite.cut.graph));
   const tensor = add(nodes, output.tensor);
   const type = { ...output.type!, dims: [output.type!.dims![0]!, classes] };
-  return replaceOutput(
-    rewrite,
-    output,
-    { ...output, tensor, type, computed: [...output.computed, word] },
-    nodes,
-  );
+  const made = { ...output, tensor, type, computed: [...output.computed, word] };
+  return replaceOutput(rewrite, output, made, nodes);
 }
 
 function outputOf({ outputs }: Rewrite, key: string): RewriteOutput {

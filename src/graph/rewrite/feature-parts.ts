@@ -148,18 +148,9 @@ function pooled(nodes: NodeBuilder, state: State, pool: Pool, facts: FeatureFact
         ? `pool "${pool}" needs to know which axis holds the channels; request the output of a convolution or linear layer`
         : `pool "${pool}" needs a map [N, C, H, W]; for tokens use "cls" or "mean-tokens"`,
     );
-  const isFirst = layout === 'NCHW';
-  return {
-    ...state,
-    dims: [batch, (isFirst ? dims[1] : dims[3]) ?? null],
-    layout: 'NC',
-    tensor: nodes.reduce(
-      pool === 'avg' ? 'ReduceMean' : 'ReduceMax',
-      tensor,
-      isFirst ? [2, 3] : [1, 2],
-      false,
-    ),
-  };
+  const [channels, axes] = layout === 'NCHW' ? [dims[1], [2, 3]] : [dims[3], [1, 2]];
+  const vector = nodes.reduce(pool === 'avg' ? 'ReduceMean' : 'ReduceMax', tensor, axes, false);
+  return { ...state, dims: [batch, channels ?? null], layout: 'NC', tensor: vector };
 }
 
 function normalized(nodes: NodeBuilder, state: State, refuse: Refuse): State {

@@ -127,7 +127,10 @@ function reach(
     if (given.has(value)) continue;
     checkDefinition(graph, value);
     // Scale and zero point of a quantised tensor are initializers that no node may read.
-    for (const name of parametersOf.get(value.name) ?? []) stack.push(...present(graph.values.get(name)));
+    for (const name of parametersOf.get(value.name) ?? []) {
+      const parameter = graph.values.get(name);
+      if (parameter && isDefined(parameter)) stack.push(parameter);
+    }
     const { producer } = value;
     if (!producer || nodes.has(producer)) continue;
     nodes.add(producer);
@@ -137,10 +140,6 @@ function reach(
   // All outputs of a kept node stay: a blank one can crash ONNX Runtime.
   for (const node of nodes) for (const output of node.outputs) if (output) values.add(output);
   return { nodes, values };
-}
-
-function present(value: Value | undefined): Value[] {
-  return value && isDefined(value) ? [value] : [];
 }
 
 /** The name of a node in messages and plans. */

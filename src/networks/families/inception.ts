@@ -73,13 +73,8 @@ function averagePool(block: Module, x: Value): Value {
 }
 
 function maximumPool(block: Module, x: Value): Value {
-  return block.operation(
-    'max_pool2d',
-    x.channels,
-    'MaxPool',
-    [x.name],
-    poolAttributes({ kernel: 3, stride: 2 }),
-  );
+  const attributes = poolAttributes({ kernel: 3, stride: 2 });
+  return block.operation('max_pool2d', x.channels, 'MaxPool', [x.name], attributes);
 }
 
 /** A chain of convolutions `name_1`, `name_2`, … */

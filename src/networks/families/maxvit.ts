@@ -19,6 +19,7 @@ import type { Module } from '../module.js';
 import type { Value } from '../network.js';
 
 const NORM = { epsilon: 0.001, momentum: 0.01 };
+const NORM_GELU = { norm: NORM, activation: 'gelu' } as const;
 const EPSILON = 1e-5;
 const HEAD_WIDTH = 32;
 /** Side of a window, and of the grid. */
@@ -29,14 +30,8 @@ function mbConv(module: Module, x: Value, channels: number, stride: number): Val
   const layers = module.child('layers');
   const inner = 4 * channels;
   let y = batchNorm(layers, 'pre_norm', x, NORM);
-  y = convNorm(layers, 'conv_a', y, inner, { norm: NORM, activation: 'gelu' });
-  y = convNorm(layers, 'conv_b', y, inner, {
-    kernel: 3,
-    stride,
-    groups: inner,
-    norm: NORM,
-    activation: 'gelu',
-  });
+  y = convNorm(layers, 'conv_a', y, inner, NORM_GELU);
+  y = convNorm(layers, 'conv_b', y, inner, { ...NORM_GELU, kernel: 3, stride, groups: inner });
   y = squeezeExcitation(layers, 'squeeze_excitation', y, channels / 4, ['silu', 'sigmoid']);
   y = conv(layers, 'conv_c', y, channels, { bias: true });
   return add(module, shortcut, stochasticDepth(module, y));
@@ -137,16 +132,11 @@ export const MAXVITS: Family = {
     multipleOf: 32 * SIDE,
     write(network, image, { classes, imageSize }) {
       const stem = network.child('stem');
-      let x = convNorm(stem, '0', image, 64, { kernel: 3, stride: 2, norm: NORM, activation: 'gelu' });
+      let x = convNorm(stem, '0', image, 64, { ...NORM_GELU, kernel: 3, stride: 2 });
       x = conv(stem.child('1'), '0', x, 64, { kernel: 3, bias: true });
       WIDTHS.forEach((channels, at) => {
         for (let k = 0; k < LAYERS[at]!; k++) {
-          const layers = network
-            .child('blocks')
-            .child(String(at))
-            .child('layers')
-            .child(String(k))
-            .child('layers');
+          const layers = network.child(`blocks.${at}.layers.${k}.layers`);
           const size = imageSize / 2 ** (at + 2);
           x = mbConv(layers.child('MBconv'), x, channels, k === 0 ? 2 : 1);
           x = partitionAttention(layers.child('window_attention'), x, 'window', size);

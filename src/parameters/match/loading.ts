@@ -6,7 +6,6 @@ import {
   findParameters,
   moduleOf,
   readerOf,
-  type ParameterUse,
   type UnnamedSite,
 } from '../../graph/parameters/find-parameters.js';
 import { calledOnce } from '../../graph/parameters/parameter-names.js';
@@ -106,7 +105,8 @@ export class Loading {
     this.#findDroppedBiases(matches.found);
     // Constant nodes hold what the code states. What an exporter computes of parameters becomes an initializer.
     const computed = unnamed.filter(({ initializer }) => !initializer.producer);
-    await this.#sortLeftovers([...computed, ...matches.unexplained.map(unnamedSite)], matches.found);
+    const unexplained = matches.unexplained.map(({ node, site }) => ({ ...site, module: moduleOf(node) }));
+    await this.#sortLeftovers([...computed, ...unexplained], matches.found);
     const { missing, unexpected, misshapen, derived } = this.#misfits;
     // Where no other key explains the constant that a module reads, its own parameters may be in it.
     if (derived.length === 0)
@@ -278,8 +278,4 @@ function mayHaveBias(node: Node, bias: string): boolean {
 
 function isFloat(dtype: string): boolean {
   return dtype.startsWith('float') || dtype === 'bfloat16';
-}
-
-function unnamedSite({ node, site }: ParameterUse): UnnamedSite {
-  return { ...site, module: moduleOf(node) };
 }
