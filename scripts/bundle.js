@@ -34,19 +34,31 @@ function copyTypes(file, copied) {
 }
 
 const common = { platform: 'node', target: 'node20', outdir: LIB, logLevel: 'warning' };
+const commonJs = { ...common, format: 'cjs', outExtension: { '.js': '.cjs' } };
 const modules = { ...common, format: 'esm', bundle: true, splitting: true, packages: 'external' };
 await Promise.all([
   build({
     ...modules,
-    // Threads and processes start from files of their own.
     entryPoints: [
       { in: path('src/index.ts'), out: 'index' },
       ...ROOMS.map((room) => ({ in: path(`src/${room}/index.ts`), out: room })),
-      { in: path('src/runtime/engines/lane-thread.ts'), out: 'lane-thread' },
+      // A lane in a child process.
       { in: path('src/runtime/engines/lane-process.ts'), out: 'lane-process' },
-      { in: path('src/images/lanes/decode-thread.ts'), out: 'decode-thread' },
     ],
     chunkNames: 'part-[hash]',
+  }),
+  // A thread starts from one file in CommonJS: the loader of modules takes a third of the start of a lane.
+  build({
+    ...commonJs,
+    bundle: true,
+    packages: 'external',
+    entryPoints: [
+      { in: path('src/runtime/engines/lane-thread.ts'), out: 'lane-thread' },
+      { in: path('src/images/lanes/decode-thread.ts'), out: 'decode-thread' },
+    ],
+    supported: { 'dynamic-import': false },
+    banner: { js: "const thisFile = require('node:url').pathToFileURL(__filename).href;" },
+    define: { 'import.meta.url': 'thisFile' },
   }),
   // The command shares no parts with the entries: it would start from more and smaller files.
   build({
@@ -54,12 +66,7 @@ await Promise.all([
     entryPoints: [{ in: path('src/cli/main.ts'), out: 'main' }],
     chunkNames: 'command-[hash]',
   }),
-  build({
-    ...common,
-    entryPoints: [path('src/cli/bin.cts')],
-    format: 'cjs',
-    outExtension: { '.js': '.cjs' },
-  }),
+  build({ ...commonJs, entryPoints: [path('src/cli/bin.cts')] }),
   // A page is written into one file: its script and style stand beside the library until then.
   build({
     entryPoints: Object.entries(PAGES).flatMap(([page, files]) =>

@@ -6,7 +6,7 @@ import { check, pack, photos, project } from './packed.js';
 
 const { exports } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8'));
 /** Readable code with its comments, types and guides. */
-const MAX_PACKED_BYTES = 2_100_000;
+const MAX_PACKED_BYTES = 2_200_000;
 /** Kilobytes of an entry with all that it imports of the package, minified: what a bundle grows by. A tenth above what they were. */
 const MOST_KB = {
   '.': 525,

@@ -180,7 +180,7 @@ export class DecodeLanes {
   }
 
   #startLane(): Lane {
-    const worker = new Worker(packageFile('dist/lib/decode-thread.js'), {
+    const worker = new Worker(packageFile('dist/lib/decode-thread.cjs'), {
       workerData: {
         transform: this.#transform.options,
         checksum: this.checksum,

@@ -91,7 +91,7 @@ function takeThread(options: LaneOptions): LaneThread {
 
 function spawnThread({ engine, binding, exitTimeoutMs }: LaneOptions): LaneThread {
   const state = new Int32Array(new SharedArrayBuffer(STATE_WORDS * Int32Array.BYTES_PER_ELEMENT));
-  const worker = new Worker(packageFile('dist/lib/lane-thread.js'), {
+  const worker = new Worker(packageFile('dist/lib/lane-thread.cjs'), {
     workerData: { state, engine, binding, turn },
     // The file is plain JavaScript, so it needs no loaders or flags of the caller (a test runner, tsx).
     execArgv: [],
