@@ -64,7 +64,7 @@ export function unsafeWeights(
   return new TapirError(
     'EXTERNAL_DATA_UNSAFE',
     `the model states that the weights of "${name}" lie in "${location}", but ${reason}; get the model from its source again`,
-    { details: { location, tensor: name, reason }, ...(cause === undefined ? {} : { cause }) },
+    { details: { location, tensor: name, reason }, cause },
   );
 }
 

@@ -31,7 +31,7 @@ export function readNamesSidecar(path: string, model: ScannedModel): NamesSideca
     new TapirError(
       'NAMES_INVALID',
       `the names in "${path}" cannot be used: ${reason}; write them again (models/export_torchvision.py), or remove the file`,
-      { details: { path, reason }, ...(cause === undefined ? {} : { cause }) },
+      { details: { path, reason }, cause },
     );
   const content = readJson(path, invalid);
   if (content === undefined) return undefined;

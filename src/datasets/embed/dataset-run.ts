@@ -1,6 +1,5 @@
 /** A run into a dataset: it appends new inputs shard by shard, then inputs that failed before or changed, then removals. */
-import type { Extractor } from '../../extract/extractor.js';
-import { extractorInternals } from '../../extract/extractor.js';
+import { type Extractor, extractorInternals } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import type { DatasetFolder } from '../files/dataset-folder.js';
 import type { DatasetInputs } from '../files/dataset-inputs.js';

@@ -1,6 +1,5 @@
 /** HEIC (HEIF with HEVC) → 8-bit RGB, with libheif. */
-import type { RgbImage } from '../pixels/rgb-image.js';
-import { copyRows } from '../pixels/rgb-image.js';
+import { copyRows, type RgbImage } from '../pixels/rgb-image.js';
 import { dropLibheif, openLibheif, type Handle, type Libheif, type LibheifError } from './open-libheif.js';
 
 /** A refused image. Any other error means that libheif has crashed. */

@@ -58,7 +58,7 @@ function notOnnx(source: ByteSource, looksLike: string, cause?: TapirError): Tap
   const message = `${source.label} is not an ONNX file; it looks like ${looksLike} (at byte 0)`;
   return new TapirError('MODEL_MALFORMED', message, {
     details: { source: source.label, byteOffset: 0, looksLike },
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   });
 }
 

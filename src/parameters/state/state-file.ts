@@ -1,6 +1,5 @@
 /** A file of weights. It is open only while it is read, and must stay the same between reads. */
-import type { FileHandle } from 'node:fs/promises';
-import { stat } from 'node:fs/promises';
+import { type FileHandle, stat } from 'node:fs/promises';
 import { TapirError, reasonOf } from '../../base/errors.js';
 import { stampOf } from '../../base/file-stamp.js';
 import { SharedFile } from '../../base/files/shared-file.js';
@@ -15,7 +14,7 @@ export function invalidState(
   const what = key === undefined ? `"${path}"` : `tensor ${JSON.stringify(key)} of "${path}"`;
   return new TapirError('STATE_INVALID', `cannot read ${what}: ${reason}`, {
     details: { path, reason, ...(key === undefined ? {} : { key }) },
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   });
 }
 

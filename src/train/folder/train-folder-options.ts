@@ -15,8 +15,11 @@ import {
   type Fields,
 } from '../../base/options.js';
 import { PLACE_FIELDS, type PlaceOptions } from '../../extract/replicas/place-options.js';
-import type { OptimizerLike, OptimizerOptions } from '../optimizers/optimizer-options.js';
-import { readOptimizerOptions } from '../optimizers/optimizer-options.js';
+import {
+  type OptimizerLike,
+  type OptimizerOptions,
+  readOptimizerOptions,
+} from '../optimizers/optimizer-options.js';
 import type { ScheduleLike } from '../optimizers/schedule-options.js';
 import { TRAINER_FIELDS, type BatchNormTraining } from '../runs/trainer-options.js';
 import type { TransformRequest } from '../../images/configs/find-transform.js';

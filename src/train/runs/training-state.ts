@@ -9,8 +9,7 @@ import { checkCounts } from '../statistics/one-pass.js';
 import { readCheckpoint, writeCheckpoint } from './checkpoint.js';
 import type { BatchGradients } from './gradient-runs.js';
 import { clipByNorm } from '../optimizers/clip-gradients.js';
-import type { Optimizer } from '../optimizers/optimizer.js';
-import type { OptimizerState } from '../optimizers/optimizer.js';
+import type { Optimizer, OptimizerState } from '../optimizers/optimizer.js';
 import type { TrainerSetup } from './trainer-options.js';
 import { inFileLayout, inTorchLayout, withValues, type TrainedTensor } from './trained-tensors.js';
 
