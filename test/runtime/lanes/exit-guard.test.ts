@@ -8,7 +8,7 @@ import { hasOpenVino } from '../../support/openvino.js';
 import { runScript } from '../../support/run.js';
 
 const model = join(scratchFolder(), 'model.onnx');
-// On fast cores, two runs of 32 images take 150 ms, so that each exit below happens during one.
+// On fast cores, two runs of 16 images take 75 ms, so that each exit below happens during one.
 writeFileSync(model, buildResNet(0, { blocks: [1, 1, 1, 1], width: 32, size: 224, classes: 10 }).bytes);
 
 /** Ends tests that hang. It is far above the time that they take on a busy machine: they are bounded by their rounds. */
@@ -18,13 +18,13 @@ const HANG_MS = 1_800_000;
 const busyWith = (options: string): string => `
 import { createFeatureExtractor } from 'onnx-tapir';
 const extractor = await createFeatureExtractor(${JSON.stringify(model)}, ['layer4'], ${options});
-const batch = { dtype: 'float32', dims: [32, 3, 224, 224], data: new Float32Array(32 * 3 * 224 * 224) };
+const batch = { dtype: 'float32', dims: [16, 3, 224, 224], data: new Float32Array(16 * 3 * 224 * 224) };
 const run = () => extractor.run(batch);
 await run();
 const runs = [run(), run()];
 for (const one of runs) one.catch(() => undefined);
 // Until then the batch is copied.
-await new Promise((resolve) => setTimeout(resolve, 40));
+await new Promise((resolve) => setTimeout(resolve, 20));
 console.log('busy');
 `;
 
