@@ -35,7 +35,7 @@ export function checkKeys(format: RowFormat, columns: readonly FeatureColumn[]):
     );
 }
 
-/** Checks that a carried column or field has a name of its own in the row. Throws `SOURCE_INVALID`. */
+/** Checks that nothing else in the row has the name of a carried column or field. Throws `SOURCE_INVALID`. */
 export function checkCarried(
   format: RowFormat,
   columns: readonly FeatureColumn[],

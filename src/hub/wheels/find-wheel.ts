@@ -45,7 +45,7 @@ interface RemoteWheel extends Authorized {
   readonly index: string;
 }
 
-/** Finds the wheel of a package for this platform among those that the user has downloaded. Throws `OPTION_INVALID` if there is none. */
+/** Finds the wheel of a package for this platform among the user's files. Throws `OPTION_INVALID` if no file is such a wheel. */
 export async function readLocalWheel(wanted: PinnedPackage, given: readonly string[]): Promise<FoundWheel> {
   const platform = readPlatform();
   const candidates = given.flatMap((path) => {

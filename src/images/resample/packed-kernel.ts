@@ -1,4 +1,5 @@
 /** A kernel in the format of `wasm/resample.ts`. */
+import { oncePer } from '../../base/once-per.js';
 import type { Kernel } from './kernel.js';
 
 /** Every position has the same number of weights; unused ones are 0. */
@@ -9,14 +10,8 @@ export interface PackedKernel {
   readonly weights: Int32Array;
 }
 
-const packed = new WeakMap<Kernel, PackedKernel>();
-
 /** The packed form of a kernel, created once and kept as long as the kernel. */
-export function packedKernelOf(kernel: Kernel): PackedKernel {
-  let result = packed.get(kernel);
-  if (!result) packed.set(kernel, (result = packKernel(kernel)));
-  return result;
-}
+export const packedKernelOf: (kernel: Kernel) => PackedKernel = oncePer(packKernel);
 
 function packKernel({ counts, weights, stride }: Kernel): PackedKernel {
   const pairs = Math.ceil(counts.reduce((most, count) => Math.max(most, count), 1) / 2);

@@ -1,5 +1,7 @@
 /** The parameters of a model under the names of the source network. Values stay in the file until they are read. */
 import { TapirError } from '../../base/errors.js';
+import { groupBy } from '../../base/group-by.js';
+import { oncePer } from '../../base/once-per.js';
 import {
   findParameters,
   unnamedTensors,
@@ -61,14 +63,8 @@ export interface Parameter {
   read(): Promise<Tensor>;
 }
 
-const listed = new WeakMap<ModelState, readonly Parameter[]>();
-
 /** The parameters and buffers of a model in execution order. The same objects at every call. */
-export function listParameters(model: ModelState): readonly Parameter[] {
-  let parameters = listed.get(model);
-  if (!parameters) listed.set(model, (parameters = makeParameters(model)));
-  return parameters;
-}
+export const listParameters: (model: ModelState) => readonly Parameter[] = oncePer(makeParameters);
 
 /** A parameter before it knows the others. */
 interface Draft {
@@ -81,11 +77,7 @@ interface Draft {
 function makeParameters(model: ModelState): readonly Parameter[] {
   const parameters = findParameters(model.graph);
   const { uses, folded, kinds } = parameters;
-  const byName = new Map<string, ParameterUse[]>();
-  for (const use of uses) {
-    const name = use.names[0]!;
-    byName.set(name, [...(byName.get(name) ?? []), use]);
-  }
+  const byName = groupBy(uses, ({ names }) => names[0]!);
   const drafts = [
     ...[...byName].map(([name, ofName]) => draftOf(model, name, ofName)),
     ...folded.flatMap((layer) => draftsOf(model, layer)),

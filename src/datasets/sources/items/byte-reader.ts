@@ -20,7 +20,7 @@ export class ByteReader {
     return this.#held.subarray(0, length);
   }
 
-  /** Reads bytes into memory of their own. Returns undefined if fewer are left. */
+  /** Reads bytes into a new buffer. Returns undefined if fewer are left. */
   async read(length: number): Promise<Buffer | undefined> {
     // The system provides pages as they are filled, so a false length costs nothing.
     const bytes = Buffer.allocUnsafeSlow(length);

@@ -1,4 +1,5 @@
 /** The open boxes → rows, frames and lines with their places. This file uses no part of the browser. */
+import { groupBy } from '../../../base/group-by.js';
 import { ROOT, type Flow, type Id, type ModelGraph } from './graph.js';
 
 export const ROW = 36;
@@ -116,14 +117,9 @@ export function sortFlows(
   count: number,
 ): { readonly straight: readonly Flow[]; readonly buses: readonly Bus[]; readonly lanes: number } {
   const straight = flows.filter(({ from, to }) => to === from + 1);
-  const bySource = new Map<number, Flow[]>();
-  for (const flow of flows) {
-    // The box's own line shows what enters at its first and leaves at its last place.
-    if (flow.to === flow.from + 1 || (flow.from < 0 && flow.to >= count)) continue;
-    const others = bySource.get(flow.from);
-    if (others) others.push(flow);
-    else bySource.set(flow.from, [flow]);
-  }
+  // The box's own line shows what enters at its first and leaves at its last place.
+  const others = flows.filter(({ from, to }) => to !== from + 1 && !(from < 0 && to >= count));
+  const bySource = groupBy(others, ({ from }) => from);
   const ends: number[] = [];
   const buses = [...bySource]
     .toSorted(([a], [b]) => a - b)
