@@ -4,7 +4,7 @@
  */
 import { isFloatType } from '../onnx/wire/schema.js';
 import type { NewNode, NewTensor } from '../onnx/wire/write-model.js';
-import type { Value } from '../graph/graph.js';
+import { tensorType, type Value } from '../graph/graph.js';
 import { opsetOf } from '../graph/operator-sets.js';
 import type { FreshNames } from '../graph/rewrite/fresh-names.js';
 import type { Cut } from '../graph/rewrite/prune.js';
@@ -98,8 +98,7 @@ export function backpropagate(
  * runtime refuses the model. Throws `GRADIENT_UNSUPPORTED`.
  */
 export function checkOperators(cut: Cut, targets: readonly Value[], withRespectTo: readonly Value[]): void {
-  const stated = ({ type }: Value): number | undefined =>
-    type?.kind === 'tensor' ? type.elemType : undefined;
+  const stated = (value: Value): number | undefined => tensorType(value)?.elemType;
   const depends = valuesThatDepend(cut, withRespectTo, stated);
   const reached = new Set(targets);
   for (const node of cut.graph.nodes.toReversed()) {

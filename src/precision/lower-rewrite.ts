@@ -1,6 +1,6 @@
 /** A rewrite in float32 → the same one in float16, where that is right, and a report. */
 import { isTapirError } from '../base/errors.js';
-import type { Node, Value } from '../graph/graph.js';
+import { tensorType, type Node, type Value } from '../graph/graph.js';
 import { externalTensors } from '../graph/rewrite/describe.js';
 import { layOutRewrite, type Naming } from '../graph/rewrite/lay-out.js';
 import { constantTensor, isConstant } from '../graph/precision/constants.js';
@@ -164,8 +164,8 @@ async function findTypes(
   const { cut } = rewrite;
   const attributes = await readTypeAttributes(state, cut.nodes);
   const fed = new Map(rewrite.inputs.map(({ name, elemType }) => [name, elemType]));
-  const stated: ElementTypeOf = ({ name, type }) => {
-    const elemType = type?.kind === 'tensor' ? type.elemType : fed.get(name);
+  const stated: ElementTypeOf = (value) => {
+    const elemType = tensorType(value)?.elemType ?? fed.get(value.name);
     return elemType === 0 ? undefined : elemType;
   };
   const attributeOf = (node: Node): number | undefined => attributes.get(node);

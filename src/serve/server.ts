@@ -62,7 +62,7 @@ export async function createServer(context: ServiceContext, requests: Requests):
       openapi: '3.1.0',
       info: {
         title: 'onnx-tapir',
-        version: version,
+        version,
         description:
           'Features of images, by HTTP: /embed, OpenAI’s /v1/embeddings, and the Open Inference Protocol (version 2).',
       },

@@ -3,7 +3,7 @@
  * before a lane opens. Compared with ONNX Runtime, operator by operator.
  */
 import type { TapirError } from '../../base/errors.js';
-import type { Node, Value } from '../../graph/graph.js';
+import { tensorType, type Node, type Value } from '../../graph/graph.js';
 import { opsetOf } from '../../graph/operator-sets.js';
 import { readConstants } from '../../graph/read-constants.js';
 import { describeNode, type Cut } from '../../graph/rewrite/prune.js';
@@ -51,10 +51,11 @@ const resize: Rule = (node, attributesOf) => {
 
 /** Operator sets 11 and 12 flatten all axes from `axis` on. */
 const softmax: Rule = (node, attributesOf, opset) => {
-  const { type } = node.inputs[0] ?? {};
-  if (opset < 11 || opset > 12 || type?.kind !== 'tensor' || !type.dims) return undefined;
+  const [input] = node.inputs;
+  const dims = input && tensorType(input)?.dims;
+  if (opset < 11 || opset > 12 || !dims) return undefined;
   const axis = attributesOf(node).get('axis')?.int ?? 1;
-  const isLast = type.dims.slice(axis).every((size, i) => i === 0 || size === 1);
+  const isLast = dims.slice(axis).every((size, i) => i === 0 || size === 1);
   return isLast ? undefined : `takes the softmax along axis ${axis} alone`;
 };
 
@@ -102,11 +103,10 @@ function nesting({ scanned: { bodies } }: Node): string | undefined {
 
 /** The second of two products that read a square weight, one of them transposed: OpenVINO keeps one packed form for both. */
 function findTurned(value: Value, { nodes, graph }: Cut, attributesOf: AttributesOf): Node | undefined {
-  const { initializer, producer, type, uses } = value;
+  const { initializer, producer, uses } = value;
   if (uses.length < 2 || (producer ? nodeRoles(graph).get(producer) !== 'constant' : !initializer))
     return undefined;
-  const stated = type?.kind === 'tensor' ? type.dims : undefined;
-  const [height, width] = (initializer?.dims ?? stated ?? []).slice(-2);
+  const [height, width] = (initializer?.dims ?? tensorType(value)?.dims ?? []).slice(-2);
   if (height !== width) return undefined;
   const products = listProducts(value, nodes, attributesOf, false);
   return products.find(({ isTurned }) => isTurned !== products[0]!.isTurned)?.node;

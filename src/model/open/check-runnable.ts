@@ -1,7 +1,7 @@
 /** What onnxruntime-node cannot run, found before a session opens: its own messages do not say what to do. */
 import { TapirError } from '../../base/errors.js';
 import { ELEMENT_TYPE, elementTypeName } from '../../onnx/wire/schema.js';
-import type { Value } from '../../graph/graph.js';
+import { tensorType, type Value } from '../../graph/graph.js';
 import { addedNodes, keptInputs, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { deviceName, type ResolvedDevice } from '../../runtime/lanes/device.js';
 import { isDType } from '../../tensor/tensor.js';
@@ -58,8 +58,7 @@ export function listHostNodes(rewrite: Rewrite): string[] {
 }
 
 function typeOf({ restated }: Rewrite, value: Value): number | undefined {
-  const stated = value.type?.kind === 'tensor' ? value.type.elemType : undefined;
-  return restated.get(value)?.elemType ?? stated;
+  return restated.get(value)?.elemType ?? tensorType(value)?.elemType;
 }
 
 /** The name of a type that no input or output of a session can have; `undefined` for all others. */

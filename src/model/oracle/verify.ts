@@ -2,6 +2,7 @@
 import { invalidOption, type Options } from '../../base/checks.js';
 import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
 import { integer, oneOf, readOptions, unchecked, type Fields } from '../../base/options.js';
+import { tensorType } from '../../graph/graph.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import { runBatch } from '../../runtime/run-batch.js';
 import { compareTensors } from '../../tensor/compare-tensors.js';
@@ -194,7 +195,7 @@ function toleranceOf({ rewrite, typeOf }: Prepared): number {
   if (rewrite.replaced.size > 0) return INT8_TOLERANCE;
   if (rewrite.retyped.size > 0) return LOWERED_TOLERANCE;
   const types = new Set([
-    ...[...rewrite.cut.values].map(({ type }) => (type?.kind === 'tensor' ? type.elemType : undefined)),
+    ...[...rewrite.cut.values].map((value) => tensorType(value)?.elemType),
     ...rewrite.outputs.flatMap(({ type, value }) => [type?.elemType, typeOf(value)?.elemType]),
   ]);
   return Math.max(TOLERANCE, ...[...types].map((type) => HALF_TOLERANCE.get(type) ?? 0));

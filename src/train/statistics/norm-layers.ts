@@ -1,6 +1,6 @@
 /** The norms of a model, with their names, momentum and present statistics. */
 import { TapirError } from '../../base/errors.js';
-import type { Graph, Node } from '../../graph/graph.js';
+import { tensorType, type Graph, type Node } from '../../graph/graph.js';
 import { findParameters, moduleOf } from '../../graph/parameters/find-parameters.js';
 import { siteOf } from '../../graph/parameters/site.js';
 import { describeNode } from '../../graph/rewrite/prune.js';
@@ -11,6 +11,7 @@ import type { OnnxModel } from '../../model/open/open-model.js';
 import { readInitializer } from '../../model/open/read-initializer.js';
 import { readAttributes } from '../../onnx/scan/attributes.js';
 import { operatorKey } from '../../onnx/scan/scan-body.js';
+import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import { WireReader } from '../../onnx/wire/wire.js';
 import type { ChannelMoments, ChannelStatistics } from './channel-moments.js';
 
@@ -97,12 +98,12 @@ function readNorm(node: Node, name: string): Norm {
     (slot) => siteOf(node, slot)?.initializer.initializer ?? [],
   );
   const dims = statistics[0]?.dims ?? [];
-  const channels = dims[0] ?? (input?.type?.kind === 'tensor' ? input.type.dims?.[1] : undefined);
+  const channels = dims[0] ?? (input && tensorType(input)?.dims?.[1]);
   const isPlain = dims.length <= 1 && typeof channels === 'number';
   if (!input || !isPlain)
     throw unavailable(`the channels of "${name}" are not known`, 'export the model again', [name]);
-  const stated = node.inputs[MEAN_SLOT]?.type;
-  const elemType = statistics[0]?.elemType ?? (stated?.kind === 'tensor' ? stated.elemType : 1);
+  const mean = node.inputs[MEAN_SLOT];
+  const elemType = statistics[0]?.elemType ?? (mean && tensorType(mean)?.elemType) ?? ELEMENT_TYPE.float32;
   return { node, input, channels, elemType, added: undefined };
 }
 
