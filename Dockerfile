@@ -16,5 +16,5 @@ USER node
 ENV NODE_ENV=production
 EXPOSE 8000
 HEALTHCHECK --interval=10s --start-period=30s \
-  CMD ["node", "-e", "fetch('http://127.0.0.1:8000/v2/health/live').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+  CMD ["node", "-e", "fetch('http://127.0.0.1:8000/health/live').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 ENTRYPOINT ["node", "node_modules/onnx-tapir/dist/lib/bin.cjs", "serve", "--host", "0.0.0.0", "--no-cache"]

@@ -77,7 +77,7 @@ async function compareRuns(what: string, request: readonly string[]): Promise<ob
       const set = extractorInternals.of(extractors[WAYS[way]]);
       let room: ArrayBuffer[] = [];
       return async () => {
-        const outputs = await set.runWhole(feed, undefined, room);
+        const outputs = await set.runRows([feed], { signal: undefined, room });
         if (way === 'c, outputs given back') room = buffersOf(Object.values(outputs));
       };
     }),

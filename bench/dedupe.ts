@@ -46,12 +46,22 @@ function createDataset(count: number): Dataset {
     features: { embedding: { dtype: 'float32', dims: [ELEMENTS] } },
     shards: [{ firstRow: 0, rows: count }],
   };
-  const image = { status: 'ok', errorCode: null, errorMessage: null, stamp: null } as const;
+  const image = {
+    status: 'ok',
+    errorCode: null,
+    errorMessage: null,
+    stamp: null,
+    crop: null,
+    tile: null,
+  } as const;
   return {
     folder: 'memory',
     manifest: manifest as unknown as Dataset['manifest'],
     async *rows() {
       for (let row = 0; row < count; row++) yield { ...image, path: `${row}.jpg`, row, width: 1, height: 1 };
+    },
+    vectors: () => {
+      throw new Error('nothing here asks for them');
     },
     async *blocks(_key, { rowsPerBlock = 1024 } = {}) {
       for (let firstRow = 0; firstRow < count; firstRow += rowsPerBlock) {

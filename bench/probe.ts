@@ -98,13 +98,23 @@ function openVectors(vectors: FileHandle, labels: Uint8Array): Dataset {
     features: { embedding: { dtype: 'float32', dims: [ELEMENTS] } },
     shards: [{ firstRow: 0, rows: labels.length }],
   };
-  const image = { status: 'ok', errorCode: null, errorMessage: null, stamp: null } as const;
+  const image = {
+    status: 'ok',
+    errorCode: null,
+    errorMessage: null,
+    stamp: null,
+    crop: null,
+    tile: null,
+  } as const;
   return {
     folder: 'memory',
     manifest: manifest as unknown as Dataset['manifest'],
     async *rows() {
       for (const [row, label] of labels.entries())
         yield { ...image, path: `${label}/${row}.jpg`, row, width: 1, height: 1 };
+    },
+    vectors: () => {
+      throw new Error('nothing here asks for them');
     },
     async *blocks(_key, { rowsPerBlock = 1024 } = {}) {
       for (let firstRow = 0; firstRow < labels.length; firstRow += rowsPerBlock) {

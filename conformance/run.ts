@@ -1,5 +1,6 @@
 /**
- * `npm run conformance [FOLDER…]`: runs `tapir check` on every model at hand, and writes the table into README.md.
+ * `npm run conformance [-- counts | pixels | FOLDER…]`: counts what is right, wrong and refused, and writes the tables into README.md. With
+ * `counts` or `pixels`, only that part; without, `tapir check` runs on every model at hand as well.
  *
  * Models: torchvision's networks by `tapir create`; with Python (environment variable PYTHON, with torch, torchvision and timm) also
  * timm's families; the ONNX files of the tests; and those of the given folders. A `reference.npz` beside a file is what it must give.
@@ -25,7 +26,9 @@ import { gunzipSync } from 'node:zlib';
 import { openModel, pruneModel } from 'onnx-tapir';
 import { listModels } from 'onnx-tapir/zoo';
 import type { ModelCheck } from '../src/cli/measure/check-model.js';
-import { describeRow, writeTable, type Row } from './table.js';
+import { countFixtures, describeCounts } from './count.js';
+import { comparePixels, describePixels } from './pixels.js';
+import { describeRow, writePart, writeTable, type Row } from './table.js';
 
 const project = fileURLToPath(new URL('..', import.meta.url));
 const tapir = join(project, 'dist/lib/bin.cjs');
@@ -57,8 +60,15 @@ const rows: Row[] = existsSync(journal)
       .split('\n')
       .map((line) => JSON.parse(line) as Row)
   : [];
+const readme = join(project, 'conformance/README.md');
+const fixtures = join(project, 'test/fixtures');
+const part = process.argv[2];
 const made = join(scratch, 'python');
 const python = process.env['PYTHON'];
+if (part !== 'pixels') writePart(readme, 'counts', describeCounts(await countFixtures(fixtures)));
+if (part !== 'counts' && python !== undefined)
+  writePart(readme, 'pixels', describePixels(await comparePixels(python, join(scratch, 'pixels'))));
+if (part === 'counts' || part === 'pixels') process.exit();
 if (python !== undefined)
   execFileSync(python, [join(project, 'conformance/reference.py'), photos, made], { stdio: 'inherit' });
 
@@ -75,7 +85,6 @@ for (const name of listModels())
   });
 for (const file of filesBelow(join(made, 'timm')))
   await add('timm', basename(dirname(file)), () => check(file));
-const fixtures = join(project, 'test/fixtures');
 for (const file of filesBelow(fixtures, /(?:stages|parameters|text)\/.*(?<!external)\.onnx(?:\.gz)?$/))
   await add('test/fixtures', nameIn(fixtures, file), () => check(unpack(file)));
 const corpus = join(fixtures, 'graphs');
@@ -83,7 +92,7 @@ for (const file of filesBelow(corpus)) await add('corpus', nameIn(corpus, file),
 for (const folder of process.argv.slice(2))
   for (const file of filesBelow(folder)) await add('packages', nameIn(folder, file), () => check(file));
 
-writeTable(join(project, 'conformance/README.md'), rows, {
+writeTable(readme, rows, {
   version: execFileSync(process.execPath, [tapir, '--version'], { encoding: 'utf8' }).trim(),
   machine: `${cpus()[0]!.model.trim()}, ${availableParallelism()} cores, Node ${process.version}`,
   hasPython: python !== undefined,

@@ -25,7 +25,19 @@ const CELLS: Readonly<Record<Verdict, string>> = {
 };
 /** Groups whose models are counted, not listed. */
 const COUNTED = new Set(['corpus']);
-const MARK = '<!-- made by npm run conformance -->';
+
+/** The parts of README.md that a run writes. */
+export type Part = 'counts' | 'pixels' | 'models';
+
+/** Replaces a part of the README: what stands between its mark and the next one. */
+export function writePart(path: string, part: Part, content: string): void {
+  const text = readFileSync(path, 'utf8');
+  const mark = `<!-- ${part} -->`;
+  const [before, rest] = text.split(mark) as [string, string];
+  const next = rest.indexOf('<!-- ');
+  const after = next < 0 ? '' : rest.slice(next);
+  writeFileSync(path, `${before}${mark}\n\n${content.trim()}\n${after === '' ? '' : '\n'}${after}`);
+}
 
 /** A line of progress. */
 export function describeRow({ name, check, error }: Row): string {
@@ -43,7 +55,6 @@ interface Run {
 
 /** Replaces what stands below the mark. */
 export function writeTable(path: string, rows: readonly Row[], run: Run): void {
-  const [text] = readFileSync(path, 'utf8').split(MARK);
   const ways = [...new Set(rows.flatMap(({ check }) => check?.engines.map(wayOf) ?? []))].filter((way) =>
     rows.some(({ check }) =>
       check?.engines.some((one) => wayOf(one) === way && one.imagesPerSecond !== null),
@@ -56,7 +67,7 @@ export function writeTable(path: string, rows: readonly Row[], run: Run): void {
     return `## ${group}: ${own.length} models\n\n${body}\n\n${explain(own)}`;
   });
   const facts = `onnx-tapir ${run.version}, ${run.machine}; ${Math.ceil(rows.reduce((sum, { seconds }) => sum + seconds, 0) / 60)} minutes${run.hasPython ? '' : '; without Python, so that pixels and vectors are not proven'}.`;
-  writeFileSync(path, `${text}${MARK}\n\n${facts}\n\n${parts.join('\n\n')}\n`);
+  writePart(path, 'models', `${facts}\n\n${parts.join('\n\n')}`);
 }
 
 function wayOf({ engine, precision }: ModelCheck['engines'][number]): string {

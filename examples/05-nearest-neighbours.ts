@@ -12,10 +12,10 @@ const [model = 'models/resnet50-untrained.onnx', out = 'out/neighbours.png', nod
 const [folder, tile, gap, shown] = ['examples/photos', { width: 132, height: 99 }, 6, 4];
 
 const vectors: { readonly path: string; readonly unit: Float32Array }[] = [];
-await using extractor = await createFeatureExtractor(model, [[node, 'embedding']]);
+await using extractor = await createFeatureExtractor(model, { [node]: 'embedding' } as const);
 for await (const { path, features, error } of embedImages(extractor, folder)) {
   if (error || path === null) continue;
-  const values = features['embedding']!.data as Float32Array;
+  const values = features.embedding.data;
   const norm = Math.hypot(...values);
   vectors.push({ path, unit: values.map((value) => value / norm) });
 }

@@ -1,9 +1,9 @@
-/** One batch over several devices, and a stream of batches. Run: npx tsx examples/07-data-parallel.ts [MODEL] [DEVICES] */
-import { createFeatureExtractor, DataParallel, type Device, type Tensor } from 'onnx-tapir';
+/** One batch over several devices, and a stream of batches. Run: npx tsx examples/07-data-parallel.ts [MODEL] */
+import { createFeatureExtractor, DataParallel, type Tensor } from 'onnx-tapir';
 
 const model = process.argv[2] ?? 'models/resnet50-untrained.onnx';
-// Lanes on the CPU; with GPUs: cuda:0,cuda:1
-const devices = (process.argv[3] ?? 'cpu:0,cpu:1').split(',') as Device[];
+// Lanes on the CPU; on GPUs: ['cuda:0', 'cuda:1'], or 'all'.
+const devices = ['cpu:0', 'cpu:1'] as const;
 const batchOf = (rows: number): Tensor<'float32'> => ({
   dtype: 'float32',
   dims: [rows, 3, 224, 224],

@@ -1,13 +1,13 @@
 /**
  * Trains a feature extractor on several devices: DataParallel around the extractor, or the trainer's own devices; both take the same steps.
- * Run: npx tsx examples/09-train-on-devices.ts [MODEL] [DEVICES]
+ * Run: npx tsx examples/09-train-on-devices.ts [MODEL]
  */
-import { createFeatureExtractor, DataParallel, type Device } from 'onnx-tapir';
+import { createFeatureExtractor, DataParallel } from 'onnx-tapir';
 import { createTrainer } from 'onnx-tapir/train';
 
 const model = process.argv[2] ?? 'models/resnet50-untrained.onnx';
-// Lanes on the CPU; with GPUs: cuda:0,cuda:1
-const devices = (process.argv[3] ?? 'cpu:0,cpu:1').split(',') as Device[];
+// Lanes on the CPU; on GPUs: ['cuda:0', 'cuda:1'], or 'all'.
+const devices = ['cpu:0', 'cpu:1'] as const;
 
 const rows = 5;
 const dims = [rows, 3, 224, 224];

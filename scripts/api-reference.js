@@ -220,6 +220,28 @@ const ORDER = ['function', 'class', 'const', 'type', 'interface'];
 const rank = ({ kind }) => (kind === 'function' || kind === 'class' ? 0 : ORDER.indexOf(kind));
 const sorted = (list) => list.toSorted((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name, 'en'));
 
+/** The jobs that the names of an entry are grouped by, and the folders of the source that belong to each. */
+const JOBS = [
+  ['Models', ['model', 'graph', 'onnx']],
+  ['Extractors and devices', ['extract', 'runtime', 'tensor']],
+  ['Photos', ['images', 'feeds']],
+  ['Datasets', ['datasets']],
+  ['Search', ['features/search']],
+  ['Near-duplicates', ['features/dedupe']],
+  ['Probes', ['features/probe', 'features/linear']],
+  ['Words', ['features/text']],
+  ['Errors and progress', ['base']],
+];
+
+/** Declarations by job; all of them under no heading where an entry has one job, or the table does not know all of its folders. */
+function byJob(list) {
+  const isOf = (folders) => (one) => folders.some((folder) => one.file.startsWith(`${folder}/`));
+  const groups = JOBS.map(([job, folders]) => [job, list.filter(isOf(folders))]);
+  const used = groups.filter(([, members]) => members.length > 0);
+  const known = used.reduce((sum, [, members]) => sum + members.length, 0);
+  return used.length > 1 && known === list.length ? used : [['', list]];
+}
+
 const pages = ENTRIES.map(({ name, page, file }) => {
   const exported = exportsOf(file).map((one) => findDeclaration(one.name, one.file));
   for (const one of exported) places.set(one.name, { page, anchor: one.name.toLowerCase() });
@@ -254,19 +276,24 @@ const written = new Map(
       parts.length === 0
         ? ''
         : `\n## Types that these are made of\n\nThey are not exported.\n${bodies(parts)}`;
-    return [page, `# ${name}\n\n${about}\n\n${note}\n\n${links(exported)}\n${bodies(exported)}${more}`];
+    const groups = byJob(exported);
+    const list = groups.map(([job, members]) =>
+      job === '' ? links(members) : `**${job}**: ${links(members)}`,
+    );
+    const text = groups.map(([job, members]) => `${job === '' ? '' : `\n## ${job}\n`}${bodies(members)}`);
+    return [page, `# ${name}\n\n${about}\n\n${note}\n\n${list.join('\n\n')}\n${text.join('')}${more}`];
   }),
 );
-const contents = pages.map(
-  ({ name, page, about, exported }) =>
-    `| [\`${name}\`](${page}) | ${about} | ${sorted(exported)
-      .filter(({ kind }) => kind === 'function' || kind === 'class' || kind === 'const')
-      .map((one) => `[${one.name}](${page}#${one.name.toLowerCase()})`)
-      .join(' · ')} |`,
-);
+const contents = pages.flatMap(({ name, page, about, exported }) => {
+  const called = exported.filter(({ kind }) => kind === 'function' || kind === 'class' || kind === 'const');
+  return byJob(called).map(([job, members], i) => {
+    const names = sorted(members).map((one) => `[${one.name}](${page}#${one.name.toLowerCase()})`);
+    return `| ${i === 0 ? `[\`${name}\`](${page})` : ''} | ${i === 0 ? about : ''} | ${job} | ${names.join(' · ')} |`;
+  });
+});
 written.set(
   'README.md',
-  `# API reference\n\n${note}\n\n| entry | | functions and classes |\n| --- | --- | --- |\n${contents.join('\n')}\n`,
+  `# API reference\n\n${note}\n\n| entry | | job | functions and classes |\n| --- | --- | --- | --- |\n${contents.join('\n')}\n`,
 );
 
 if (process.argv.includes('--check')) {

@@ -55,6 +55,7 @@ await Promise.all([
     entryPoints: [
       { in: path('src/runtime/engines/lane-thread.ts'), out: 'lane-thread' },
       { in: path('src/images/lanes/decode-thread.ts'), out: 'decode-thread' },
+      { in: path('src/cli/terminal/signal-thread.ts'), out: 'signal-thread' },
     ],
     supported: { 'dynamic-import': false },
     banner: { js: "const thisFile = require('node:url').pathToFileURL(__filename).href;" },

@@ -32,9 +32,11 @@ export type { LearnSource, PhotoFailure, PhotoOptions } from './datasets/embed/p
 export type { RunInput, RunOptions } from './extract/replicas/run-options.js';
 export { chunkSizes, type Split } from './extract/replicas/split.js';
 export type { Extractor } from './extract/extractor.js';
+export type { EmbedPhotoOptions } from './extract/replicas/photo-embedder.js';
 export type { EngineName, Precision } from './runtime/capabilities/capabilities.js';
 export type { TensorInfo } from './tensor/tensor-info.js';
 export type { FeatureInfo } from './model/prune/feature-info.js';
+export type { TokenPart, TokenParts, TokenRange } from './graph/token-parts.js';
 export type { Tensor, TensorOf, TensorLike, TensorData, DType } from './tensor/tensor.js';
 export type { Device } from './runtime/lanes/device.js';
 export { listDevices, type DeviceInfo } from './runtime/devices/device-list.js';
@@ -43,22 +45,25 @@ export { embedImages, type Embedded } from './datasets/embed/embed-images.js';
 export type { ImageError } from './images/file/image-errors.js';
 export {
   createTransform,
-  type FloatImage,
   type Transform,
   type TransformLike,
   type TransformSource,
 } from './images/transform/transform.js';
+export type { FloatImage } from './images/transform/float-image.js';
+export { loadClip, type ClipOptions, type LoadedClip } from './images/transform/load-clip.js';
 export { loadImage, type LoadedImage } from './images/transform/load-image.js';
-export {
-  findTransform,
-  type FoundTransform,
-  type TransformRequest,
-} from './images/configs/find-transform.js';
+export { collateImages } from './images/transform/collate-images.js';
+export { loadTiles, type LoadedTile } from './images/transform/load-tiles.js';
+export type { TileOptions } from './images/transform/tile-options.js';
+export type { Tile } from './images/pixels/tile-grid.js';
+export { findTransform, type FoundTransform } from './images/configs/find-transform.js';
+export type { PartialTransform, TransformChoice, TransformRequest } from './feeds/choose-transform.js';
 export type { Backend } from './images/configs/config-fields.js';
 export { transformFromConfig, type ConfigReading } from './images/configs/transform-from-config.js';
 export type { TransformOptions, TransformPreset } from './images/transform/transform-options.js';
 export type { DecodeOptions } from './images/decode/decode-options.js';
 export type { Size } from './images/pixels/geometry.js';
+export type { NaflexPatches, PatchOptions, QwenPatches } from './images/patches/patch-sizes.js';
 export type { RgbImage } from './images/pixels/rgb-image.js';
 export type { Interpolation } from './images/resample/kernel.js';
 export { embedStream, type EmbedStream, type Written } from './datasets/streams/embed-stream.js';
@@ -68,7 +73,7 @@ export {
 } from './datasets/streams/embed-transform-stream.js';
 export type { EmbedStreamOptions, StreamInput, StreamRow } from './datasets/streams/row-pipe.js';
 export type { EmbedSource, ListedImage, PathStream } from './datasets/sources/open-source.js';
-export type { SourceOptions } from './datasets/sources/items/source-options.js';
+export type { SourceOptions } from './feeds/items/source-options.js';
 export type { EmbedOptions } from './datasets/embed/embed-options.js';
 export type { ImageSource } from './images/file/image-source.js';
 export { embedFolder, type EmbedFailure, type EmbedSummary } from './datasets/embed/embed-folder.js';
@@ -77,7 +82,13 @@ export type { FeatureFormat } from './datasets/formats/feature-files.js';
 export type { InputFormat } from './datasets/sources/records/source-record.js';
 export type { Progress } from './base/progress.js';
 export type { EmbedProgress } from './datasets/embed/progress.js';
-export { openDataset, type BlockOptions, type Dataset, type FeatureBlock } from './datasets/files/dataset.js';
+export {
+  openDataset,
+  type BlockOptions,
+  type Dataset,
+  type DatasetVector,
+  type FeatureBlock,
+} from './datasets/files/dataset.js';
 export type { DatasetRow } from './datasets/formats/metadata.js';
 export type { Manifest } from './datasets/files/manifest.js';
 export { distributedSampler, type SamplerOptions } from './datasets/sources/sampling/distributed-sampler.js';

@@ -34,7 +34,7 @@ const HOUSE: Readonly<Record<string, Room>> = {
     on: ['tensor'],
     floors: [
       ['file', 'pixels', 'simd'],
-      ['jpeg', 'resample'],
+      ['jpeg', 'patches', 'resample'],
       ['formats'],
       ['decode'],
       ['transform'],
@@ -46,18 +46,19 @@ const HOUSE: Readonly<Record<string, Room>> = {
     floors: [['capabilities'], ['lanes'], ['.'], ['devices'], ['engines/native'], ['engines']],
   },
   model: { on: ['graph', 'runtime'], floors: [['open'], ['.', 'prune'], ['lanes'], ['oracle']] },
-  extract: { on: ['model'], floors: [['replicas'], ['.']] },
+  feeds: { on: ['images', 'model'], floors: [['items'], ['.']] },
+  extract: { on: ['feeds'], floors: [['replicas'], ['.']] },
   gradients: { on: ['model'], floors: [['backward'], ['rules'], ['.']] },
   parameters: {
     on: ['networks', 'model'],
     floors: [['folding', 'state'], ['safetensors', 'torch'], ['dicts'], ['match'], ['.']],
   },
   datasets: {
-    on: ['images', 'extract'],
+    on: ['extract'],
     floors: [
       ['formats', 'records', 'sources/items'],
       ['files', 'sources/folders', 'sources/lists', 'sources/sampling'],
-      ['merge', 'sources/archives', 'sources/records'],
+      ['import', 'merge', 'sources/archives', 'sources/records'],
       ['sources'],
       ['embed'],
       ['streams'],

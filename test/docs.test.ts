@@ -88,6 +88,40 @@ describe('code in the documentation', () => {
   });
 });
 
+/** Type assertions in code. Names in imports and exports may be changed, and constants may be stated as such. */
+function castsOf(code: string): string[] {
+  const plain = code
+    .replace(/\/\*[\s\S]*?\*\/|(?<![:'"])\/\/.*/g, '')
+    .replace(/'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"/g, "''")
+    .replace(/^(?:import|export)\b[^;]*?\bfrom ''/gm, '');
+  return [...plain.matchAll(/[\w)\]}!>'] as (?!const\b)[^;\n]{1,30}/g)].map(([cast]) => cast);
+}
+
+describe('casts', () => {
+  const examples = execFileSync('git', ['ls-files', 'examples/*.ts'], {
+    cwd: projectPath('.'),
+    encoding: 'utf8',
+  });
+  const programs = examples
+    .trim()
+    .split('\n')
+    .filter((file) => existsSync(projectPath(file)));
+
+  it('are in no example, guide or docblock', () => {
+    const examplesRead = programs.map((where) => ({ where, code: read(where) }));
+    const found = [...fences, ...examplesRead].flatMap(({ where, code }) =>
+      castsOf(code).map((cast) => `${where}: ${cast}`),
+    );
+    expect(found).toEqual([]);
+  });
+
+  it('would be found', () => {
+    const code =
+      "import { a as b } from 'c'; // as Wanted\nconst d = ['as x'] as const;\nf(features.e.data as Float32Array);";
+    expect(castsOf(code)).toEqual(['a as Float32Array)']);
+  });
+});
+
 /** Anchors of a page's headings, as GitHub makes them. */
 function anchorsOf(page: string): Set<string> {
   const anchors = new Set<string>();

@@ -7,11 +7,11 @@ import { runScript } from './support/run.js';
 
 /** The values of each entry. A new one is stated here. */
 const VALUES: Readonly<Record<string, string>> = {
-  '.': `DataParallel FeatureExtractor TapirError chunkSizes createFeatureExtractor createTransform describeFeatures distributedSampler
-    embedFolder embedImages embedStream embedTransformStream findTransform getGraphNodeNames isTapirError listDevices loadImage
+  '.': `DataParallel FeatureExtractor TapirError chunkSizes collateImages createFeatureExtractor createTransform describeFeatures distributedSampler
+    embedFolder embedImages embedStream embedTransformStream findTransform getGraphNodeNames isTapirError listDevices loadClip loadImage loadTiles
     mergeDataset openDataset openModel pruneModel transformFromConfig verifyModel`,
   './parameters': 'loadStateDict readStateDict writeStateDict',
-  './zoo': 'createModel listKnownModels listModels pullModel pullTimm pullTorchvision',
+  './zoo': 'addPyramid createModel listKnownModels listModels pullModel pullTimm pullTorchvision',
   './precision': 'chooseEngine compareModels lowerPrecision quantizeModel',
   './stages': 'Pipeline createEarlyExit profileModel splitModel',
   './gradients': 'differentiate',

@@ -3,8 +3,11 @@ import {
   createFeatureExtractor,
   DataParallel,
   embedImages,
+  embedStream,
   loadImage,
   pruneModel,
+  type Device,
+  type DType,
   type Extractor,
   type FeatureExtractor,
   type FeatureExtractorOptions,
@@ -13,6 +16,7 @@ import {
   type TensorLike,
   type TransformLike,
 } from 'onnx-tapir';
+import { Pipeline } from 'onnx-tapir/stages';
 import { describe, expectTypeOf, it } from 'vitest';
 
 describe('createFeatureExtractor', () => {
@@ -22,7 +26,8 @@ describe('createFeatureExtractor', () => {
     const list = await createFeatureExtractor('m.onnx', ['layer4', 'avgpool']);
     expectTypeOf(list).toEqualTypeOf<FeatureExtractor<'layer4' | 'avgpool'>>();
     type Results = Awaited<ReturnType<typeof list.run>>;
-    expectTypeOf<Results>().toEqualTypeOf<Record<'layer4' | 'avgpool', Tensor>>();
+    expectTypeOf<Results>().toEqualTypeOf<Record<'layer4' | 'avgpool', Tensor<'float32'>>>();
+    expectTypeOf<Results['layer4']['data']>().toEqualTypeOf<Float32Array>();
     const pairs = await createFeatureExtractor('m.onnx', [
       ['layer4', 'a'],
       ['avgpool', 'b'],
@@ -39,7 +44,7 @@ describe('createFeatureExtractor', () => {
     expectTypeOf(await createFeatureExtractor(parallel, ['fc'])).toEqualTypeOf<DataParallel<'fc'>>();
     const options: Partial<FeatureExtractorOptions> = {};
     const either = await createFeatureExtractor('m.onnx', ['fc'], options);
-    expectTypeOf(either).toEqualTypeOf<FeatureExtractor<'fc'> | DataParallel<'fc'>>();
+    expectTypeOf(either).toEqualTypeOf<FeatureExtractor<'fc', DType> | DataParallel<'fc', DType>>();
     expectTypeOf(either).toExtend<Extractor<'fc'>>();
     const single = await createFeatureExtractor('m.onnx', { fc: 'y' });
     expectTypeOf(await DataParallel.create(single)).toEqualTypeOf<DataParallel<'y'>>();
@@ -62,6 +67,11 @@ describe('createFeatureExtractor', () => {
       FeatureExtractor<'a'> | DataParallel<'a'>
     >();
     expectTypeOf(await createFeatureExtractor(parallel as Extractor<'fc'>)).toEqualTypeOf<
+      FeatureExtractor<'fc', DType> | DataParallel<'fc', DType>
+    >();
+    const isParallel = Math.random() < 0.5;
+    const chosen = isParallel ? { devices: ['cpu:0', 'cpu:1'] as Device[] } : {};
+    expectTypeOf(await createFeatureExtractor('m.onnx', ['fc'], chosen)).toEqualTypeOf<
       FeatureExtractor<'fc'> | DataParallel<'fc'>
     >();
   });
@@ -97,7 +107,34 @@ describe('createFeatureExtractor', () => {
     expectTypeOf((await (await DataParallel.create(half)).run({})).y).toEqualTypeOf<Tensor<'float16'>>();
     for await (const { fc: each } of full.map([])) expectTypeOf(each.data).toEqualTypeOf<Float32Array>();
     const some = await createFeatureExtractor('m.onnx', ['fc'], { outputDtype: { fc: 'float32' } });
-    expectTypeOf(some).toEqualTypeOf<FeatureExtractor<'fc'>>();
+    expectTypeOf(some).toEqualTypeOf<FeatureExtractor<'fc', DType>>();
+    const kept = await createFeatureExtractor('m.onnx', ['fc'], { outputDtype: 'keep' });
+    expectTypeOf(kept).toEqualTypeOf<FeatureExtractor<'fc', DType>>();
+    expectTypeOf(kept).toExtend<Extractor<'fc'>>();
+    expectTypeOf((await kept.run({})).fc).toEqualTypeOf<Tensor>();
+    expectTypeOf(await createFeatureExtractor(kept)).toEqualTypeOf<FeatureExtractor<'fc', DType>>();
+    expectTypeOf(await createFeatureExtractor(kept, ['a'])).toEqualTypeOf<FeatureExtractor<'a'>>();
+    const asItIs = await createFeatureExtractor(await pruneModel('m.onnx', ['fc']), undefined, {
+      outputDtype: 'keep',
+    });
+    expectTypeOf(asItIs).toEqualTypeOf<FeatureExtractor<string, DType>>();
+    const dtype = undefined as 'keep' | undefined;
+    expectTypeOf(await createFeatureExtractor('m.onnx', ['fc'], { outputDtype: dtype })).toEqualTypeOf<
+      FeatureExtractor<'fc', DType>
+    >();
+  });
+
+  it('types the elements of pipelines and streams', async () => {
+    const devices = ['cpu:0', 'cpu:1'] as const;
+    const pipeline = await Pipeline.create('m.onnx', { fc: 'y' }, { devices });
+    expectTypeOf(pipeline).toEqualTypeOf<Pipeline<'y'>>();
+    expectTypeOf((await pipeline.run({})).y.data).toEqualTypeOf<Float32Array>();
+    const kept = await Pipeline.create('m.onnx', { fc: 'y' }, { devices, outputDtype: 'keep' });
+    expectTypeOf(kept).toEqualTypeOf<Pipeline<'y', DType>>();
+    // @ts-expect-error no such option
+    void Pipeline.create('m.onnx', { fc: 'y' }, { devices, outputDType: 'keep' });
+    for await (const { features } of embedStream(pipeline))
+      expectTypeOf(features!.y.data).toEqualTypeOf<Float32Array>();
   });
 
   it('refuses unknown options and devices', () => {
@@ -138,8 +175,11 @@ describe('embedImages', () => {
     const extractor = await createFeatureExtractor('m.onnx', { fc: 'scores' });
     for await (const item of embedImages(extractor, 'photos')) {
       if (item.error) expectTypeOf(item.features).toEqualTypeOf<undefined>();
-      else expectTypeOf(item.features.scores).toEqualTypeOf<Tensor>();
+      else expectTypeOf(item.features.scores.data).toEqualTypeOf<Float32Array>();
     }
+    const kept = await createFeatureExtractor('m.onnx', { fc: 'ids' }, { outputDtype: 'keep' });
+    for await (const { features } of embedImages(kept, 'photos'))
+      if (features) expectTypeOf(features.ids).toEqualTypeOf<Tensor>();
   });
 });
 

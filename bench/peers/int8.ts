@@ -13,7 +13,7 @@ import { createFeatureExtractor, createTransform, loadImage, openModel, pruneMod
 import type { Pool } from '../../src/model/prune/rewrite-options.js';
 import { quantizeModel, type QuantizeOptions, type StaticReport } from 'onnx-tapir/precision';
 import { createModel } from 'onnx-tapir/zoo';
-import { SOURCE_DEFAULTS } from '../../src/datasets/sources/items/source-options.js';
+import { SOURCE_DEFAULTS } from '../../src/feeds/items/source-options.js';
 import { openSource } from '../../src/datasets/sources/open-source.js';
 import { sampleItems } from '../../src/datasets/sources/sampling/sample-items.js';
 import { readNpy } from '../../test/support/npy.js';

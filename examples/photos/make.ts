@@ -27,13 +27,18 @@ function hash(x: number, y: number, seed: number): number {
   return ((h ^ (h >>> 16)) >>> 0) / 2 ** 32;
 }
 
+/** 0 to 1, without a kink at either end. */
+function eased(part: number): number {
+  return part * part * (3 - 2 * part);
+}
+
 /** Smooth value noise, summed over octaves. */
 function noise(x: number, y: number, seed: number, octaves = 4): number {
   let sum = 0;
   for (let octave = 0, scale = 1, weight = 0.5; octave < octaves; octave++, scale *= 2, weight /= 2) {
     const [u, v] = [x * scale, y * scale];
     const [i, j] = [Math.floor(u), Math.floor(v)];
-    const [s, t] = [u - i, v - j].map((f) => f * f * (3 - 2 * f)) as [number, number];
+    const [s, t] = [eased(u - i), eased(v - j)];
     const at = (di: number, dj: number): number => hash(i + di, j + dj, seed + octave);
     const top = at(0, 0) + (at(1, 0) - at(0, 0)) * s;
     const bottom = at(0, 1) + (at(1, 1) - at(0, 1)) * s;

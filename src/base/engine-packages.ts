@@ -2,8 +2,11 @@
 import { join } from 'node:path';
 import { defaultCacheFolder } from './cache-folder.js';
 
-/** Libraries that come in packages of the Python package index: an engine, or what onnxruntime needs for NVIDIA GPUs (`cuda`). */
-export type InstallableEngine = 'openvino' | 'cuda';
+/** A provider of ONNX Runtime that is loaded at run time: device `plugin:webgpu` and so on. */
+export type InstallablePlugin = 'webgpu-plugin' | 'openvino-plugin' | 'tensorrt-rtx-plugin';
+
+/** Libraries that come in packages of the Python package index: an engine, what onnxruntime needs for NVIDIA GPUs (`cuda`), or a plugin. */
+export type InstallableEngine = 'openvino' | 'cuda' | InstallablePlugin;
 
 /** A package that holds libraries. */
 export interface EnginePackage {
@@ -26,8 +29,8 @@ export interface EngineBundle {
   readonly content: string;
   /** How to use it, for a message. */
   readonly use: string;
-  /** The only systems that can use it, as `linux x64`; null if the packages decide. */
-  readonly systems: readonly string[] | null;
+  /** The systems that it is for, as `linux x64`, and the version of glibc that its libraries need; null for other C libraries. */
+  readonly systems: Readonly<Record<string, string | null>>;
 }
 
 const OPENVINO = {
@@ -41,6 +44,11 @@ const CUDNN = {
   url: 'https://docs.nvidia.com/deeplearning/cudnn/backend/latest/reference/eula.html',
 };
 
+const TENSORRT_RTX = {
+  spdx: 'LicenseRef-NVIDIA-Proprietary',
+  url: 'https://docs.nvidia.com/deeplearning/tensorrt-rtx/latest/reference/sla.html',
+};
+
 export const ENGINE_PACKAGES: Readonly<Record<InstallableEngine, EngineBundle>> = {
   openvino: {
     // An engine's C API may change between versions.
@@ -49,7 +57,7 @@ export const ENGINE_PACKAGES: Readonly<Record<InstallableEngine, EngineBundle>> 
     caller: 'koffi',
     content: 'only the libraries for the CPU, and their licences',
     use: "--engine openvino (engine: 'openvino'), and --precision bfloat16 where the CPU has it",
-    systems: null,
+    systems: { 'linux x64': '2.28', 'linux arm64': '2.35', 'darwin arm64': null, 'win32 x64': null },
   },
   cuda: {
     // The provider calls onnxruntime through a table of functions, so it must have the version of onnxruntime-node.
@@ -68,9 +76,38 @@ export const ENGINE_PACKAGES: Readonly<Record<InstallableEngine, EngineBundle>> 
     caller: null,
     content: 'only the shared libraries, about 2 GB, and their licences',
     use: "--device cuda (device: 'cuda'); tapir doctor says whether this machine has a GPU and a driver for it",
-    systems: ['linux x64'],
+    systems: { 'linux x64': '2.28' },
+  },
+  'webgpu-plugin': {
+    version: '0.4.0',
+    packages: [{ project: 'onnxruntime-ep-webgpu', version: '0.4.0', licence: ONNXRUNTIME }],
+    caller: 'koffi',
+    content: 'the provider and its licences',
+    use: "--device plugin:webgpu (device: 'plugin:webgpu')",
+    systems: { 'linux x64': '2.28', 'linux arm64': '2.28', 'darwin arm64': null, 'win32 x64': null },
+  },
+  'openvino-plugin': {
+    version: '1.8.1',
+    packages: [{ project: 'onnxruntime-ep-openvino', version: '1.8.1', licence: ONNXRUNTIME }],
+    caller: 'koffi',
+    content: 'the provider, OpenVINO for CPUs, GPUs and NPUs of Intel, and their licences',
+    use: "--device plugin:openvino (device: 'plugin:openvino') on hardware of Intel",
+    systems: { 'linux x64': '2.28', 'win32 x64': null },
+  },
+  'tensorrt-rtx-plugin': {
+    version: '0.5.0',
+    packages: [{ project: 'onnxruntime-ep-nv-tensorrt-rtx-cu13', version: '0.5.0', licence: TENSORRT_RTX }],
+    caller: 'koffi',
+    content: 'the provider, TensorRT for RTX, and the CUDA runtime, about 300 MB',
+    use: "--device plugin:tensorrt-rtx (device: 'plugin:tensorrt-rtx') on an RTX GPU; never run by us",
+    systems: { 'linux x64': '2.28', 'win32 x64': null },
   },
 };
+
+/** How the names of a package's wheels begin: `nvidia_cublas-13.1.0.3-`. */
+export function startOfWheel({ project, version }: EnginePackage): string {
+  return `${project.replaceAll('-', '_')}-${version}-`;
+}
 
 /** Folder of the shared libraries, inside an engine's folder. */
 export const ENGINE_LIBRARIES = 'libs';

@@ -73,6 +73,8 @@ export interface ErrorDetails {
   OUTPUT_NOT_TENSOR: { readonly output: string; readonly type: string };
   /** The output's shape or dtype does not suit pooling or another added step. */
   OUTPUT_MISFIT: { readonly output: string; readonly actual: string; readonly reason: string };
+  /** It is not proven which tokens of the output are the class token, the registers or the patches. */
+  FEATURE_AMBIGUOUS: { readonly output: string; readonly part: string; readonly reason: string };
   /** The chosen inputs are not enough to compute the outputs. */
   INPUTS_MISSING: { readonly missing: readonly string[] };
   /** The kept graph already has another value of the name that an output should get. */
@@ -89,6 +91,10 @@ export interface ErrorDetails {
   MODEL_TOO_LARGE: { readonly path: string; readonly bytes: number; readonly limitBytes: number };
   /** An input tensor is missing, or its dtype or shape does not fit the model. */
   INPUT_MISMATCH: { readonly input: string; readonly expected: string; readonly actual: string };
+  /** One tensor is asked for, and the transform gives several. */
+  TENSOR_SEVERAL: { readonly tensors: readonly string[] };
+  /** The sides of the image input look open, but the table of positions was frozen for one size of photos. */
+  SIZE_FIXED: { readonly height: number; readonly width: number };
   /** The graph has a fixed batch size that does not divide the number of rows. */
   BATCH_FIXED: { readonly batch: number; readonly rows: number };
   /** The requested device cannot be used. */
@@ -143,12 +149,18 @@ export interface ErrorDetails {
   IMAGE_TRUNCATED: { readonly source: string; readonly reason: string; readonly sizeBytes: number };
   /** The bytes are not an image, the image is damaged, its format is not supported, or reading failed. */
   IMAGE_UNREADABLE: { readonly source: string; readonly reason: string };
+  /** The image does not fit what is asked of it: a side leaves no whole patch, it is smaller than its crop, or a clip has too few frames. */
+  IMAGE_MISFIT: { readonly source: string; readonly reason: string };
   /** The image has more pixels (by its header) or its file more bytes than allowed. The limit that it exceeds is present. */
   IMAGE_TOO_LARGE: {
     readonly source: string;
     readonly reason: string;
     readonly limitPixels?: number;
     readonly limitBytes?: number;
+  };
+  /** Several photos of one call cannot be read. `index` is the place in the call, from 0; `errors` holds their errors. */
+  PHOTOS_FAILED: {
+    readonly failures: readonly { readonly index: number; readonly code: string; readonly message: string }[];
   };
   /** A decoding thread ended unexpectedly. */
   DECODER_DIED: { readonly reason: string };

@@ -127,6 +127,22 @@ export function readOptions<Named extends object>(
   return checkFields(fields, withDefaults(defaultsOf(fields), given, what), of);
 }
 
+/**
+ * Refuses options that a variant does not use: one that is given and changes nothing is a mistake. Their defaults pass, as a command gives
+ * all of its flags. Throws `OPTION_INVALID`.
+ *
+ * @param variant - For the message: `kind "knn"`.
+ */
+export function refuseUnused<Named extends object>(
+  fields: Fields<Named>,
+  options: Named,
+  unused: readonly (keyof Named & string)[],
+  variant: string,
+): void {
+  const name = unused.find((name) => options[name] !== fields[name].fallback);
+  if (name !== undefined) throw invalidOption(name, `left out: ${variant} does not use it`, options[name]);
+}
+
 function mapFields<Named extends object>(
   fields: Fields<Named>,
   valueOf: (field: Field<Named[keyof Named]>, name: keyof Named & string) => Named[keyof Named],

@@ -5,10 +5,10 @@ import { ownSharp } from '../images/decode/open-sharp.js';
 import { warmLane } from '../runtime/lanes/lane-start.js';
 import { EXIT, exitCodeOf, messageOf, writeErrorFile } from './terminal/exit-code.js';
 import { cutLine, wrapLines } from './terminal/fit-lines.js';
+import { onSignal } from './terminal/signal-watch.js';
 import type { Terminal } from './terminal/terminal.js';
 
-type Signal = 'SIGINT' | 'SIGTERM';
-const SIGNALS: ReadonlyMap<Signal, number> = new Map([
+const SIGNALS: ReadonlyMap<NodeJS.Signals, number> = new Map([
   ['SIGINT', 130],
   ['SIGTERM', 143],
 ]);
@@ -62,7 +62,8 @@ async function main(): Promise<number> {
     // A thread loads onnxruntime while this one loads the command line; both take equally long.
     if (named[0] === 'embed' && !/--isolation[= ]process/.test(words.join(' '))) warmLane();
     const { createProgram } = await import('./program.js');
-    const program = await createProgram(terminal, named);
+    const isWhole = /(?:^| )(?:-h|--help) all\b/.test(words.join(' '));
+    const program = await createProgram(terminal, named, isWhole);
     await program.parseAsync(process.argv);
     // A command that sets its own exit code has ended normally, even after a signal: a service does.
     return code ?? stopped ?? EXIT.done;
@@ -83,21 +84,16 @@ async function main(): Promise<number> {
   }
 }
 
-/**
- * Returns a function that gives the signal of the first SIGINT or SIGTERM. Before its first call, both end the process at once: Node
- * calls no handler while synchronous work runs, and a command that only computes has nothing to clean up. The second one always does.
- */
-function signalHearer(onStop: (signal: Signal) => void): () => AbortSignal {
+/** Returns a function that gives the signal of the first SIGINT or SIGTERM. Until its first call, both end the process at once. */
+function signalHearer(onStop: (signal: NodeJS.Signals) => void): () => AbortSignal {
   let abort: AbortController | undefined;
   return () => {
     if (abort) return abort.signal;
     const heard = (abort = new AbortController());
-    const stop = (signal: Signal): void => {
-      for (const one of SIGNALS.keys()) process.off(one, stop);
+    onSignal([...SIGNALS.keys()], (signal) => {
       onStop(signal);
       heard.abort(new Error(`stopped by ${signal}`));
-    };
-    for (const one of SIGNALS.keys()) process.on(one, stop);
+    });
     return heard.signal;
   };
 }

@@ -1,6 +1,7 @@
 /** The command line: its commands. */
 import { Command, type Option } from 'commander';
 import { packageVersion } from '../base/package.js';
+import { formatHelp, readMark } from './flags/rare.js';
 import type { Terminal } from './terminal/terminal.js';
 
 /** The methods of commander's class that its types leave out. */
@@ -10,10 +11,14 @@ interface CommandErrors {
 }
 const errors = Command.prototype as unknown as CommandErrors;
 
-/** A command that names a misspelt flag first: commander would say that the flag meant is missing. */
+/** A command that knows which flags are rare, and names a misspelt flag first: commander would say that the flag meant is missing. */
 class TapirCommand extends Command {
   override createCommand(name?: string): Command {
     return new TapirCommand(name);
+  }
+
+  override addOption(option: Option): this {
+    return super.addOption(readMark(option));
   }
 
   missingMandatoryOptionValue(option: Option): void {
@@ -40,25 +45,20 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, Listed>>>> = {
       'a page: modules, costs, what a cut keeps, what it sees',
       () => import('./commands/explore.js'),
     ],
-    params: ['list the parameters under torch’s names', () => import('./commands/params.js')],
     compare: ['measure how far the vectors of two models agree', () => import('./commands/compare.js')],
     check: ['check names, pixels, cuts, engines and vectors here', () => import('./commands/check.js')],
     cam: ['draw where in a photo a score comes from', () => import('./commands/cam.js')],
+    'features-map': ['draw what a layer sees in photos', () => import('./commands/features-map.js')],
+    segment: ['write the class of every pixel of photos', () => import('./commands/segment.js')],
   },
-  'Cut and change a model': {
+  'Cut, quantise, train': {
     extract: ['cut a model down to the values that you name', () => import('./commands/extract.js')],
-    split: ['cut a model into stages, for several devices', () => import('./commands/split.js')],
     quantize: ['write a model in 8 bits, calibrated on photos', () => import('./commands/quantize.js')],
-    load: ['load a state dict into a model', () => import('./commands/load.js')],
     train: ['fine-tune on a folder with a subfolder per class', () => import('./commands/train.js')],
-    bn: ['re-estimate BatchNorm statistics from photos', () => import('./commands/bn.js')],
-    differentiate: [
-      'write the gradients of a model as an ONNX file',
-      () => import('./commands/differentiate.js'),
-    ],
   },
   'Embed photos': {
     embed: ['embed photos into a dataset; resumes', () => import('./commands/embed/embed.js')],
+    import: ['make a dataset of vectors in a Parquet table', () => import('./commands/import.js')],
     merge: ['merge the parts of embed --shard', () => import('./commands/merge.js')],
     serve: ['serve features over HTTP, with OpenAI’s API', () => import('./commands/serve.js')],
   },
@@ -67,36 +67,69 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, Listed>>>> = {
       'a page: a map, near-duplicates, statistics, failures',
       () => import('./commands/dataset/report.js'),
     ],
-    search: ['find what is nearest to photos, texts or vectors', () => import('./commands/search.js')],
+    search: ['find the photos nearest to photos, words or vectors', () => import('./commands/search.js')],
     dedupe: ['list near-duplicates and the best copy of each', () => import('./commands/dataset/dedupe.js')],
-    probe: ['train a classifier on the vectors', () => import('./commands/probe/probe.js')],
-    classify: ['name the classes of photos', () => import('./commands/probe/classify.js')],
+    probe: [
+      'train a classifier on the vectors, or label by words',
+      () => import('./commands/probe/probe.js'),
+    ],
+    classify: ['name the classes of photos, with a classifier', () => import('./commands/probe/classify.js')],
   },
   'Get models, set up': {
+    demo: ['embed example photos, or yours, and open a page', () => import('./commands/demo.js')],
     models: ['list and pull models with trained weights', () => import('./commands/models.js')],
-    create: ['write one of torchvision’s networks as ONNX', () => import('./commands/create.js')],
-    engines: ['install OpenVINO, or CUDA for ONNX Runtime', () => import('./commands/engines.js')],
+    engines: ['install OpenVINO, CUDA, or plugins of ONNX Runtime', () => import('./commands/engines.js')],
     bench: ['measure speed on this machine', () => import('./commands/bench/bench.js')],
     doctor: ['say what runs here, and what to do about the rest', () => import('./commands/doctor.js')],
   },
+  'Change a model': {
+    params: ['list the parameters under torch’s names', () => import('./commands/params.js')],
+    load: ['load a state dict into a model', () => import('./commands/load.js')],
+    bn: ['re-estimate BatchNorm statistics from photos', () => import('./commands/bn.js')],
+    split: ['cut a model into stages, for several devices', () => import('./commands/split.js')],
+    differentiate: [
+      'write the gradients of a model as an ONNX file',
+      () => import('./commands/differentiate.js'),
+    ],
+    create: ['write one of torchvision’s networks as ONNX', () => import('./commands/create.js')],
+  },
 };
+
+/** Puts the GPUs that `--devices all` means in its place. */
+async function nameDevices(command: Command): Promise<void> {
+  const { devices } = command.opts<{ readonly devices?: string }>();
+  if (devices !== 'all') return;
+  const { namedDevices } = await import('../runtime/devices/device-list.js');
+  const { deviceName, readDevices } = await import('../runtime/lanes/device.js');
+  const named = readDevices('--devices', await namedDevices(devices));
+  command.setOptionValue('devices', named.map(deviceName).join(','));
+}
 
 /**
  * Builds the command line.
  *
  * @param words - The words of the command line that are no flags. The first one names the command, which alone is loaded: of the others,
  * the help and the advice for a misspelt command need only the name and the summary.
+ * @param isWhole - Whether help shows all flags.
  */
-export async function createProgram(terminal: Terminal, words: readonly string[]): Promise<Command> {
+export async function createProgram(
+  terminal: Terminal,
+  words: readonly string[],
+  isWhole = false,
+): Promise<Command> {
   const program = new TapirCommand('tapir')
     .description('Tap the intermediate representation of any ONNX vision model.')
     .version(packageVersion())
     .configureOutput({ writeOut: (text) => terminal.out(text), writeErr: (text) => terminal.err(text) })
-    .commandsGroup('Get models, set up:')
-    .helpCommand(true)
-    .configureHelp({ subcommandTerm: (command) => command.name() })
-    .showHelpAfterError('(tapir --help shows the commands, tapir COMMAND --help the flags)')
-    .exitOverride();
+    .configureHelp({
+      subcommandTerm: (command) => command.name(),
+      formatHelp: (command, helper) => formatHelp(command, helper, isWhole),
+    })
+    .showHelpAfterError(
+      '(tapir --help shows the commands, tapir COMMAND --help the flags, --help all all of them)',
+    )
+    .exitOverride()
+    .hook('preAction', (_, command) => nameDevices(command));
 
   const asked = words[0] === 'help' ? words[1] : words[0];
   for (const [group, commands] of Object.entries(COMMANDS))
@@ -105,5 +138,6 @@ export async function createProgram(terminal: Terminal, words: readonly string[]
       else program.command(name);
       program.commands.at(-1)!.summary(summary).helpGroup(`${group}:`);
     }
-  return program;
+  // Last: commands would inherit the group for their own commands.
+  return program.commandsGroup('Get models, set up:').helpCommand(true);
 }

@@ -11,6 +11,9 @@ export const LAYER_METHODS = [
   'score-cam',
 ] as const;
 
+/** Statistics of the gradients at noisy images. */
+export const NOISE_METHODS = ['smooth-grad', 'smooth-grad-squared', 'var-grad'] as const;
+
 /** Maps of the pixels that the score depends on. */
 export const INPUT_METHODS = [
   'saliency',
@@ -23,8 +26,7 @@ export const INPUT_METHODS = [
 
 export type LayerMethod = (typeof LAYER_METHODS)[number];
 export type InputMethod = (typeof INPUT_METHODS)[number];
-/** Statistics of the gradients at noisy images. */
-export type NoiseMethod = Extract<InputMethod, 'smooth-grad' | 'smooth-grad-squared' | 'var-grad'>;
+export type NoiseMethod = (typeof NOISE_METHODS)[number];
 
 /** The methods of {@link createAttribution}. */
 export type AttributionMethod = LayerMethod | InputMethod;

@@ -1,13 +1,28 @@
 /** Options of attribution. */
 import { checkText, invalidOption, type Options } from '../base/checks.js';
-import { integer, number, oneOf, optional, readOptions, unchecked, type Fields } from '../base/options.js';
+import {
+  integer,
+  number,
+  oneOf,
+  optional,
+  readOptions,
+  refuseUnused,
+  unchecked,
+  type Fields,
+} from '../base/options.js';
 import type { InputSizes } from '../model/open/input-sizes.js';
 import { DEVICE, type Device } from '../runtime/lanes/device.js';
 import { LANE_FIELDS, type LaneOptions } from '../runtime/lanes/lane-options.js';
 import { checkLabels } from '../extract/class-labels.js';
 import type { FeatureExtractorOptions } from '../extract/extractor-options.js';
 import { BASELINES, type Baseline } from './input-gradients.js';
-import { INPUT_METHODS, isLayerMethod, LAYER_METHODS, type AttributionMethod } from './methods.js';
+import {
+  INPUT_METHODS,
+  isLayerMethod,
+  LAYER_METHODS,
+  NOISE_METHODS,
+  type AttributionMethod,
+} from './methods.js';
 import { PATH_RULES, type PathRule } from './quadrature.js';
 
 /** Options of {@link createAttribution}. */
@@ -113,10 +128,27 @@ export const ATTRIBUTION_FIELDS: Fields<AttributionOptions> = {
   batch: integer(1, MOST, 16),
 };
 
+type IsUsed = (method: AttributionMethod) => boolean;
+const alongPath: IsUsed = (method) => method === 'integrated-gradients';
+const withNoise: IsUsed = (method) => (NOISE_METHODS as readonly string[]).includes(method);
+
+/** The options that only some methods use. */
+const USED_BY: Readonly<Partial<Record<keyof AttributionOptions, IsUsed>>> = {
+  steps: alongPath,
+  baseline: alongPath,
+  rule: alongPath,
+  samples: withNoise,
+  noise: withNoise,
+  seed: withNoise,
+  batch: (method) => method === 'score-cam',
+};
+
 /** Reads options. Throws `OPTION_INVALID`. */
 export function readAttributionOptions(given: Options<AttributionOptions>): AttributionOptions {
   const options = readOptions(ATTRIBUTION_FIELDS, given, 'createAttribution');
   const { method, layer } = options;
+  const unused = Object.entries(USED_BY).flatMap(([name, isUsed]) => (isUsed(method) ? [] : [name]));
+  refuseUnused(ATTRIBUTION_FIELDS, options, unused as (keyof AttributionOptions)[], `method "${method}"`);
   if (isLayerMethod(method) || layer === undefined) return options;
   const expected = `left out for method "${method}", which attributes the score to pixels`;
   throw invalidOption('layer', expected, layer);

@@ -9,7 +9,7 @@ import type { OnnxModel } from '../model/open/open-model.js';
 import { differentiate } from '../gradients/differentiate.js';
 import { describeInputs } from '../model/open/value-info.js';
 import { describeFeatures } from '../model/oracle/describe-features.js';
-import { pruneModel } from '../model/oracle/prune-model.js';
+import { pruneToRun } from '../model/oracle/prune-model.js';
 import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
 import type { LaneOptions } from '../runtime/lanes/lane-options.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
@@ -118,7 +118,7 @@ export class Passes {
       throw new TapirError('CLOSED', 'the attribution is closed', { details: { what: 'attribution' } });
     let opened = this.#sessions.get(model);
     if (!opened) {
-      opened = createFeatureExtractor(model, undefined, this.plan.place);
+      opened = createFeatureExtractor(model, undefined, { ...this.plan.place, outputDtype: 'keep' });
       this.#sessions.set(model, opened);
       // A session that fails to open is tried again by the next run.
       opened.catch(() => this.#sessions.delete(model));
@@ -159,7 +159,7 @@ export async function createPasses(
   const returnNodes = layer === undefined ? [output] : [layer, output];
   const [scores, places] = await describeFeatures(model, layer === undefined ? [output] : [output, layer]);
   const classes = scores?.dims?.[1];
-  const forward = await pruneModel(model, returnNodes, { inputSizes });
+  const forward = await pruneToRun(model, returnNodes, { inputSizes });
   const withRespectTo = [layer ?? `tensor:${image.value.name}`];
   const isDifferentiated = hasGradient(method);
   const head = isDifferentiated && places ? await readPoolingHead(model, places, scores!) : undefined;

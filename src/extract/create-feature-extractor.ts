@@ -1,64 +1,108 @@
 /** Model + names → an extractor on one device or several. */
 import { givenFields, type Options } from '../base/checks.js';
 import { describeLanes } from '../model/lanes/describe-lanes.js';
-import type { SessionSetup } from '../model/lanes/session-model.js';
 import type { KeysOf, ReturnNodes } from '../model/open/return-nodes.js';
 import type { PrunedModel } from '../model/prune/pruned-model.js';
-import type { Device, ResolvedDevice } from '../runtime/lanes/device.js';
+import type { Device, Devices, ResolvedDevice } from '../runtime/lanes/device.js';
+import { namedDevices } from '../runtime/devices/device-list.js';
 import { warmLane } from '../runtime/lanes/lane-start.js';
 import { openReplica, type Runner } from '../runtime/replica.js';
 import type { DType } from '../tensor/tensor.js';
 import { newDataParallel, type DataParallel } from './data-parallel.js';
 import type { Extractor } from './extractor.js';
-import { readExtractorOptions, type FeatureExtractorOptions } from './extractor-options.js';
+import {
+  readExtractorOptions,
+  type CheckedOptions,
+  type FeatureExtractorOptions,
+} from './extractor-options.js';
 import { newFeatureExtractor, type FeatureExtractor } from './feature-extractor.js';
 import { pruneSource, type ExtractorSource } from './prune-source.js';
 import { createFeatureModel } from './replicas/feature-model.js';
 import { openReplicas } from './replicas/open-replicas.js';
+import type { DTypeOf, OutputDtypeOption } from './replicas/output-dtype.js';
 import type { ParallelOptions } from './replicas/parallel-options.js';
 import { holdReplica, releaseReplica, ReplicaSet } from './replicas/replica-set.js';
 
-/** The options of a call, and no others. */
-type ExtractorOptions<Given> = Options<FeatureExtractorOptions> &
-  ([Exclude<keyof Given, keyof FeatureExtractorOptions>] extends [never]
-    ? unknown
-    : { readonly 'known options only': never });
+type OutputDtypes = FeatureExtractorOptions['outputDtype'];
 
-/** What a call gives for an option. `false` stands for nothing: without strictNullChecks, `undefined` extends every type. */
-type Stated<Given, Name> = Given extends object ? (Name extends keyof Given ? Given[Name] : false) : never;
+/** Stands for an option that a call leaves out. Without strictNullChecks, `undefined` extends every type, so it cannot. */
+interface Unstated {
+  readonly unstated: never;
+}
+
+/** The options that the type of the result does not depend on. */
+type Others = Options<Omit<FeatureExtractorOptions, 'devices' | 'device' | 'outputDtype'>>;
+
+/** Options of a call. The compiler keeps what the type of the result depends on. */
+type Given<Several, Single, Asked> = Others & {
+  readonly devices?: Several;
+  readonly device?: Single;
+  readonly outputDtype?: Asked;
+};
+
+/** Options with devices. */
+type GivenDevices<Asked> = Others & {
+  readonly devices: Devices;
+  readonly device?: undefined;
+  readonly outputDtype?: Asked;
+};
 
 /**
- * What {@link createFeatureExtractor} gives: on `devices` a {@link DataParallel}, on a `device` a {@link FeatureExtractor}, else what the
- * source is. Keys are those of the request; without one, those of the source.
+ * What {@link createFeatureExtractor} gives without `devices`: on a `device` a {@link FeatureExtractor}, else what the source is. Either one
+ * if there may be `devices`.
  */
-export type ExtractorOf<From, Nodes, Given> = Nodes extends ReturnNodes
-  ? KindOf<From, Given, KeysOf<Nodes>, Given extends { outputDtype: infer Type extends DType } ? Type : DType>
-  : From extends Extractor<infer Key, infer Type>
-    ? KindOf<From, Given, Key, Type>
-    : KindOf<From, Given, string, DType>;
-
-type KindOf<
+export type ExtractorOf<
   From,
-  Given,
   Key extends string,
   Type extends DType,
-  Several = Stated<Given, 'devices'>,
-  Single = Stated<Given, 'device'>,
-> = Several extends readonly Device[]
-  ? DataParallel<Key, Type>
+  Several,
+  Single,
+> = Several extends Devices
+  ? FeatureExtractor<Key, Type> | DataParallel<Key, Type>
   : Single extends Device
     ? FeatureExtractor<Key, Type>
-    : From extends DataParallel
+    : From extends DataParallel<string, DType>
       ? DataParallel<Key, Type>
-      : DataParallel extends From
+      : DataParallel<string, DType> extends From
         ? FeatureExtractor<Key, Type> | DataParallel<Key, Type>
         : FeatureExtractor<Key, Type>;
 
+/** The keys of a source that runs as it is, and the element type of its outputs. */
+type KeyOf<From> = From extends Extractor<infer Key> ? Key : string;
+type TypeBefore<From> = From extends Extractor<string, infer Type> ? Type : 'float32';
+
+/** The element type of outputs: what a call asks for. Without a word it is that of the same outputs before, else float32. */
+type TypeOf<Asked, Before extends DType> = Asked extends Unstated | undefined ? Before : DTypeOf<Asked>;
+
+/** Puts a pruned model, or the model of an extractor, on several devices as it is: the form without names. */
+export async function createFeatureExtractor<
+  From extends PrunedModel | Extractor,
+  Asked extends OutputDtypes | undefined | Unstated = Unstated,
+>(
+  model: From,
+  returnNodes: undefined,
+  given: GivenDevices<Asked>,
+): Promise<DataParallel<KeyOf<From>, TypeOf<Asked, TypeBefore<From>>>>;
 /** Creates a feature extractor of a pruned model, or of the model of an extractor, as it is: the form without names. */
 export async function createFeatureExtractor<
   From extends PrunedModel | Extractor,
-  const Given extends ExtractorOptions<Given> = object,
->(model: From, returnNodes?: undefined, given?: Given): Promise<ExtractorOf<From, unknown, Given>>;
+  Several extends Devices | undefined | Unstated = Unstated,
+  Single extends Device | undefined | Unstated = Unstated,
+  Asked extends OutputDtypes | undefined | Unstated = Unstated,
+>(
+  model: From,
+  returnNodes?: undefined,
+  given?: Given<Several, Single, Asked>,
+): Promise<ExtractorOf<From, KeyOf<From>, TypeOf<Asked, TypeBefore<From>>, Several, Single>>;
+/** Creates a feature extractor on several devices: a {@link DataParallel}, which splits each batch over them. */
+export async function createFeatureExtractor<
+  const Nodes extends ReturnNodes,
+  Asked extends OutputDtypes | undefined | Unstated = Unstated,
+>(
+  model: ExtractorSource,
+  returnNodes: Nodes,
+  given: GivenDevices<Asked>,
+): Promise<DataParallel<KeysOf<Nodes>, TypeOf<Asked, 'float32'>>>;
 /**
  * Creates a feature extractor: cuts the model down to what the named values need, and opens a session for it.
  *
@@ -74,7 +118,7 @@ export async function createFeatureExtractor<
  * @param given - See {@link FeatureExtractorOptions}.
  * @returns The extractor; with `devices`, or from one on several devices, a {@link DataParallel}. Close it after use.
  * @throws {@link TapirError} those of {@link pruneModel}; `SESSION_FAILED` if the engine refuses the model; `ENGINE_UNSUPPORTED`;
- * `PRECISION_UNSUPPORTED`; `DEVICE_UNAVAILABLE`; `DEPENDENCY_MISSING`; `OPTION_INVALID`.
+ * `PRECISION_UNSUPPORTED`; `DEVICE_UNAVAILABLE`, also for `devices: 'all'` without a GPU; `DEPENDENCY_MISSING`; `OPTION_INVALID`.
  *
  * @example Feature map and pooled vector of a ResNet-50, `[N, 2048, 7, 7]` and `[N, 2048, 1, 1]` float32.
  * ```ts
@@ -90,42 +134,60 @@ export async function createFeatureExtractor<
 export async function createFeatureExtractor<
   From extends ExtractorSource,
   const Nodes extends ReturnNodes,
-  const Given extends ExtractorOptions<Given> = object,
->(model: From, returnNodes: Nodes, given?: Given): Promise<ExtractorOf<From, Nodes, Given>>;
+  Several extends Devices | undefined | Unstated = Unstated,
+  Single extends Device | undefined | Unstated = Unstated,
+  Asked extends OutputDtypes | undefined | Unstated = Unstated,
+>(
+  model: From,
+  returnNodes: Nodes,
+  given?: Given<Several, Single, Asked>,
+): Promise<ExtractorOf<From, KeysOf<Nodes>, TypeOf<Asked, 'float32'>, Several, Single>>;
 export async function createFeatureExtractor(
   model: ExtractorSource,
   returnNodes?: ReturnNodes,
   given: Options<FeatureExtractorOptions> = {},
 ): Promise<Extractor> {
-  const asked = givenFields(given, 'createFeatureExtractor');
-  const { setup, rewriting, place } = readExtractorOptions(model, asked);
+  const fields = givenFields(given, 'createFeatureExtractor');
+  // Else everything is read at once: what the caller does to the options later changes nothing.
+  const asked =
+    fields.devices === 'all' ? { ...fields, devices: await namedDevices(fields.devices) } : fields;
+  const { setup, rewriting, transform, place } = readExtractorOptions(
+    model,
+    asked,
+    returnNodes === undefined,
+  );
   // The thread of the session starts while the model is being pruned: both take about as long.
   const prune = (onto: ResolvedDevice): Promise<PrunedModel> => {
     warmLane(setup.lane, onto);
     return pruneSource(model, returnNodes, rewriting, asked);
   };
-  if ('device' in place) return createSingle(prune(place.device), place.device, setup);
-  return createParallel(prune(place.devices[0]!), place.devices, place.parallel, setup);
+  const how = { setup, transform, outputDtype: rewriting.outputDtype };
+  if ('device' in place) return createSingle(prune(place.device), place.device, how);
+  return createParallel(prune(place.devices[0]!), place.devices, place.parallel, how);
 }
+
+/** How sessions are opened, how photos become their feeds, and what runs give. */
+type Settings = Pick<CheckedOptions, 'setup' | 'transform'> & OutputDtypeOption;
 
 async function createSingle(
   pruning: Promise<PrunedModel>,
   device: ResolvedDevice,
-  setup: SessionSetup,
-): Promise<FeatureExtractor> {
+  how: Settings,
+): Promise<FeatureExtractor<string, DType>> {
+  const { setup } = how;
   const place = { device, lane: setup.lane, sessions: 1, onLaneDeath: 'restart' } as const;
   const replica = await openReplica(place, describeLanes(pruning, setup, 1)(device));
-  return newFeatureExtractor(await createSet(pruning, [replica], setup));
+  return newFeatureExtractor(await createSet(pruning, [replica], how));
 }
 
 async function createParallel(
   pruning: Promise<PrunedModel>,
   devices: readonly ResolvedDevice[],
   options: ParallelOptions,
-  setup: SessionSetup,
-): Promise<DataParallel> {
-  const replicas = await openReplicas(pruning, devices, setup, options);
-  const set = await createSet(pruning, replicas, setup, options);
+  how: Settings,
+): Promise<DataParallel<string, DType>> {
+  const replicas = await openReplicas(pruning, devices, how.setup, options);
+  const set = await createSet(pruning, replicas, how, options);
   // As in torch, replica 0 is the module itself.
   const module = newFeatureExtractor(new ReplicaSet(set.model, [holdReplica(replicas[0]!)]));
   return newDataParallel(module, set, true);
@@ -135,14 +197,14 @@ async function createParallel(
 async function createSet(
   pruning: Promise<PrunedModel>,
   replicas: readonly Runner[],
-  setup: SessionSetup,
+  { setup, ...how }: Settings,
   options?: ParallelOptions,
 ): Promise<ReplicaSet> {
   try {
     for (const { facts } of replicas)
       if (facts.fallback !== undefined)
         process.emitWarning(`device "auto" fell back to the CPU: ${facts.fallback}`);
-    const model = createFeatureModel(await pruning, setup, replicas[0]!.facts);
+    const model = createFeatureModel(await pruning, setup, replicas[0]!.facts, how);
     return new ReplicaSet(model, replicas, options);
   } catch (error) {
     await Promise.all(replicas.map(releaseReplica));

@@ -1,14 +1,14 @@
 /** One model on several devices: a batch is split over them, and the outputs are joined. */
 import { checkInteger, invalidOption, type Options } from '../base/checks.js';
 import { readOptions, unchecked, type Fields } from '../base/options.js';
-import { TapirError } from '../base/errors.js';
-import { readDevices, type Device } from '../runtime/lanes/device.js';
-import { devicesLike } from '../runtime/devices/device-list.js';
+import { readDevices, type Devices } from '../runtime/lanes/device.js';
+import { devicesLike, namedDevices } from '../runtime/devices/device-list.js';
 import { deviceRows, readSplit, type Split } from './replicas/split.js';
-import type { DType, Tensor } from '../tensor/tensor.js';
-import { Extractor, extractorInternals, feedsOf } from './extractor.js';
+import { arePhotos } from '../images/transform/photo-tensors.js';
+import type { DType, NamedTensor, Tensor } from '../tensor/tensor.js';
+import { Extractor, extractorInternals, feedsOf, isPhoto } from './extractor.js';
 import { FeatureExtractor } from './feature-extractor.js';
-import { mapInOrder } from './map-in-order.js';
+import { mapInOrder } from './replicas/map-in-order.js';
 import { openReplicas } from './replicas/open-replicas.js';
 import { PARALLEL_FIELDS, readParallelOptions, type ParallelOptions } from './replicas/parallel-options.js';
 import { ReplicaSet } from './replicas/replica-set.js';
@@ -17,10 +17,10 @@ import { readRunOptions, RUN_FIELDS, type RunInput, type RunOptions } from './re
 /** Options of {@link DataParallel.create}. */
 export interface DataParallelOptions extends ParallelOptions {
   /**
-   * The devices, each at most once; the first one is replica 0.
+   * The devices, each at most once; the first one is replica 0. `'all'` is every CUDA GPU that is visible.
    * @default all visible GPUs for an extractor on CUDA; else its device
    */
-  readonly devices: readonly Device[] | undefined;
+  readonly devices: Devices | undefined;
 }
 
 /** Options of {@link DataParallel.run}. */
@@ -61,7 +61,7 @@ let newDataParallel: <Key extends string, Type extends DType>(
  * @remarks The outputs equal those of the same parts on one device bit for bit, and those of the whole batch up to rounding.
  * Sessions stay open between calls. Calls may overlap; each device runs its parts in the order of the calls.
  */
-export class DataParallel<Key extends string = string, Type extends DType = DType> extends Extractor<
+export class DataParallel<Key extends string = string, Type extends DType = 'float32'> extends Extractor<
   Key,
   Type
 > {
@@ -110,14 +110,15 @@ export class DataParallel<Key extends string = string, Type extends DType = DTyp
     extractor: FeatureExtractor<Key, Type>,
     given: Options<DataParallelOptions> = {},
   ): Promise<DataParallel<Key, Type>> {
-    const { model, replicas, isClosed } = extractorInternals.of(extractor);
+    const set = extractorInternals.of(extractor);
+    const { model, replicas } = set;
     if (!(extractor instanceof FeatureExtractor))
       throw invalidOption('extractor', 'one on a single device', 'a DataParallel; pass its module');
-    if (isClosed)
-      throw new TapirError('CLOSED', 'the extractor is closed', { details: { what: 'extractor' } });
+    set.checkOpen();
     const fields: Fields<DataParallelOptions> = { ...PARALLEL_FIELDS, devices: unchecked(undefined) };
     const { devices: wanted, ...rest } = readOptions(fields, given, 'DataParallel.create');
-    const devices = readDevices('devices', wanted ?? (await devicesLike(extractor.device)));
+    const named = (await namedDevices(wanted)) ?? (await devicesLike(extractor.device));
+    const devices = readDevices('devices', named);
     const options = readParallelOptions(rest, devices.length);
     const opened = await openReplicas(model.pruned, devices, model, options, replicas[0]);
     return newDataParallel(extractor, new ReplicaSet(model, opened, options), false);
@@ -163,9 +164,11 @@ export class DataParallel<Key extends string = string, Type extends DType = DTyp
     const set = extractorInternals.of(this);
     const fields: Fields<ParallelRunOptions> = { ...RUN_FIELDS, split: unchecked(undefined) };
     const { split: own, ...options } = readOptions(fields, given, 'run');
-    const split = own === undefined ? set.options.split : readSplit(own, this.devices.length);
-    // Its keys are those of the request; Type is stated only where the graph gives it.
-    return (await set.run(feedsOf(this, input), { ...options, split })) as Record<Key, Tensor<Type>>;
+    const feeds = feedsOf(this, input);
+    const usual = canSplit(input, feeds) ? set.options.split : 'none';
+    const split = own === undefined ? usual : readSplit(own, this.devices.length);
+    // Its keys are those of the request, and Type is that of its outputs.
+    return (await set.run(feeds, { ...options, split })) as Record<Key, Tensor<Type>>;
   }
 
   /**
@@ -202,6 +205,12 @@ export class DataParallel<Key extends string = string, Type extends DType = DTyp
   override async close(): Promise<void> {
     await Promise.all([super.close(), ...(this.#ownsModule ? [this.module.close()] : [])]);
   }
+}
+
+/** A photo stays whole, and so do photos of which each has another number of rows. */
+function canSplit(input: RunInput, feeds: readonly NamedTensor[]): boolean {
+  if (!arePhotos(input)) return !isPhoto(input);
+  return new Set(feeds.map(({ dims }) => dims[0])).size === 1;
 }
 
 export { newDataParallel };

@@ -1,17 +1,26 @@
 /** The options of an extractor: as given, inherited from the extractor that it is made of, or by default. */
 import { givenFields, invalidOption, pickFields, withDefaults, type Options } from '../base/checks.js';
 import { checkFields, defaultsOf, unchecked, type Fields } from '../base/options.js';
+import { chooseTransform, type TransformRequest } from '../feeds/choose-transform.js';
 import type { SessionSetup } from '../model/lanes/session-model.js';
 import { REWRITE_FIELDS, type RewriteOptions } from '../model/prune/rewrite-options.js';
 import { CAPABILITIES } from '../runtime/capabilities/capabilities.js';
-import { readDevice, readDevices, type Device, type ResolvedDevice } from '../runtime/lanes/device.js';
+import {
+  readDevice,
+  readDevices,
+  type Device,
+  type Devices,
+  type ResolvedDevice,
+} from '../runtime/lanes/device.js';
 import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../runtime/lanes/lane-options.js';
 import type { SessionOptions } from '../runtime/lanes/session-options.js';
 import { inheritFrom, readSession } from './inherit-options.js';
+import { OUTPUT_DTYPE, type OutputDtypeOption } from './replicas/output-dtype.js';
 import { readParallelOptions, type ParallelOptions } from './replicas/parallel-options.js';
 
 /** Options of {@link createFeatureExtractor}. */
-export interface FeatureExtractorOptions extends RewriteOptions, LaneOptions {
+export interface FeatureExtractorOptions
+  extends Omit<RewriteOptions, keyof OutputDtypeOption>, OutputDtypeOption, LaneOptions {
   /**
    * Where to run: `'cpu'`, `'cuda'`, `'cuda:1'`, `'webgpu'`, `'auto'`, or `{ type, id, threads }`. The named device is used, or it
    * is an error. Only `'auto'` falls back to the CPU, with a warning.
@@ -19,11 +28,11 @@ export interface FeatureExtractorOptions extends RewriteOptions, LaneOptions {
    */
   readonly device: Device;
   /**
-   * Several devices instead, each at most once: the result is a {@link DataParallel}. `'cpu:0'`, `'cpu:1'`, … are lanes that
-   * share the cores.
+   * Several devices instead, each at most once: the result is a {@link DataParallel}. `'all'` is every CUDA GPU that is visible.
+   * `'cpu:0'`, `'cpu:1'`, … are lanes that share the cores.
    * @default undefined
    */
-  readonly devices: readonly Device[] | undefined;
+  readonly devices: Devices | undefined;
   /**
    * How batches are split over `devices`.
    * @default {}
@@ -34,31 +43,44 @@ export interface FeatureExtractorOptions extends RewriteOptions, LaneOptions {
    * @default {}
    */
   readonly session: Options<SessionOptions>;
+  /**
+   * The preprocessing of photos, for {@link Extractor.embed} and wherever a call leaves its `transform` at `'auto'`; see
+   * {@link TransformChoice.transform}.
+   * @default 'auto'
+   */
+  readonly transform: TransformRequest;
 }
 
 export const FEATURE_EXTRACTOR_FIELDS: Fields<FeatureExtractorOptions> = {
   ...REWRITE_FIELDS,
+  outputDtype: OUTPUT_DTYPE,
   ...LANE_FIELDS,
   device: unchecked('cpu'),
   devices: unchecked(undefined),
   parallel: unchecked({}),
   session: unchecked({}),
+  transform: unchecked<TransformRequest>('auto'),
 };
 
 /** Checked options. */
-interface CheckedOptions {
+export interface CheckedOptions {
   readonly setup: SessionSetup;
   readonly rewriting: RewriteOptions;
+  readonly transform: TransformRequest;
   /** One device, or several and how to split over them. */
   readonly place:
     | { readonly device: ResolvedDevice }
     | { readonly devices: readonly ResolvedDevice[]; readonly parallel: ParallelOptions };
 }
 
-/** Reads options. What is left out comes from the extractor that the new one is made of, else it is the default. Throws `OPTION_INVALID`. */
+/**
+ * Reads options. What is left out comes from the extractor that the new one is made of, else it is the default; the element types of outputs
+ * do if the new one has the same outputs. Throws `OPTION_INVALID`.
+ */
 export function readExtractorOptions(
   model: unknown,
   asked: Options<FeatureExtractorOptions>,
+  hasSameOutputs: boolean,
 ): CheckedOptions {
   const inherited = inheritFrom(model);
   const hasPlace = asked.device !== undefined || asked.devices !== undefined;
@@ -69,12 +91,20 @@ export function readExtractorOptions(
     throw invalidOption('device', 'left out where "devices" is given', asked.device);
   if (place?.devices === undefined && Object.keys(split).length > 0)
     throw invalidOption('parallel', 'left out without "devices"', parallel);
-  const defaults = { ...defaultsOf(FEATURE_EXTRACTOR_FIELDS), ...inherited?.lane, ...place };
+  const defaults = {
+    ...defaultsOf(FEATURE_EXTRACTOR_FIELDS),
+    ...inherited?.lane,
+    ...(inherited && { transform: inherited.transform }),
+    ...(inherited && hasSameOutputs && { outputDtype: inherited.outputDtype }),
+    ...place,
+  };
   const options = checkFields(
     FEATURE_EXTRACTOR_FIELDS,
     withDefaults(defaults, asked, 'createFeatureExtractor'),
   );
-  const { device, devices, session } = options;
+  const { device, devices, session, transform } = options;
+  // Refused here, and not by the first photo. What lies beside the model is read then.
+  chooseTransform({ transform }, undefined, () => undefined);
   const lane = readLaneOptions(pickFields(options, LANE_FIELDS));
   const { takesSessionOptions } = CAPABILITIES[lane.engine];
   if (!takesSessionOptions && Object.keys(givenFields(session, 'session')).length > 0)
@@ -86,6 +116,7 @@ export function readExtractorOptions(
   const checked = {
     setup: { session: readSession(session, inherited?.session), lane },
     rewriting: pickFields(options, REWRITE_FIELDS),
+    transform,
   };
   if (devices === undefined) return { ...checked, place: { device: readDevice('device', device) } };
   const list = readDevices('devices', devices);

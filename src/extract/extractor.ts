@@ -1,5 +1,4 @@
 /** What extractors have in common, on one device and on several. */
-import { availableParallelism } from 'node:os';
 import type { Options } from '../base/checks.js';
 import type { ImageNormalization } from '../graph/rewrite/image-input.js';
 import type { FeatureInfo } from '../model/prune/feature-info.js';
@@ -10,7 +9,11 @@ import { findBroken, readFeeds } from '../tensor/read-feeds.js';
 import { mismatch, type DType, type NamedTensor, type Tensor } from '../tensor/tensor.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { ReplicaSet } from './replicas/replica-set.js';
-import type { RunInput, RunOptions } from './replicas/run-options.js';
+import type { LoadedPhoto, RunInput, RunOptions } from './replicas/run-options.js';
+import { PhotoEmbedder, type EmbedPhotoOptions } from './replicas/photo-embedder.js';
+import type { ImageSource } from '../images/file/image-source.js';
+import { arePhotos } from '../images/transform/photo-tensors.js';
+import { feedTensors } from '../feeds/match-tensors.js';
 
 const EXPECTED = 'an extractor, as createFeatureExtractor or DataParallel.create gives it';
 
@@ -23,7 +26,7 @@ export const extractorInternals: Internals<Pick<Extractor, 'model'>, ReplicaSet>
 /**
  * A feature extractor, on one device ({@link FeatureExtractor}) or on several ({@link DataParallel}).
  *
- * `Key` are the names of its outputs; `Type` is their element type, where the compiler knows it.
+ * `Key` are the names of its outputs; `Type` is their element type: `'float32'`, unless the option `outputDtype` says otherwise.
  */
 export abstract class Extractor<Key extends string = string, Type extends DType = DType> {
   /** The model that it runs, to save or to inspect. */
@@ -46,6 +49,7 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
   readonly floatPrecision: EnginePrecision;
   /** The version of the engine. */
   readonly runtime: string;
+  #embedder: PhotoEmbedder | undefined;
 
   /** Use {@link createFeatureExtractor}. */
   protected constructor(set: object) {
@@ -68,9 +72,46 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
   /** Runs the model on a batch. */
   abstract run(input: RunInput, given?: Options<RunOptions>): Promise<Record<Key, Tensor<Type>>>;
 
+  /**
+   * Embeds a photo, or photos in batches. The transform is that of {@link createFeatureExtractor}, else the one that {@link findTransform}
+   * finds beside the model.
+   *
+   * @remarks For folders, and for photos of which some may be broken, use {@link embedImages} or {@link embedFolder}.
+   * @param photo - A path, a URL (http and https are fetched), the bytes of a file, a Blob, a Response or a web stream.
+   * @param given - See {@link EmbedPhotoOptions}.
+   * @returns The values of the first output, or of `output`, as float32: of `[N, 2048, 1, 1]`, 2048 numbers per photo. Of a list of
+   * photos, a list of vectors in the same order. You own the buffers.
+   * @throws {@link TapirError} the `IMAGE_*` code of a photo that cannot be read; `PHOTOS_FAILED` if several cannot, with a list of them
+   * in `details`; `OPTION_INVALID`, also if the transform does not fit the model; those of `run`.
+   *
+   * @example
+   * ```ts
+   * import { createFeatureExtractor } from 'onnx-tapir';
+   *
+   * const extractor = await createFeatureExtractor('resnet50.onnx', { avgpool: 'embedding' });
+   * const vector = await extractor.embed('photos/cat.jpg'); // Float32Array(2048)
+   * const [dog, fox] = await extractor.embed(['photos/dog.jpg', 'photos/fox.jpg']);
+   * await extractor.close();
+   * ```
+   */
+  embed(photo: ImageSource, given?: Options<EmbedPhotoOptions<Key>>): Promise<Float32Array>;
+  embed(photos: readonly ImageSource[], given?: Options<EmbedPhotoOptions<Key>>): Promise<Float32Array[]>;
+  async embed(
+    photo: ImageSource | readonly ImageSource[],
+    given: Options<EmbedPhotoOptions<Key>> = {},
+  ): Promise<Float32Array | Float32Array[]> {
+    const set = extractorInternals.of(this);
+    // Threads that start after close would stay.
+    set.checkOpen();
+    this.#embedder ??= new PhotoEmbedder(set);
+    if (isList(photo)) return this.#embedder.embed(photo, given);
+    const [vector] = await this.#embedder.embed([photo], given);
+    return vector!;
+  }
+
   /** Waits for the runs in flight, and ends the sessions that nothing else uses. Idempotent. */
-  close(): Promise<void> {
-    return extractorInternals.of(this).close();
+  async close(): Promise<void> {
+    await Promise.all([extractorInternals.of(this).close(), this.#embedder?.close()]);
   }
 
   /** Same as `close`, for `await using`. */
@@ -79,16 +120,36 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
   }
 }
 
+function isList(photo: ImageSource | readonly ImageSource[]): photo is readonly ImageSource[] {
+  return Array.isArray(photo);
+}
+
 /** Reads the feeds of a run. With fixed scales of 8 bits, NaN would become a number, and a broken row would look healthy. */
 export function feedsOf(
   { inputs, model }: Pick<Extractor, 'inputs' | 'model'>,
   input: RunInput,
 ): NamedTensor[] {
-  const feeds = readFeeds(inputs, input);
+  const tensors = tensorsOfPhotos(input);
+  const feeds = tensors
+    ? feedTensors(inputs, tensors)
+    : readFeeds(inputs, isPhoto(input) ? input.toTensor() : input);
   const broken = hidesNan(model) ? findBroken(feeds) : undefined;
   if (!broken) return feeds;
   const expected = 'finite: the model rounds it to 8 bits, which hides other values';
   throw mismatch(broken.name, expected, 'NaN or infinity');
+}
+
+/** The tensors of photos, which are matched to the inputs; undefined for what is fed as it is. */
+function tensorsOfPhotos(input: RunInput): Readonly<Record<string, Tensor>> | undefined {
+  if (arePhotos(input)) return input;
+  return isPhoto(input) ? input.toTensors?.() : undefined;
+}
+
+/** Whether it is one photo, which cannot be split over devices. */
+export function isPhoto(input: RunInput): input is LoadedPhoto {
+  return (
+    typeof input === 'object' && input !== null && 'toTensor' in input && typeof input.toTensor === 'function'
+  );
 }
 
 /** How many batches at once keep all sessions of an extractor busy. */
@@ -96,17 +157,7 @@ export function runsAtOnce(extractor: Extractor): number {
   return extractorInternals.of(extractor).runsAtOnce;
 }
 
-/** How many threads may decode images beside an extractor: the cores that its devices leave free, or all if they leave none. */
-export function coresToDecode(extractor: Extractor): number {
-  const cores = availableParallelism();
-  // A session on a GPU keeps one core busy. One on the CPU states its threads; 0 means all cores.
-  const taken = extractorInternals
-    .of(extractor)
-    .sessions.reduce((sum, { type, threads }) => sum + (type === 'cpu' ? threads : 1), 0);
-  return taken < cores ? cores - taken : cores;
-}
-
 /** Whether an extractor runs on the CPU alone. */
 export function isOnCpu(extractor: Extractor): boolean {
-  return extractorInternals.of(extractor).sessions.every(({ type }) => type === 'cpu');
+  return extractorInternals.of(extractor).isOnCpu;
 }

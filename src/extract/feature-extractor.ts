@@ -15,7 +15,7 @@ let newFeatureExtractor: <Key extends string, Type extends DType>(
  * @remarks The session has its own thread, so a run never blocks the caller. Calls may overlap; they run in the order of the
  * calls. If the thread or process dies, its runs fail with `LANE_DIED`, and the next run opens the session again.
  */
-export class FeatureExtractor<Key extends string = string, Type extends DType = DType> extends Extractor<
+export class FeatureExtractor<Key extends string = string, Type extends DType = 'float32'> extends Extractor<
   Key,
   Type
 > {
@@ -37,14 +37,15 @@ export class FeatureExtractor<Key extends string = string, Type extends DType = 
    * @param input - A tensor for the only input, or tensors by input name; an `ort.Tensor` works, too. Do not change its data until
    * the call settles. If the graph has a fixed batch, several batches run one after the other.
    * @param given - See {@link RunOptions}.
-   * @returns A tensor per output key, with the dims of the model, in buffers that are yours.
+   * @returns A tensor per output key, with the dims of the model, in buffers that are yours: float32, unless the option `outputDtype` says
+   * otherwise.
    * @throws {@link TapirError} `INPUT_MISMATCH` for a missing input, or one whose dtype or dims do not fit; `BATCH_FIXED` if the
    * rows are not a multiple of a fixed batch; `RUN_FAILED`; `LANE_DIED`; `CLOSED`; the signal's reason if it fires.
    */
   async run(input: RunInput, given: Options<RunOptions> = {}): Promise<Record<Key, Tensor<Type>>> {
     const options = readRunOptions(given);
     const record = await this.#set.run(feedsOf(this, input), { ...options, split: 'none' });
-    // Its keys are those of the request; Type is stated only where the graph gives it.
+    // Its keys are those of the request, and Type is that of its outputs.
     return record as Record<Key, Tensor<Type>>;
   }
 }

@@ -1,5 +1,7 @@
 /** What a new extractor takes over from the one that it is made of. */
 import { givenFields, type Options } from '../base/checks.js';
+import type { TransformRequest } from '../feeds/choose-transform.js';
+import type { OutputDtype, PerOutput } from '../model/prune/rewrite-options.js';
 import type { DeviceSpec, ResolvedDevice } from '../runtime/lanes/device.js';
 import type { LaneOptions } from '../runtime/lanes/lane-options.js';
 import { readSessionOptions, type SessionOptions } from '../runtime/lanes/session-options.js';
@@ -10,6 +12,8 @@ import { PARALLEL_DEFAULTS, type ParallelOptions } from './replicas/parallel-opt
 /** Options of an extractor. */
 interface Inherited {
   readonly lane: LaneOptions;
+  readonly transform: TransformRequest;
+  readonly outputDtype: PerOutput<OutputDtype>;
   readonly session: SessionOptions;
   /** The device, or the devices of a data-parallel one. */
   readonly place: { readonly device?: DeviceSpec; readonly devices?: readonly DeviceSpec[] };
@@ -25,6 +29,8 @@ export function inheritFrom(model: unknown): Inherited | undefined {
   const devices = replicas.map(({ facts }) => specOf(facts.device));
   return {
     lane: setup.lane,
+    transform: setup.transform,
+    outputDtype: setup.outputDtype,
     session: setup.session,
     place: isParallel ? { devices } : { device: devices[0]! },
     parallelFor: (count) => {

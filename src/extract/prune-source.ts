@@ -1,12 +1,14 @@
 /** What an extractor is made of → the pruned model that it runs. */
 import { invalidOption, type Options } from '../base/checks.js';
-import { pruneModel } from '../model/oracle/prune-model.js';
-import type { ModelSource, OnnxModel } from '../model/open/open-model.js';
-import type { ReturnNodes } from '../model/open/return-nodes.js';
+import { pruneToRun } from '../model/oracle/prune-model.js';
+import { modelInternals } from '../model/open/model-state.js';
+import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
+import { readReturnNodes, type ReturnNodes } from '../model/open/return-nodes.js';
 import { deriveRewritten } from '../model/prune/derive-rewritten.js';
 import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
 import { REWRITE_FIELDS, type RewriteOptions } from '../model/prune/rewrite-options.js';
 import { extractorInternals, type Extractor } from './extractor.js';
+import { dtypesInGraph } from './replicas/output-dtype.js';
 
 /** What an extractor can be made of. */
 export type ExtractorSource = ModelSource | OnnxModel | PrunedModel | Extractor;
@@ -24,11 +26,16 @@ export async function pruneSource(
   const pruned = extractorInternals.has(model) ? model.model : prunedInternals.has(model) ? model : undefined;
   if (returnNodes !== undefined) {
     const source = pruned ? await sourceOf(pruned, returnNodes) : (model as ModelSource | OnnxModel);
-    return pruneModel(source, returnNodes, rewriting);
+    const opened = readModel(source);
+    const keys = readReturnNodes(returnNodes).pairs.map(({ key }) => key);
+    const outputDtype = dtypesInGraph(rewriting.outputDtype, keys, modelInternals.of(opened).graph);
+    return pruneToRun(opened, returnNodes, { ...rewriting, outputDtype });
   }
   // Anything else needs names; what is no model at all is refused first.
-  if (!pruned) return pruneModel(model as ModelSource | OnnxModel, returnNodes as never, rewriting);
-  const changed = Object.keys(REWRITE_FIELDS).find((option) => Object.hasOwn(asked, option));
+  if (!pruned) return pruneToRun(model as ModelSource | OnnxModel, returnNodes as never, rewriting);
+  const changed = Object.keys(REWRITE_FIELDS).find(
+    (option) => option !== 'outputDtype' && Object.hasOwn(asked, option),
+  );
   if (changed === undefined) return pruned;
   throw invalidOption(changed, 'left out without "returnNodes": the pruned model runs as it is', 'a value');
 }

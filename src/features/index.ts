@@ -12,7 +12,7 @@ export {
   type TextTower,
 } from './text/text-encoder.js';
 export { encodeLabels, type EncodeLabelsOptions } from './text/class-vectors.js';
-export { attachProbe } from './probe/attach-probe.js';
+export { attachProbe, type LinearClassifier } from './probe/attach-probe.js';
 export {
   classifyImages,
   type ClassifiedImage,

@@ -107,6 +107,7 @@ function finish(
       tensor: perm ? math.transpose(gradient, perm) : gradient,
       type: { elemType, dims: dims && perm ? perm.map((axis) => dims[axis]!) : dims },
       layout: undefined,
+      tokens: null,
       computed: ['gradient'],
     };
   });

@@ -5,8 +5,8 @@ import { tensorType, type Graph, type Node, type Value } from './graph.js';
 import { operatorOf } from './operators/operators.js';
 import { nodeRoles } from './roles.js';
 
-/** How the axes of a tensor are meant: N batch, C channels, H and W a map, L tokens. */
-export type Layout = 'NCHW' | 'NHWC' | 'NLC' | 'NCL' | 'NC';
+/** How the axes of a tensor are meant: N batch, C channels, T time, H and W a map, L tokens. */
+export type Layout = 'NCTHW' | 'NTHWC' | 'NCHW' | 'NHWC' | 'NLC' | 'NCL' | 'NC';
 
 /**
  * By rank: for each node, the axes of what it gives that operators name as channels, as bits. The bit at the rank stands for no axis, the
@@ -17,8 +17,9 @@ const namedAxes = oncePer(() => new Map<number, ReadonlyMap<Node, number>>());
 /** The order of the axes of a value, proven by the operators that compute it; null if they prove no order. */
 export function provenLayout(graph: Graph, value: Value, dims: readonly Dim[]): Layout | null {
   if (dims.length === 2) return 'NC';
-  if (dims.length !== 3 && dims.length !== 4) return null;
+  if (dims.length < 3 || dims.length > 5) return null;
   const axis = channelAxis(graph, value, dims.length);
+  if (dims.length === 5) return axis === 1 ? 'NCTHW' : axis === 4 ? 'NTHWC' : null;
   if (dims.length === 3) return axis === 2 ? 'NLC' : axis === 1 ? 'NCL' : null;
   return axis === 1 ? 'NCHW' : axis === 3 ? 'NHWC' : null;
 }

@@ -2,7 +2,8 @@
  * Where in the source network a node comes from, read from what the exporter left: TorchScript's node names
  * (`/layer4/layer4.2/relu_2/Relu`) or the dynamo exporter's metadata (`pkg.torch.onnx.name_scopes`).
  */
-import type { Node } from './graph.js';
+import type { Node, Value } from './graph.js';
+import { operatorOf } from './operators/operators.js';
 
 /** Which exporter's naming a node follows. */
 export type NameScheme = 'torchscript' | 'dynamo';
@@ -31,8 +32,9 @@ export function placeOf(node: Node): Place | undefined {
 
 /** The place of the first of fused operators, where the node's own name tells another than its tensor. */
 export function firstPlaceOf(node: Node): Place | undefined {
+  const name = ownName(node);
   // ONNX Runtime calls a Gemm with an activation in it "fused" and its name.
-  return nameOf(node) === node.name ? undefined : checkDepth(placeInName(node.name.replace(/^fused /, '')));
+  return nameOf(node) === name ? undefined : checkDepth(placeInName(name.replace(/^fused /, '')));
 }
 
 function checkDepth(place: Place | undefined): Place | undefined {
@@ -65,10 +67,47 @@ function placeInName(name: string): Place | undefined {
  * first node and the tensor of the last, whose value it is. Only outputs of the graph have tensors of other names.
  */
 function nameOf(node: Node): string {
+  const fromTensor = nameInTensor(node.outputs[0]?.name ?? '');
+  if (fromTensor !== undefined && borrowedActivation(node) === undefined) return fromTensor;
+  const name = ownName(node);
+  return node.domain === 'com.microsoft' && name === node.name ? '' : name;
+}
+
+/** A node's name. ONNX Runtime's quantizer keeps the names of nodes that it writes in 8 bits, with an ending. */
+function ownName({ name }: Node): string {
+  return name.replace(/_quant$/, '');
+}
+
+/** The name of the node after which TorchScript named a tensor: `/relu/Relu` for `/relu/Relu_output_0`. */
+function nameInTensor(tensor: string): string | undefined {
+  return /^(\/.+)_output_\d+$/s.exec(tensor)?.[1];
+}
+
+/** The place that TorchScript gave to a tensor. */
+export function placeOfTensor({ name }: Value): Place | undefined {
+  return checkDepth(placeInName(nameInTensor(name) ?? ''));
+}
+
+/** What dynamo's exporter calls the results of activations. */
+const ACTIVATION_CALL =
+  /^(?:celu|clamp(?:_max|_min)?|elu|gelu|hardsigmoid|hardswish|hardtanh|leaky_relu|mish|relu|relu6|selu|sigmoid|silu|softplus|tanh|threshold)(?:_\d+)?$/;
+
+/**
+ * The activation whose tensor a node has, though it is another operator: the name of torch's call, or that of the operator. Quantizers drop
+ * activations that end where their integers end, and the node before such an activation takes its tensor over.
+ */
+export function borrowedActivation(node: Node): string | undefined {
   const tensor = node.outputs[0]?.name ?? '';
-  const end = tensor.startsWith('/') ? tensor.lastIndexOf('_output_') : -1;
-  if (end > 0 && /^\d+$/.test(tensor.slice(end + '_output_'.length))) return tensor.slice(0, end);
-  return node.domain === 'com.microsoft' ? '' : node.name;
+  if (node.domain !== '' || operatorOf(node)?.isActivation) return undefined;
+  const scopes = node.scanned.metadata.get('pkg.torch.onnx.name_scopes');
+  if (scopes !== undefined) {
+    const own = parsePythonStrings(scopes)?.at(-1)?.replace(/_\d+$/, '');
+    return ACTIVATION_CALL.test(tensor) && tensor.replace(/_\d+$/, '') !== own ? tensor : undefined;
+  }
+  const operation = nameInTensor(tensor)?.split('/').at(-1) ?? '';
+  const opType = operation.replace(/_\d+$/, '');
+  const isActivation = operatorOf({ domain: '', opType })?.isActivation === true;
+  return isActivation && opType !== node.opType ? operation : undefined;
 }
 
 /** Dynamo: a Python list of full paths, first "" for the model, last the name of the FX node. */
@@ -86,8 +125,12 @@ function placeInScopes(scopes: string, isInLayer: boolean): Place | undefined {
 
 /** The class hierarchy of a node ends with the class of its module, then the torch operation. */
 function isLayer(node: Node): boolean {
-  const classes = parsePythonStrings(node.scanned.metadata.get('pkg.torch.onnx.class_hierarchy') ?? '');
-  return classes?.at(-2)?.startsWith('torch.nn.modules.') === true;
+  return classesOf(node).at(-2)?.startsWith('torch.nn.modules.') === true;
+}
+
+/** The classes of the modules that were running, the model's first, then the torch operation; empty if the file does not state them. */
+export function classesOf({ scanned }: Node): readonly string[] {
+  return parsePythonStrings(scanned.metadata.get('pkg.torch.onnx.class_hierarchy') ?? '') ?? [];
 }
 
 /** Reads the repr of a list of strings without evaluating it; undefined if it is anything else. */

@@ -1,7 +1,7 @@
 /** Which files of a repository belong to a model. */
 import { posix } from 'node:path';
 import { invalidOption } from '../base/checks.js';
-import { TRANSFORM_FILES } from '../base/config-files.js';
+import { MODULES_FILE, TRANSFORM_FILES } from '../base/config-files.js';
 import { TapirError } from '../base/errors.js';
 import { nearestNames } from '../base/nearest-names.js';
 import { formatReference, isModelFile, type RepositoryReference } from './repository-reference.js';
@@ -16,6 +16,7 @@ export interface ChosenModel {
 /** The preprocessing and the names of a model, and its tokenizer. */
 const COMPANIONS: ReadonlySet<string> = new Set([
   ...TRANSFORM_FILES,
+  MODULES_FILE,
   'tokenizer.json',
   'tokenizer_config.json',
   'special_tokens_map.json',
@@ -115,7 +116,9 @@ export function listCompanions(names: readonly string[], model: string): string[
     if (at === '.') break;
   }
   const own = new Set([`${model}.transform.json`, `${model}.names.json`]);
+  // sentence-transformers keeps the parts of a model in numbered folders.
+  const placeOf = (name: string): string => posix.dirname(name).replace(/(?:^|\/)0_\w+$/, '') || '.';
   return names.filter(
-    (name) => own.has(name) || (folders.has(posix.dirname(name)) && COMPANIONS.has(posix.basename(name))),
+    (name) => own.has(name) || (folders.has(placeOf(name)) && COMPANIONS.has(posix.basename(name))),
   );
 }

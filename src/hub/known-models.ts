@@ -75,6 +75,15 @@ export function checkKnownModel(value: unknown): KnownModel {
   }
 }
 
+/** Checks a file that a caller describes, for a folder of a name. Throws `OPTION_INVALID`. */
+export function checkFile(folder: string, file: KnownModelFile): KnownModelFile {
+  try {
+    return readFileEntry(file, folder);
+  } catch (error) {
+    throw invalidOption('file', `a file to download (${reasonOf(error)})`, file);
+  }
+}
+
 /** Finds a model by its name. Throws `NAME_NOT_FOUND` with the nearest names. */
 export function findKnownModel(models: readonly KnownModel[], name: string): KnownModel {
   const found = models.find((model) => model.name === name);

@@ -7,7 +7,7 @@ import type { KnownModel } from './known-models.js';
 import { sizeOfFile } from './partial-file.js';
 
 /** Returns the folder of a model, which need not exist. */
-export function modelFolder({ name }: KnownModel, folder: string | undefined): string {
+export function modelFolder(name: string, folder: string | undefined): string {
   return join(folder ?? join(defaultCacheFolder(), 'models'), name);
 }
 
@@ -16,7 +16,7 @@ export function modelFolder({ name }: KnownModel, folder: string | undefined): s
  * when a model is pulled.
  */
 export async function findCachedModel(model: KnownModel, folder?: string): Promise<string | null> {
-  const place = modelFolder(model, folder);
+  const place = modelFolder(model.name, folder);
   for (const { name, sizeBytes } of model.files) {
     const size = await sizeOfFile(join(place, name));
     if (size === null || (sizeBytes !== null && size !== sizeBytes)) return null;

@@ -93,17 +93,32 @@ export async function pullModel(
     typeof model === 'string'
       ? findKnownModel(await readModelList(options.manifest), model)
       : checkKnownModel(model);
-  const settings = await readHubSettings();
-  const folder = modelFolder(known, options.folder);
-  await makeFolder(folder);
-  await using _lock = await lockFolder(folder);
-  const files: PulledFile[] = [];
-  // Weights first: if the model file is there, the model is complete.
-  for (const file of known.files.toReversed())
-    files.unshift(await pullFile(atEndpoint(file, settings), folder, options, settings));
+  const files = await pullFiles(known.name, known.files, options);
   const { path } = files[0]!;
   await saveTransform(known, path);
   return { model: known, path, files };
+}
+
+/**
+ * Downloads files into a folder of the cache, the last one first, and checks them. Those that are there and intact are not downloaded again.
+ * Throws as {@link pullModel}.
+ *
+ * @param name - The folder's name; letters, digits, `.`, `_` and `-`.
+ */
+export async function pullFiles(
+  name: string,
+  files: readonly KnownModelFile[],
+  options: DownloadOptions & Pick<PullOptions, 'folder'>,
+): Promise<PulledFile[]> {
+  const settings = await readHubSettings();
+  const folder = modelFolder(name, options.folder);
+  await makeFolder(folder);
+  await using _lock = await lockFolder(folder);
+  const pulled: PulledFile[] = [];
+  // Weights first: if the model file is there, the model is complete.
+  for (const file of files.toReversed())
+    pulled.unshift(await pullFile(atEndpoint(file, settings), folder, options, settings));
+  return pulled;
 }
 
 /** A file of the hub, at the mirror that the user has instead of it. */
@@ -115,7 +130,7 @@ function atEndpoint(file: KnownModelFile, { endpoint }: HubSettings): KnownModel
 async function pullFile(
   file: KnownModelFile,
   folder: string,
-  options: PullOptions,
+  options: DownloadOptions,
   settings: HubSettings,
 ): Promise<PulledFile> {
   const path = join(folder, file.name);

@@ -50,12 +50,12 @@ export function squeezeExcitation(
 }
 
 /** `MLP`: two linear layers with a GELU between them. */
-export function mlp(module: Module, x: Value, hidden: number): Value {
+export function mlp(module: Module, x: Value, hidden: number, channels: number = x.channels): Value {
   const block = module.child('mlp');
   let y = tokenLinear(block, '0', x, hidden);
   y = activate(block, '1', y, 'gelu');
   y = dropout(block, '2', y);
-  y = tokenLinear(block, '3', y, x.channels);
+  y = tokenLinear(block, '3', y, channels);
   return dropout(block, '4', y);
 }
 

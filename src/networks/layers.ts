@@ -10,17 +10,27 @@ export const ONES: Start = { fill: 1 };
 /** The first weight of the norm that ends a residual branch: small, so that fifty blocks do not blow activations up. */
 export const BRANCH_GAIN = 0.25;
 
-type Pair = number | readonly [height: number, width: number];
+/** A number for all axes of a map, or one for each: height and width, or time, height and width. */
+export type Sides = number | readonly number[];
 
-const pair = (value: Pair): readonly [number, number] => (typeof value === 'number' ? [value, value] : value);
-const pads = (padding: Pair): number[] => [...pair(padding), ...pair(padding)];
+/** Zeros before and after, along every axis. */
+const pads = (sides: readonly number[]): number[] => [...sides, ...sides];
+
+/** A number for each of so many axes. */
+function spread(sides: Sides, axes: number): readonly number[] {
+  return typeof sides === 'number' ? Array<number>(axes).fill(sides) : sides;
+}
+
+/** The axes of a map whose kernel this is: two, unless it has a number for each. */
+const axesOf = (kernel: Sides): number => (typeof kernel === 'number' ? 2 : kernel.length);
 
 export interface ConvOptions {
-  /** 1 unless given. */
-  readonly kernel?: Pair;
-  readonly stride?: number;
+  /** 1 unless given. A list of three numbers makes it a convolution over time, height and width. */
+  readonly kernel?: Sides;
+  readonly stride?: Sides;
+  readonly dilation?: number;
   /** Half the kernel unless given, which keeps the size at stride 1. */
-  readonly padding?: Pair;
+  readonly padding?: Sides;
   readonly groups?: number;
   readonly bias?: boolean;
 }
@@ -30,23 +40,29 @@ export function conv(
   name: string,
   x: Value,
   channels: number,
-  { kernel = 1, stride = 1, groups = 1, bias = false, ...given }: ConvOptions = {},
+  options: ConvOptions = {},
 ): Value {
-  const [height, width] = pair(kernel);
-  const padding = given.padding ?? [Math.floor((height - 1) / 2), Math.floor((width - 1) / 2)];
-  return module.layer(name, channels, (layer) => {
-    const inputs = [
-      x.name,
-      layer.parameter('weight', [channels, x.channels / groups, height, width], FILTERS),
-    ];
-    if (bias) inputs.push(layer.parameter('bias', [channels], ZEROS));
-    layer.node('Conv', inputs, {
-      dilations: [1, 1],
-      group: groups,
-      kernel_shape: [height, width],
-      pads: pads(padding),
-      strides: [stride, stride],
-    });
+  return module.layer(name, channels, (layer) => convolve(layer, x, channels, options));
+}
+
+/** The node of a convolution and its parameters. */
+export function convolve(
+  layer: Module,
+  x: Value,
+  channels: number,
+  { kernel = 1, stride = 1, dilation = 1, groups = 1, bias = false, ...given }: ConvOptions,
+): string {
+  const axes = axesOf(kernel);
+  const shape = spread(kernel, axes);
+  const padding = given.padding ?? shape.map((side) => dilation * Math.floor((side - 1) / 2));
+  const inputs = [x.name, layer.parameter('weight', [channels, x.channels / groups, ...shape], FILTERS)];
+  if (bias) inputs.push(layer.parameter('bias', [channels], ZEROS));
+  return layer.node('Conv', inputs, {
+    dilations: spread(dilation, axes),
+    group: groups,
+    kernel_shape: shape,
+    pads: pads(spread(padding, axes)),
+    strides: spread(stride, axes),
   });
 }
 
@@ -56,15 +72,18 @@ export interface NormOptions {
   readonly momentum?: number;
   /** The first value of the weight. */
   readonly gain?: number;
+  /** torchvision's FrozenBatchNorm2d, which never trains: a factor and a summand per channel. */
+  readonly isFrozen?: boolean;
 }
 
 export function batchNorm(
   module: Module,
   name: string,
   x: Value,
-  { epsilon = 1e-5, momentum = 0.1, gain = 1 }: NormOptions = {},
+  { epsilon = 1e-5, momentum = 0.1, gain = 1, isFrozen = false }: NormOptions = {},
 ): Value {
   const dims = [x.channels];
+  if (isFrozen) return frozenNorm(module.child(name), x, epsilon);
   return module.layer(name, x.channels, (layer) => {
     const inputs = [
       x.name,
@@ -78,6 +97,50 @@ export function batchNorm(
       momentum: { float: 1 - momentum },
     });
   });
+}
+
+function frozenNorm(norm: Module, x: Value, epsilon: number): Value {
+  const dims = [x.channels];
+  const weight = norm.parameter('weight', dims, ONES);
+  const bias = norm.parameter('bias', dims, ZEROS);
+  const mean = norm.parameter('running_mean', dims, ZEROS);
+  const variance = norm.parameter('running_var', dims, ONES);
+  const deviation = norm.node('Sqrt', [norm.node('Add', [variance, norm.constant({ float: epsilon })])]);
+  const factor = norm.node('Div', [weight, deviation]);
+  const summand = norm.node('Sub', [bias, norm.node('Mul', [mean, factor])]);
+  const perChannel = norm.constant([-1, 1, 1]);
+  const [scale, shift] = [factor, summand].map((row) => norm.node('Reshape', [row, perChannel]));
+  const y = norm.operation('mul', x.channels, 'Mul', [x.name, scale!]);
+  return norm.operation('add', x.channels, 'Add', [y.name, shift!]);
+}
+
+/** Over each of some equal groups of channels: ONNX has it from opset 21 on; InstanceNormalization takes a group for a channel. */
+export function groupNorm(module: Module, name: string, x: Value, groups: number): Value {
+  return module.layer(name, x.channels, (layer) => {
+    const [weight, bias] = [
+      layer.parameter('weight', [x.channels], ONES),
+      layer.parameter('bias', [x.channels], ZEROS),
+    ];
+    const grouped = layer.node('Reshape', [x.name, layer.constant([0, groups, -1])]);
+    const [one, zero] = [1, 0].map((value) =>
+      layer.node('Expand', [layer.constant({ float: value }), layer.constant([groups])]),
+    );
+    const y = layer.node('InstanceNormalization', [grouped, one!, zero!], { epsilon: { float: 1e-5 } });
+    const map = layer.node('Reshape', [y, layer.node('Shape', [x.name])]);
+    const [scale, shift] = [weight, bias].map((row) =>
+      layer.node('Reshape', [row, layer.constant([-1, 1, 1])]),
+    );
+    layer.node('Add', [layer.node('Mul', [map, scale!]), shift!]);
+  });
+}
+
+/** Vectors along an axis, divided by their length, as `F.normalize`. */
+export function unitLength(module: Module, x: string, axis: number): string {
+  const squares = module.node('ReduceSum', [module.node('Mul', [x, x]), module.constant([axis])], {
+    keepdims: 1,
+  });
+  const length = module.node('Max', [module.node('Sqrt', [squares]), module.constant({ float: 1e-12 })]);
+  return module.node('Div', [x, length]);
 }
 
 /** Over the last axis. */
@@ -137,9 +200,10 @@ export function product(layer: Module, x: string, weight: string, bias: string |
 }
 
 export interface PoolOptions {
-  readonly kernel: number;
-  readonly stride: number;
-  readonly padding?: number;
+  /** A list of three numbers makes it a pooling over time, height and width. */
+  readonly kernel: Sides;
+  readonly stride: Sides;
+  readonly padding?: Sides;
   readonly ceil?: boolean;
 }
 
@@ -149,11 +213,12 @@ export function poolAttributes({
   padding = 0,
   ceil = false,
 }: PoolOptions): Record<string, NewAttribute> {
+  const axes = axesOf(kernel);
   return {
     ceil_mode: ceil ? 1 : 0,
-    kernel_shape: [kernel, kernel],
-    pads: pads(padding),
-    strides: [stride, stride],
+    kernel_shape: spread(kernel, axes),
+    pads: pads(spread(padding, axes)),
+    strides: spread(stride, axes),
   };
 }
 
@@ -203,7 +268,23 @@ function means(layer: Module, x: string, axis: number, size: number): string {
 
 /** The sizes of some axes, as integers. */
 export function sizes(module: Module, tensor: string, start: number, end: number): string {
-  return module.node('Shape', [tensor], { start, end });
+  if (module.network.opset >= SHAPE_OF_SOME) return module.node('Shape', [tensor], { start, end });
+  const [from, to, axis] = [[start], [end], [0]].map((values) => module.constant(values));
+  return module.node('Slice', [module.node('Shape', [tensor]), from!, to!, axis!]);
+}
+
+/** Since this operator set, Shape gives the sizes of some axes. */
+const SHAPE_OF_SOME = 15;
+
+/** `F.interpolate` to the height and width of another map: bilinear as with `align_corners=False`, or nearest. */
+export function interpolate(module: Module, x: Value, like: Value, mode: 'linear' | 'nearest'): Value {
+  const parts = [sizes(module, x.name, 0, 2), sizes(module, like.name, 2, 4)];
+  const size = module.node('Concat', parts, { axis: 0 });
+  const places =
+    mode === 'linear'
+      ? { coordinate_transformation_mode: 'half_pixel' }
+      : { coordinate_transformation_mode: 'asymmetric', nearest_mode: 'floor' };
+  return module.operation('interpolate', x.channels, 'Resize', [x.name, '', '', size], { mode, ...places });
 }
 
 /** Dropout does nothing outside training; the node keeps its name. */
@@ -232,10 +313,10 @@ export function flatten(module: Module, x: Value, pixels = 1): Value {
   return module.operation('flatten', x.channels * pixels, 'Flatten', [x.name], { axis: 1 });
 }
 
-/** The mean over all pixels, as vectors. */
-export function meanOfPixels(module: Module, x: Value): Value {
+/** The mean over all pixels, as vectors, of a map with so many sides. */
+export function meanOfPixels(module: Module, x: Value, sides = 2): Value {
   const { opset } = module.network;
-  const axes = [2, 3];
+  const axes = Array.from({ length: sides }, (_, at) => at + 2);
   return opset < 18
     ? module.operation('mean', x.channels, 'ReduceMean', [x.name], { axes, keepdims: 0 })
     : module.operation('mean', x.channels, 'ReduceMean', [x.name, module.constant(axes)], { keepdims: 0 });

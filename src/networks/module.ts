@@ -87,6 +87,11 @@ export class Module {
     return this.network.parameter(pathOf(this.path, name), dims, start);
   }
 
+  /** Puts the parameters of modules in this one at the end of the state dict, in this order: torchvision registers them so, and runs them otherwise. */
+  arrange(names: readonly string[]): void {
+    for (const name of names) this.network.moveToEnd(`${pathOf(this.path, name)}.`);
+  }
+
   /**
    * Reads a parameter where torchvision lists that as a step, under the whole key with `_` for `.`: beside the network, an Identity gives
    * it that name. Returns the key.
@@ -101,6 +106,15 @@ export class Module {
 
   constant(value: Exclude<NewAttribute, string>): string {
     return this.network.constant(value);
+  }
+
+  /** Writes a part whose parameters belong to the classifier. */
+  inHead<Written>(write: () => Written): Written {
+    const { network } = this;
+    network.isHead = true;
+    const written = write();
+    network.isHead = false;
+    return written;
   }
 
   /** Parameters that are added from now on belong to the classifier. */

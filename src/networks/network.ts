@@ -82,6 +82,15 @@ export class Network {
     return key;
   }
 
+  /** Moves parameters whose keys start with a text to the end. */
+  moveToEnd(start: string): void {
+    const moved = [...this.parameters].filter(([key]) => key.startsWith(start));
+    for (const [key, parameter] of moved) {
+      this.parameters.delete(key);
+      this.parameters.set(key, parameter);
+    }
+  }
+
   /** Adds a node under a module's path; its tensors get TorchScript's names. */
   node(
     path: string,

@@ -1,6 +1,15 @@
 /** Lowers the precision of a model: its weights and its arithmetic. */
 import { checkIterable, invalidOption, type Options } from '../base/checks.js';
-import { number, oneOf, optional, readOptions, signal, texts, type Fields } from '../base/options.js';
+import {
+  number,
+  oneOf,
+  optional,
+  readOptions,
+  refuseUnused,
+  signal,
+  texts,
+  type Fields,
+} from '../base/options.js';
 import type { Graph, Node } from '../graph/graph.js';
 import type { Naming } from '../graph/rewrite/lay-out.js';
 import { canConvert, convertibleOperators, isKnownOperator } from '../graph/precision/half-forms.js';
@@ -192,7 +201,8 @@ export async function inPrecision(
   return isLowered(precision) ? (await lowerPrecision(pruned, { precision })).model : pruned;
 }
 
-function checkTogether({ precision, samples, convert }: LoweringOptions): void {
+function checkTogether(options: LoweringOptions): void {
+  const { precision, samples, convert } = options;
   const isFloat16 = precision === 'float16';
   if (isFloat16 && samples !== undefined)
     throw invalidOption(
@@ -202,6 +212,8 @@ function checkTogether({ precision, samples, convert }: LoweringOptions): void {
     );
   if (!isFloat16 && !isEmpty(convert))
     throw invalidOption('convert', 'left out with precision "int8"', convert);
+  if (samples === undefined)
+    refuseUnused(LOWERING_FIELDS, options, ['minCosine'], `precision "${precision}" without samples`);
 }
 
 function isEmpty(given: unknown): boolean {

@@ -2,7 +2,7 @@
 import { isTapirError } from '../base/errors.js';
 import { hasSameRows, partsOf, readBatch, wholeRanges, type Batch, type RowRange } from '../tensor/batch.js';
 import { gather } from '../tensor/gather.js';
-import type { Feed } from '../tensor/image-feed.js';
+import { isPatches, type Feed } from '../tensor/image-feed.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { cutOut } from '../tensor/tensor-part.js';
 import type { NamedTensor, Tensor } from '../tensor/tensor.js';
@@ -27,7 +27,14 @@ export async function runRange(
   const { count } = range;
   const runAt = (size: number): Promise<readonly NamedTensor[]> =>
     replica.run(partsOf(batch, range, size), fetches, options);
-  const isPaddable = canPad && count > 0 && batch.axis === 0 && batch.fixed === null && hasSameRows(batch);
+  // A model may fail on a photo without a patch.
+  const isPaddable =
+    canPad &&
+    count > 0 &&
+    batch.axis === 0 &&
+    batch.fixed === null &&
+    hasSameRows(batch) &&
+    !batch.feeds.some(isPatches);
   const sizes = isPaddable ? replica.warmSizes : undefined;
   if (!sizes) return runAt(count);
   const size = sizes.fit(count);

@@ -5,12 +5,11 @@ import { TapirError, reasonOf } from '../base/errors.js';
 import type { ServiceContext } from './routes/context.js';
 import { classifyRoute } from './routes/classify-route.js';
 import { embedRoute, parseEmbedBodies, parseJsonBodies } from './routes/embed-route.js';
+import { answerHalfClosed } from './http/half-closed.js';
 import { answerBrokenRequest, sendError, type Requests } from './http/requests.js';
 import { addRoutes } from './http/route.js';
 import { takeTurns } from './http/turns.js';
-import { inferRoutes, parseInferBodies } from './routes/infer-routes.js';
-import { infoRoutes } from './routes/info-routes.js';
-import { modelRoutes } from './routes/model-routes.js';
+import { healthRoutes, infoRoutes } from './routes/info-routes.js';
 import { openAiRoutes } from './routes/openai-routes.js';
 import { errorAnswer } from './bodies/schemas.js';
 
@@ -54,6 +53,7 @@ export async function createServer(context: ServiceContext, requests: Requests):
   // Schemas of answers are for the document; they leave the answers unchanged.
   app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
   takeTurns(app.server);
+  answerHalfClosed(app.server);
   requests.addTo(app);
   const hasToken = setup.token !== undefined;
   const scheme = { token: { type: 'http', scheme: 'bearer' } } as const;
@@ -63,14 +63,13 @@ export async function createServer(context: ServiceContext, requests: Requests):
       info: {
         title: 'onnx-tapir',
         version,
-        description:
-          'Features of images, by HTTP: /embed, OpenAI’s /v1/embeddings, and the Open Inference Protocol (version 2).',
+        description: 'Features of images, by HTTP: /embed, /classify, and OpenAI’s /v1/embeddings.',
       },
       ...(hasToken ? { components: { securitySchemes: scheme } } : {}),
     },
   });
   const defaults = { error: errorAnswer, hasToken };
-  addRoutes(app, [...infoRoutes(context, () => app.swagger()), ...modelRoutes(context)], defaults);
+  addRoutes(app, [...infoRoutes(context, () => app.swagger()), ...healthRoutes(context)], defaults);
   await app.register(async (scope) => {
     parseEmbedBodies(scope, setup);
     await scope.register(multipart);
@@ -79,10 +78,6 @@ export async function createServer(context: ServiceContext, requests: Requests):
   await app.register(async (scope) => {
     parseJsonBodies(scope, setup);
     addRoutes(scope, openAiRoutes(context), defaults);
-  });
-  await app.register(async (scope) => {
-    parseInferBodies(scope, setup);
-    addRoutes(scope, inferRoutes(context), defaults);
   });
   await app.ready();
   return app;

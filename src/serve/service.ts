@@ -75,9 +75,8 @@ const DRAIN_MS = 500;
 const FAREWELL_MS = 1000;
 
 /**
- * Creates an HTTP service of an extractor: `POST /embed` for images, OpenAI's `POST /v1/embeddings`, `POST /classify` for models with
- * labels, and the Open Inference Protocol (KServe, Triton) under `/v2`.
- * It gathers the images of all requests into batches.
+ * Creates an HTTP service of an extractor: `POST /embed` for images, OpenAI's `POST /v1/embeddings`, and `POST /classify` for models
+ * with labels. It gathers the images of all requests into batches.
  *
  * @param extractor - From {@link createFeatureExtractor}. It stays open; close it after the service.
  * @param given - See {@link ServiceOptions}.

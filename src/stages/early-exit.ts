@@ -5,7 +5,7 @@ import type { ModelSource, OnnxModel } from '../model/open/open-model.js';
 import { readReturnNodes, type KeysOf, type ReturnNodes } from '../model/open/return-nodes.js';
 import { REWRITE_FIELDS, type RewriteOptions } from '../model/prune/rewrite-options.js';
 import type { PrunedModel } from '../model/prune/pruned-model.js';
-import type { Device } from '../runtime/lanes/device.js';
+import type { Devices } from '../runtime/lanes/device.js';
 import { LANE_FIELDS, type LaneOptions } from '../runtime/lanes/lane-options.js';
 import { openAll } from '../runtime/open-all.js';
 import type { SessionOptions } from '../runtime/lanes/session-options.js';
@@ -16,7 +16,7 @@ import { elementCount, makeTensor, type Tensor } from '../tensor/tensor.js';
 import { createFeatureExtractor } from '../extract/create-feature-extractor.js';
 import { runsAtOnce, type Extractor } from '../extract/extractor.js';
 import { PARALLEL_FIELDS } from '../extract/replicas/parallel-options.js';
-import { mapInOrder } from '../extract/map-in-order.js';
+import { mapInOrder } from '../extract/replicas/map-in-order.js';
 import {
   readRunOptions,
   RUN_FIELDS,
@@ -50,7 +50,7 @@ export interface EarlyExitOptions
    * The devices. Each holds all stages, and takes rows when it is free; see {@link FeatureExtractorOptions.devices}.
    * @default ['cpu']
    */
-  readonly devices: readonly Device[];
+  readonly devices: Devices;
   /**
    * Rows of a part, if there are several devices; see {@link ParallelOptions.microBatch}.
    * @default 0
@@ -321,7 +321,9 @@ export async function createEarlyExit<const Nodes extends ReturnNodes>(
     ? { device: devices[0]! }
     : { devices, parallel: { split: 'dynamic', microBatch } as const };
   const opened = await openAll(
-    stages.map((stage) => createFeatureExtractor(stage.model, undefined, { ...lane, session, ...place })),
+    stages.map((stage) =>
+      createFeatureExtractor(stage.model, undefined, { ...lane, session, ...place, outputDtype: 'keep' }),
+    ),
     (extractor) => extractor.close(),
   );
   const open = stages.map((stage, i) => Object.assign(stage, { extractor: opened[i]! }));

@@ -1,7 +1,6 @@
 /** Cuts a network with exits into stages: exits and heads → one model per stage. */
-import { checkOneOf, checkText, invalidOption, show, type Options } from '../base/checks.js';
-import type { Pool } from '../graph/rewrite/feature-parts.js';
-import { withLinearHead, type LinearHead } from '../graph/rewrite/linear-head.js';
+import { checkText, invalidOption, show, type Options } from '../base/checks.js';
+import { withLinearHead } from '../graph/rewrite/linear-head.js';
 import { cutGraph, outputsOf } from '../graph/rewrite/prune.js';
 import { formExits } from './graph/exit-stages.js';
 import { impossible } from './graph/stages.js';
@@ -9,24 +8,15 @@ import { NO_SIZES } from '../model/open/input-sizes.js';
 import { modelInternals } from '../model/open/model-state.js';
 import type { ModelSource, OnnxModel } from '../model/open/open-model.js';
 import { cutStages } from './cut-stages.js';
-import { deriveRewritten } from '../model/prune/derive-rewritten.js';
 import { describeInputs } from '../model/open/value-info.js';
-import { pruneModel } from '../model/oracle/prune-model.js';
+import { readHead, withHeads, type HeadedNode, type HeadOptions } from '../extract/with-heads.js';
 import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
 import type { ReturnNode } from '../model/open/return-nodes.js';
-import { POOLS, type RewriteOptions } from '../model/prune/rewrite-options.js';
+import type { RewriteOptions } from '../model/prune/rewrite-options.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
-import { mismatch, readTensor, type TensorLike } from '../tensor/tensor.js';
 
 /** A linear head for a node that gives no logits, such as a probe trained on its pooled features. */
-export interface ExitHead {
-  /** float32 `[classes, features]`, as torch's Linear has it. */
-  readonly weight: TensorLike;
-  /** float32 `[classes]`; zeros if absent. */
-  readonly bias?: TensorLike;
-  /** How the node's result becomes one vector per row; see {@link RewriteOptions.pool}. `'none'` flattens it. */
-  readonly pool?: Pool;
-}
+export type ExitHead = HeadOptions;
 
 /** Where rows can leave. */
 export interface ExitPlace {
@@ -56,24 +46,19 @@ export async function cutExits(
   rewriting: Options<Pick<RewriteOptions, 'input' | 'batch' | 'inputSizes'>>,
 ): Promise<{ readonly inputs: readonly TensorInfo[]; readonly stages: readonly ExitStage[] }> {
   const keys = exits.map((_, i) => `exit/${i}`);
-  const heads = exits.map(({ head }, i) => head && readHead(`exits[${i}].head`, head));
-  const asked = keys.map((key, i) => (heads[i] ? `features/${i}` : key));
-  const requests = exits.map(({ node }, i) => [checkText(`exits[${i}].node`, node), asked[i]!] as const);
-  const pool = new Map(heads.map((head, i) => [asked[i]!, head?.pool ?? 'none']));
-  const pruned = await pruneModel(model, [...requests, [final.request, final.key]], {
-    ...rewriting,
-    pool,
-    outputDtype: 'float32',
+  const nodes = exits.map(({ node, head }, i): HeadedNode => {
+    const place = { node: checkText(`exits[${i}].node`, node), key: keys[i]! };
+    if (!head) return place;
+    const linear = readHead(`exits[${i}].head`, head);
+    return { ...place, pool: linear.pool, attach: (...at) => withLinearHead(...at, linear) };
   });
-  const { rewrite } = prunedInternals.of(pruned);
-  const inputs = describeInputs(rewrite);
+  const whole = await withHeads(model, [...nodes, { node: final.request, key: final.key }], {
+    ...rewriting,
+    outputDtype: 'float32',
+    fillTypes: false,
+  });
+  const { inputs } = whole;
   checkBatch(inputs);
-  let headed = rewrite;
-  for (const [i, head] of heads.entries()) {
-    const output = headed.outputs.find(({ key }) => key === asked[i])!;
-    if (head) headed = withLinearHead(headed, output, keys[i]!, head);
-  }
-  const whole = await deriveRewritten(pruned.source, headed, 'keys');
   const { graph } = modelInternals.of(whole);
   const outputs = [...keys, final.key].map((key) => graph.values.get(key)!);
   const cut = cutGraph(graph, { outputs: outputsOf(outputs, 'exit') });
@@ -106,23 +91,6 @@ function checkRows({ model }: ExitStage, stage: number, given: readonly TensorIn
   throw impossible(
     `rows cannot leave before stage ${stage}: it reads "${odd.name}" of dims [${odd.dims!.join(', ')}], which has no row per sample`,
   );
-}
-
-function readHead(option: string, { weight, bias, pool = 'none' }: ExitHead): LinearHead & { pool: Pool } {
-  const kind = checkOneOf(`${option}.pool`, pool, POOLS);
-  const matrix = readTensor(`${option}.weight`, weight);
-  const [classes = 0, features = 0] = matrix.dims;
-  if (matrix.dtype !== 'float32' || matrix.dims.length !== 2 || classes * features === 0)
-    throw mismatch(`${option}.weight`, 'float32 [classes, features]', describe(matrix));
-  const offsets = bias === undefined ? undefined : readTensor(`${option}.bias`, bias);
-  if (offsets && (offsets.dtype !== 'float32' || offsets.dims.length !== 1 || offsets.dims[0] !== classes))
-    throw mismatch(`${option}.bias`, `float32 [${classes}]`, describe(offsets));
-  const data = offsets?.dtype === 'float32' ? offsets.data : new Float32Array(classes);
-  return { weight: matrix.data, bias: data, pool: kind };
-}
-
-function describe({ dtype, dims }: { readonly dtype: string; readonly dims: readonly number[] }): string {
-  return `${dtype} [${dims.join(', ')}]`;
 }
 
 /** The one node that all exits predict. Throws `OPTION_INVALID`. */

@@ -5,6 +5,7 @@ export {
   type ModelStages,
   type SplitOptions,
   type SplitPlaces,
+  type StageSpan,
 } from './split-model.js';
 export {
   profileModel,
@@ -24,4 +25,5 @@ export {
   type Exit,
 } from './early-exit.js';
 export type { Criterion, ExitRow, Until } from './until.js';
-export { Pipeline, type PipelineOptions, type PipelineStage } from './pipeline.js';
+export { Pipeline, type PipelineStage, type StageSpent } from './pipeline.js';
+export type { PipelineOptions, PipelineRequest, StagePlace } from './pipeline-options.js';

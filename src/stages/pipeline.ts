@@ -1,80 +1,57 @@
 /** One model over several devices: each holds a stage of it, and parts of a batch are in different stages at the same time. */
-import { totalmem } from 'node:os';
-import { invalidOption, pickFields, type Options } from '../base/checks.js';
-import { optional, readOptions, unchecked, type Fields } from '../base/options.js';
-import type { OnnxModel, ModelSource } from '../model/open/open-model.js';
-import { SPLIT_FIELDS, splitModel, type ModelStages, type SplitOptions } from './split-model.js';
-import { checkNames, type KeysOf, type ReturnNodes } from '../model/open/return-nodes.js';
-import type { PrunedModel } from '../model/prune/pruned-model.js';
-import { REWRITE_FIELDS, type RewriteOptions } from '../model/prune/rewrite-options.js';
-import { readDevices, shareThreads, type Device, type ResolvedDevice } from '../runtime/lanes/device.js';
-import { leastMemory } from '../runtime/devices/balance.js';
-import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../runtime/lanes/lane-options.js';
-import { openAll } from '../runtime/open-all.js';
-import { openReplica } from '../runtime/replica.js';
-import { readSessionOptions, type SessionOptions } from '../runtime/lanes/session-options.js';
-import type { Tensor } from '../tensor/tensor.js';
-import { describeLanes } from '../model/lanes/describe-lanes.js';
+import { givenFields, type Options } from '../base/checks.js';
 import { Extractor, extractorInternals, feedsOf } from '../extract/extractor.js';
-import { createFeatureModel } from '../extract/replicas/feature-model.js';
-import type { SessionSetup } from '../model/lanes/session-model.js';
 import { pruneSource } from '../extract/prune-source.js';
-import { mapInOrder } from '../extract/map-in-order.js';
-import { PARALLEL_DEFAULTS, PARALLEL_FIELDS } from '../extract/replicas/parallel-options.js';
+import { createFeatureModel } from '../extract/replicas/feature-model.js';
+import { mapInOrder } from '../extract/replicas/map-in-order.js';
+import type { DTypeOf } from '../extract/replicas/output-dtype.js';
+import { PARALLEL_DEFAULTS } from '../extract/replicas/parallel-options.js';
 import { ReplicaSet } from '../extract/replicas/replica-set.js';
 import { readRunOptions, type RunInput, type RunOptions } from '../extract/replicas/run-options.js';
+import { describeLanes } from '../model/lanes/describe-lanes.js';
+import type { SessionSetup } from '../model/lanes/session-model.js';
+import type { OnnxModel, ModelSource } from '../model/open/open-model.js';
+import type { KeysOf, ReturnNodes } from '../model/open/return-nodes.js';
+import { describeInputs } from '../model/open/value-info.js';
+import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
+import { namedDevices } from '../runtime/devices/device-list.js';
+import { shareThreads } from '../runtime/lanes/device.js';
+import { openAll } from '../runtime/open-all.js';
+import { openReplica } from '../runtime/replica.js';
+import type { DType, Tensor } from '../tensor/tensor.js';
+import { adviseDevices, adviseReplicas } from './pipeline-advice.js';
+import {
+  readPipeline,
+  type PipelineOptions,
+  type PipelineRequest,
+  type ReadPlace,
+} from './pipeline-options.js';
+import { splitModel, type ModelStages } from './split-model.js';
 import { StageChain } from './stage-chain.js';
+import { planStage, StageReplicas } from './stage-replicas.js';
 
-/** Options of {@link Pipeline.create}. */
-export interface PipelineOptions
-  extends RewriteOptions, LaneOptions, Pick<SplitOptions, 'by' | 'maxTensors' | 'memoryBytes'> {
-  /**
-   * The device of each stage, in order; as many stages as devices. Lists of devices are pipelines side by side, each of which holds
-   * the whole model: `[['cuda:0', 'cuda:1'], ['cuda:2', 'cuda:3']]`.
-   */
-  readonly devices: readonly Device[] | readonly (readonly Device[])[];
-  /**
-   * Names of the values after which to cut, one fewer than devices. Without them, the stages are balanced; see
-   * {@link SplitOptions.by}.
-   * @default undefined
-   */
-  readonly cuts: readonly string[] | undefined;
-  /**
-   * Rows of a part, from 0 to 65,536; 0 makes about four parts per stage. The more parts, the less the stages wait at the start and
-   * at the end of a batch: of `m` parts over `k` stages, `m / (m + k − 1)` of the time is used.
-   * @default 0
-   */
-  readonly microBatch: number;
-  /**
-   * Session options of onnxruntime.
-   * @default {}
-   */
-  readonly session: Options<SessionOptions>;
+/** What a device of a stage has done. */
+export interface StageSpent {
+  readonly device: string;
+  /** Parts of batches. */
+  readonly runs: number;
+  /** Milliseconds in the engine. */
+  readonly runMs: number;
 }
-
-const PIPELINE_FIELDS: Fields<PipelineOptions> = {
-  ...REWRITE_FIELDS,
-  ...LANE_FIELDS,
-  by: SPLIT_FIELDS.by,
-  maxTensors: SPLIT_FIELDS.maxTensors,
-  memoryBytes: SPLIT_FIELDS.memoryBytes,
-  devices: unchecked([]),
-  cuts: optional(checkNames),
-  microBatch: PARALLEL_FIELDS.microBatch,
-  session: unchecked({}),
-};
 
 /** A stage of a pipeline. */
 export interface PipelineStage {
-  /** The device, or the devices of pipelines side by side. */
+  /** Its devices: one, several that each hold it, or those of pipelines side by side. */
   readonly devices: readonly string[];
   readonly macs: number;
   readonly parameters: number;
   readonly weightBytes: number;
   /** Bytes per row that cross to it from the stages in front of it. */
   readonly bytesPerSample: number;
-  /** Milliseconds in the engine so far. */
+  /** Milliseconds in the engine so far, of all devices. */
   readonly runMs: number;
+  /** By device, in the order of `devices`. */
+  readonly spent: readonly StageSpent[];
   /** Ids of the processes that hold its sessions: this one, or children. */
   readonly pids: readonly number[];
 }
@@ -87,11 +64,13 @@ export interface PipelineStage {
  * two parts per stage are under way, which bounds the memory. Where the model fits on each device, {@link DataParallel} is faster:
  * nothing crosses and nothing waits; `advice` says so.
  */
-export class Pipeline<Key extends string = string> extends Extractor<Key> {
+export class Pipeline<Key extends string = string, Type extends DType = 'float32'> extends Extractor<
+  Key,
+  Type
+> {
   /** Mean cost of a stage divided by the largest one; see {@link ModelStages.balance}. */
   readonly balance: number;
-  /** What would be faster, or null. */
-  readonly advice: string | null;
+  readonly #advice: string | null;
   readonly #split: ModelStages;
   readonly #chains: readonly StageChain[];
 
@@ -103,24 +82,43 @@ export class Pipeline<Key extends string = string> extends Extractor<Key> {
   ) {
     super(set);
     this.balance = split.balance;
-    this.advice = advice;
+    this.#advice = advice;
     this.#split = split;
     this.#chains = chains;
+  }
+
+  /** What would be faster, or null: copies of the whole model, or, once batches have run, more devices for a slow stage. */
+  get advice(): string | null {
+    return (
+      this.#advice ??
+      adviseDevices(
+        this.stages.map(({ spent, runMs, devices }) => {
+          const runs = spent.reduce((sum, device) => sum + device.runs, 0);
+          return { runMs, runs, devices: devices.length };
+        }),
+      )
+    );
   }
 
   /** The stages, in order, and what they have done. */
   get stages(): readonly PipelineStage[] {
     const { stages, crossing } = this.#split;
     return stages.map(({ macs, parameters, weightBytes }, i) => {
-      const runners = this.#chains.map((chain) => chain.stages[i]!.runner);
+      const replicas = this.#chains.flatMap((chain) => chain.stages[i]!.replicas);
+      const spent = replicas.map(({ device, counts: { runs }, spent: { runMs } }) => ({
+        device,
+        runs,
+        runMs,
+      }));
       return {
-        devices: runners.map(({ device }) => device),
+        devices: replicas.map(({ device }) => device),
         macs,
         parameters,
         weightBytes,
         bytesPerSample: crossing[i - 1]?.bytesPerSample ?? 0,
-        runMs: runners.reduce((sum, { spent }) => sum + spent.runMs, 0),
-        pids: runners.flatMap(({ pids }) => pids),
+        runMs: spent.reduce((sum, { runMs }) => sum + runMs, 0),
+        spent,
+        pids: replicas.flatMap(({ pids }) => pids),
       };
     });
   }
@@ -146,30 +144,46 @@ export class Pipeline<Key extends string = string> extends Extractor<Key> {
    * await pipeline.close();
    * ```
    */
-  static async create<const Nodes extends ReturnNodes>(
+  static async create<
+    const Nodes extends ReturnNodes,
+    const Asked extends PipelineOptions['outputDtype'] = 'float32',
+  >(
     model: OnnxModel | ModelSource,
     returnNodes: Nodes,
-    given: Options<PipelineOptions> & Pick<PipelineOptions, 'devices'>,
-  ): Promise<Pipeline<KeysOf<Nodes>>>;
-  static async create(
+    given: PipelineRequest<Asked>,
+  ): Promise<Pipeline<KeysOf<Nodes>, DTypeOf<Asked>>>;
+  static async create<const Asked extends PipelineOptions['outputDtype'] = 'float32'>(
     model: PrunedModel,
     returnNodes: undefined,
-    given: Options<PipelineOptions> & Pick<PipelineOptions, 'devices'>,
-  ): Promise<Pipeline>;
+    given: PipelineRequest<Asked>,
+  ): Promise<Pipeline<string, DTypeOf<Asked>>>;
   static async create(
     model: OnnxModel | ModelSource | PrunedModel,
     returnNodes: ReturnNodes | undefined,
-    given: Options<PipelineOptions> & Pick<PipelineOptions, 'devices'>,
-  ): Promise<Pipeline> {
-    const { rows, setup, microBatch, split: how, rewriting } = readPipeline(given);
+    given: PipelineRequest<PipelineOptions['outputDtype']>,
+  ): Promise<Pipeline<string, DType>> {
+    const fields = givenFields(given, 'Pipeline.create');
+    const request = readPipeline(
+      fields.devices === 'all' ? { ...fields, devices: await namedDevices(fields.devices) } : fields,
+    );
+    const { chains: places, setup, microBatch, split: how, rewriting } = request;
     const pruned = await pruneSource(model, returnNodes, rewriting, given);
     const split = await splitModel(pruned, ...how);
-    const chains = await openChains(split, rows, setup);
+    const chains = await openChains(split, places, setup, openBatches(pruned));
     try {
-      const featureModel = createFeatureModel(pruned, setup, chains[0]!.facts);
+      const featureModel = createFeatureModel(pruned, setup, chains[0]!.facts, {
+        outputDtype: rewriting.outputDtype,
+        transform: 'auto',
+      });
       const options = { ...PARALLEL_DEFAULTS, split: 'dynamic', microBatch } as const;
       const set = new ReplicaSet(featureModel, chains, options, chains.length > 1);
-      const advice = await adviseReplicas(split, rows);
+      // Whoever names the devices of each stage has chosen which part runs where.
+      const advice = fields.stages
+        ? null
+        : await adviseReplicas(
+            split.stages,
+            places.flat().flatMap(({ devices }) => devices),
+          );
       if (advice !== null) process.emitWarning(advice, { code: 'TAPIR_PIPELINE_UNNEEDED' });
       return new Pipeline(set, chains, split, advice);
     } catch (error) {
@@ -187,9 +201,12 @@ export class Pipeline<Key extends string = string> extends Extractor<Key> {
    * @throws {@link TapirError} `STAGE_FAILED` with the stage, its device and the `cause`; with pipelines side by side, that is the cause
    * of `REPLICA_FAILED`; `INPUT_MISMATCH`; `BATCH_FIXED`; `OUTPUT_NOT_BATCHED`; `CLOSED`; the signal's reason if it fires.
    */
-  async run(input: RunInput, given: Options<RunOptions> = {}): Promise<Record<Key, Tensor>> {
+  async run(input: RunInput, given: Options<RunOptions> = {}): Promise<Record<Key, Tensor<Type>>> {
     const options = { ...readRunOptions(given), split: 'dynamic' } as const;
-    return (await extractorInternals.of(this).run(feedsOf(this, input), options)) as Record<Key, Tensor>;
+    return (await extractorInternals.of(this).run(feedsOf(this, input), options)) as Record<
+      Key,
+      Tensor<Type>
+    >;
   }
 
   /**
@@ -202,83 +219,64 @@ export class Pipeline<Key extends string = string> extends Extractor<Key> {
   map(
     inputs: Iterable<RunInput> | AsyncIterable<RunInput>,
     given: Options<RunOptions> = {},
-  ): AsyncGenerator<Record<Key, Tensor>> {
+  ): AsyncGenerator<Record<Key, Tensor<Type>>> {
     const options = { ...readRunOptions(given), split: 'none' } as const;
     const set = extractorInternals.of(this);
-    const run = (input: RunInput) => set.run(feedsOf(this, input), options) as Promise<Record<Key, Tensor>>;
+    const run = (input: RunInput) =>
+      set.run(feedsOf(this, input), options) as Promise<Record<Key, Tensor<Type>>>;
     return mapInOrder(inputs, set.runsAtOnce, run);
   }
-}
-
-/** Checks the options. Throws `OPTION_INVALID`. */
-function readPipeline(given: Options<PipelineOptions>) {
-  const options = readOptions(PIPELINE_FIELDS, given, 'Pipeline.create');
-  const { devices, cuts, microBatch, session, by, maxTensors, memoryBytes, ...rest } = options;
-  const rows = readRows(devices);
-  const stages = rows[0]!.length;
-  if (cuts !== undefined && cuts.length !== stages - 1)
-    throw invalidOption('cuts', `${stages - 1} names for ${stages} devices`, cuts);
-  const lane = readLaneOptions(pickFields(rest, LANE_FIELDS));
-  const size = { by, maxTensors, memoryBytes, batch: microBatch };
-  return {
-    rows,
-    setup: { session: readSessionOptions(session), lane },
-    microBatch,
-    split: [cuts === undefined ? { stages } : { cuts }, size] as const,
-    rewriting: pickFields(rest, REWRITE_FIELDS),
-  };
-}
-
-/** The devices of each pipeline. */
-function readRows(given: PipelineOptions['devices']): ResolvedDevice[][] {
-  const isNested = Array.isArray(given) && given.some((row) => Array.isArray(row));
-  const rows = (isNested ? given : [given]) as readonly (readonly Device[])[];
-  const all = readDevices('devices', isNested ? rows.flat() : given);
-  const [first] = rows;
-  if (rows.some((row) => row.length !== first!.length))
-    throw invalidOption('devices', 'lists of as many devices each, one per stage', given);
-  return rows.map((row, i) => all.slice(i * row.length, (i + 1) * row.length));
 }
 
 /** Opens the stages of all pipelines at once. If one fails, all are closed. */
 async function openChains(
   { stages }: ModelStages,
-  rows: readonly (readonly ResolvedDevice[])[],
+  chains: readonly (readonly ReadPlace[])[],
   setup: SessionSetup,
+  batches: ReadonlySet<string>,
 ): Promise<StageChain[]> {
-  const devices = shareThreads(rows.flat(), 1);
+  const hows = chains.map((places) =>
+    places.map(({ devices, split }, i) =>
+      devices.length === 1 ? undefined : planStage(stages[i]!, split, batches, `stages[${i}].split`),
+    ),
+  );
+  const places = chains.flatMap((chain) =>
+    chain.flatMap(({ devices }, stage) => devices.map((device) => ({ device, stage }))),
+  );
+  const describe = stages.map(({ model }, i) =>
+    describeLanes(model, setup, places.filter(({ stage }) => stage === i).length),
+  );
+  const devices = shareThreads(
+    places.map(({ device }) => device),
+    1,
+  );
   const opened = await openAll(
-    devices.map((device, i) => {
-      const place = { device, lane: setup.lane, sessions: 1, onLaneDeath: 'restart' } as const;
-      return openReplica(place, describeLanes(stages[i % stages.length]!.model, setup, 1)(device));
+    places.map(({ stage }, i) => {
+      const place = { device: devices[i]!, lane: setup.lane, sessions: 1, onLaneDeath: 'restart' } as const;
+      return openReplica(place, describe[stage]!(place.device));
     }),
     (replica) => replica.close(),
   );
-  return rows.map(
-    (_, row) =>
+  let first = 0;
+  return chains.map(
+    (chain, row) =>
       new StageChain(
-        stages.map(({ inputs, outputs }, i) => ({
-          runner: opened[row * stages.length + i]!,
-          inputs: inputs.map(({ name }) => name),
-          outputs: outputs.map(({ name }) => name),
-        })),
+        chain.map(({ devices: { length } }, i) => {
+          const replicas = opened.slice(first, (first += length));
+          const how = hows[row]![i];
+          return {
+            runner: how ? new StageReplicas(replicas, how) : replicas[0]!,
+            replicas,
+            inputs: stages[i]!.inputs.map(({ name }) => name),
+            outputs: stages[i]!.outputs.map(({ name }) => name),
+          };
+        }),
       ),
   );
 }
 
-/** A model needs its weights, and about as much again for activations and the engine. */
-const MEMORY_PER_WEIGHT = 2;
-
-/** Whether each device could hold the whole model, as far as their memory is known. */
-async function adviseReplicas(
-  { stages }: ModelStages,
-  rows: readonly (readonly ResolvedDevice[])[],
-): Promise<string | null> {
-  const devices = rows.flat();
-  const needed = MEMORY_PER_WEIGHT * stages.reduce((sum, { weightBytes }) => sum + weightBytes, 0);
-  const onCpu = devices.filter(({ type }) => type === 'cpu').length;
-  if (needed * onCpu > totalmem()) return null;
-  const memory = await leastMemory(devices.filter(({ type }) => type !== 'cpu'));
-  if (stages.length < 2 || memory < needed) return null;
-  return 'the whole model fits on each of these devices: DataParallel runs a copy on each, so nothing crosses and no stage waits for another';
+/** The names that a model gives to its open batches. */
+function openBatches(pruned: PrunedModel): Set<string> {
+  const inputs = describeInputs(prunedInternals.of(pruned).rewrite);
+  return new Set(inputs.flatMap(({ dims }) => (typeof dims?.[0] === 'string' ? dims[0] : [])));
 }

@@ -1,11 +1,19 @@
 /** A model as stages that run one after the other, each a model itself. */
-import { checkInteger, givenFields, invalidOption, type Options } from '../base/checks.js';
-import { integer, oneOf, readOptions, unchecked, type Fields } from '../base/options.js';
-import type { Node } from '../graph/graph.js';
+import {
+  checkInteger,
+  checkText,
+  givenFields,
+  invalidOption,
+  isPlainObject,
+  type Options,
+} from '../base/checks.js';
+import { integer, oneOf, readOptions, refuseUnused, unchecked, type Fields } from '../base/options.js';
+import type { Graph, Node } from '../graph/graph.js';
 import { resolveNames } from '../graph/names/resolve-names.js';
 import { choosePlaces, type PlaceCosts } from './graph/choose-places.js';
-import { lineUp } from '../graph/cost/cut-line.js';
-import { formStages, stagesAt, stagesBehind, type StagePart } from './graph/stages.js';
+import { lineUp, type CutLine } from '../graph/cost/cut-line.js';
+import { nodesOfModule } from './graph/module-nodes.js';
+import { formStages, stagesAt, stagesBehind, type StageEnd, type StagePart } from './graph/stages.js';
 import { cutGraph, describeNode, outputsOf } from '../graph/rewrite/prune.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { readInputSizes, type InputSizes } from '../model/open/input-sizes.js';
@@ -27,8 +35,20 @@ import {
 } from '../model/oracle/model-costs.js';
 import { timeNodes } from '../model/oracle/time-nodes.js';
 
-/** Where to split: into a number of stages with balanced costs, or after the values of these names, in execution order. */
-export type SplitPlaces = { readonly stages: number } | { readonly cuts: readonly string[] };
+/** What a stage holds: all up to a value, or a module. Neither: all up to where the next stage begins. */
+export interface StageSpan {
+  /** Name of the value with which the stage ends. */
+  readonly until?: string;
+  /** Path of the module that the stage is, such as `layer3`. */
+  readonly module?: string;
+}
+
+/**
+ * Where to split: into a number of stages with balanced costs, after the values of these names, in execution order, or into stages that
+ * are described one by one.
+ */
+export type SplitPlaces =
+  { readonly stages: number | readonly StageSpan[] } | { readonly cuts: readonly string[] };
 
 /** Options of {@link splitModel}. */
 export interface SplitOptions {
@@ -136,6 +156,8 @@ export async function splitModel(
   const options = readOptions(SPLIT_FIELDS, given, 'splitModel');
   const pruned = prunedInternals.has(model) ? prunedInternals.of(model) : undefined;
   const asked = readSplit(places, options);
+  if (typeof asked.stages !== 'number')
+    refuseUnused(SPLIT_FIELDS, options, ['maxTensors'], 'a split at names');
   const isSized = !pruned || Object.hasOwn(givenFields(given, 'splitModel'), 'inputSizes');
   const request = isSized ? asked : { ...asked, inputSizes: pruned.request.inputSizes };
   const whole = pruned
@@ -152,14 +174,11 @@ export async function splitModel(
     const cost = costs.nodes.get(node)!;
     return (figure === 'parameters' ? allElements(cost) : cost[figure]) ?? 0;
   };
-  const stageOf =
-    'cuts' in request
-      ? stagesBehind(
-          line,
-          resolveNames(graph, request.cuts).map(({ value }) => value),
-        )
-      : stagesAt(line, choosePlaces(line, placeCosts(costs, request, costOf)));
-  const count = 'cuts' in request ? request.cuts.length + 1 : request.stages;
+  const { stages: spans } = request;
+  const [stageOf, count] =
+    typeof spans === 'number'
+      ? [stagesAt(line, choosePlaces(line, placeCosts(costs, { ...request, stages: spans }, costOf))), spans]
+      : [stagesBehind(line, findEnds(graph, line, spans)), spans.length];
   const parts = formStages(cut, stageOf, count);
   const models = await cutStages(whole, parts, request.inputSizes);
   const stages = parts.map((part, i) => describeStage(part, models[i]!, costs, times));
@@ -193,12 +212,14 @@ type SplitRequest = ReturnType<typeof readSplit>;
 
 function readSplit(places: SplitPlaces, { by, maxTensors, memoryBytes, batch, inputSizes }: SplitOptions) {
   if (places === null || typeof places !== 'object' || 'stages' in places === 'cuts' in places)
-    throw invalidOption('places', '{ stages: a number } or { cuts: a list of names }', places);
+    throw invalidOption(
+      'places',
+      '{ stages: a number, or a list of { until } or { module } } or { cuts: a list of names }',
+      places,
+    );
   const limits = memoryBytes === undefined ? [] : [memoryBytes].flat();
   return {
-    ...('stages' in places
-      ? { stages: checkInteger('stages', places.stages, 1, 1024) }
-      : { cuts: checkNames('cuts', places.cuts) }),
+    stages: 'stages' in places ? readStages(places.stages) : spansOfCuts(checkNames('cuts', places.cuts)),
     by,
     maxTensors,
     limits: limits.map((bytes) => checkInteger('memoryBytes', bytes, 1, Number.MAX_SAFE_INTEGER)),
@@ -207,10 +228,41 @@ function readSplit(places: SplitPlaces, { by, maxTensors, memoryBytes, batch, in
   };
 }
 
+function readStages(given: number | readonly StageSpan[]): number | StageSpan[] {
+  if (!Array.isArray(given)) return checkInteger('stages', given, 1, 1024);
+  if (given.length === 0) throw invalidOption('stages', 'a list of at least one stage', given);
+  return given.map((span, i) => readSpan(`stages[${i}]`, span));
+}
+
+function spansOfCuts(cuts: readonly string[]): StageSpan[] {
+  return [...cuts.map((until) => ({ until })), {}];
+}
+
+/** Checks the end of a stage. Throws `OPTION_INVALID`. */
+export function readSpan(option: string, given: unknown): StageSpan {
+  const expected = '{ until: a name }, { module: a path } or {}';
+  if (!isPlainObject(given) || Object.keys(given).length > 1) throw invalidOption(option, expected, given);
+  const [[kind, name] = ['until', undefined]] = Object.entries(given);
+  if (kind !== 'until' && kind !== 'module') throw invalidOption(option, expected, given);
+  return name === undefined ? {} : { [kind]: checkText(`${option}.${kind}`, name) };
+}
+
+/** Finds the ends of stages in a graph. Unknown names of values are listed in one error. */
+function findEnds(graph: Graph, line: CutLine, spans: readonly StageSpan[]): StageEnd[] {
+  const named = resolveNames(
+    graph,
+    spans.flatMap(({ until }) => until ?? []),
+  ).values();
+  return spans.map(({ until, module }) => {
+    if (until !== undefined) return { until: named.next().value!.value };
+    return module === undefined ? {} : { module: nodesOfModule(graph, line, module) };
+  });
+}
+
 /** What the choice of places depends on. */
 function placeCosts(
   { nodes, shapes }: ModelCosts,
-  { stages, maxTensors, limits }: SplitRequest & { readonly stages: number },
+  { stages, maxTensors, limits }: Omit<SplitRequest, 'stages'> & { readonly stages: number },
   costOf: PlaceCosts['costOf'],
 ): PlaceCosts {
   return {

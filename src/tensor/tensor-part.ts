@@ -1,6 +1,6 @@
 /** Parts of tensors along an axis. A part is a description; it is cut out only when a lane is about to take it. */
 import { copyInTurns, type Span } from './copy.js';
-import { isShared, takeImages, type Feed, type SharedImages } from './image-feed.js';
+import { isShared, takeImages, type Feed, type SharedFeed } from './image-feed.js';
 import {
   createData,
   elementCount,
@@ -25,7 +25,7 @@ export interface TensorPart<Whole = Tensor> {
 }
 
 /** A range of a feed, which the lane may have yet to make. */
-export type FeedPart = TensorPart<Tensor | SharedImages>;
+export type FeedPart = TensorPart<Tensor | SharedFeed>;
 
 /** A whole feed as a part. */
 export function wholePart<Whole extends Feed>(feed: Whole): TensorPart<Whole> {

@@ -56,7 +56,7 @@ export async function createTrainer(
     }
   const statistics = norms.flatMap(normTensors);
   const owned = await ownTensors(base, [...[...wanted.values()].map(({ tensor }) => tensor), ...statistics]);
-  const place = readPlace(owned.model, setup.place);
+  const place = await readPlace(owned.model, setup.place);
   const loss = await addLoss(owned.model, setup.output, formOf(setup.loss), setup.inputSizes);
   if (setup.batchNorm === 'frozen') await checkFixedNorms(loss.model);
   const parameters = [...wanted.values()].flatMap(

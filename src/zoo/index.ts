@@ -1,6 +1,9 @@
 /** torchvision's networks, and known models from their hosts. */
 export { createModel, type CreateOptions } from './create-model.js';
-export { listModels } from './architectures.js';
+export { addPyramid, type PyramidOptions } from './add-pyramid.js';
+export type { ExtraLevels } from '../networks/pyramid.js';
+export { listModels, type ListOptions } from './architectures.js';
+export type { Task } from '../networks/architecture.js';
 export { listKnownModels, type KnownModelsOptions, type ListedModel } from '../hub/list-known-models.js';
 export type { KnownModel } from '../hub/known-models.js';
 export { pullTorchvision, type PullTorchvisionOptions } from './pull-torchvision.js';

@@ -1,4 +1,5 @@
 /** A state dict → the values of a network's parameters. */
+import { invalidOption, isText } from '../base/checks.js';
 import { misfitsError } from '../parameters/match/load-errors.js';
 import { readStateDict } from '../parameters/dicts/read-state-dict.js';
 import type { StateValue } from '../parameters/folding/state-value.js';
@@ -13,28 +14,50 @@ import { isComputed, type Parameter } from '../networks/network.js';
 /** Reads the bytes of a parameter's values. */
 export type Load = () => Promise<Uint8Array>;
 
+/** A path, a file: URL, or a Map of at least one tensor. Throws `OPTION_INVALID`. */
+export function checkWeights(option: string, value: unknown): string | URL | StateSource {
+  if (isText(value) || value instanceof URL || (value instanceof Map && value.size > 0)) return value;
+  throw invalidOption(option, 'a path, a file: URL, or a Map of tensors', value);
+}
+
+/** How a network spells the keys of its weights. */
+type Spelling = Pick<Architecture, 'renameKey' | 'unusedKeys'>;
+
+/** The tensors of weights under the keys of today's torchvision. Throws `STATE_INVALID`. */
+export async function readWeights(
+  weights: string | URL | StateSource,
+  { renameKey }: Spelling,
+): Promise<ReadonlyMap<string, StateValue>> {
+  const source = weights instanceof Map ? weights : await readStateDict(weights as string | URL);
+  const state = stateValues(source as StateSource);
+  const bare = dropPrefix(state, wrapperPrefix(state.keys()));
+  return new Map([...bare].map(([key, value]) => [renameKey?.(key) ?? key, value]));
+}
+
+export interface MatchOptions extends Spelling {
+  /** The network, for errors. */
+  readonly subject: string;
+  /** Whether the classifier may have another size than in the state dict: it then starts from scratch. */
+  readonly mayChangeHead: boolean;
+  /** What to do about weights that do not fit. */
+  readonly advice: string;
+}
+
 /**
  * Finds the tensor of every parameter, and returns how to read the values, by key. Parameters that start from scratch are left out. Throws
- * `STATE_MISMATCH` with all keys that are missing, unexpected, or of other dims or dtypes; `STATE_INVALID`.
- *
- * @param mayChangeHead - Whether the classifier may have another size than in the state dict: it then starts from scratch.
+ * `STATE_MISMATCH` with all keys that are missing, unexpected, or of other dims or dtypes.
  */
-export async function matchWeights(
+export function matchWeights(
   parameters: ReadonlyMap<string, Parameter>,
-  weights: string | URL | StateSource,
-  name: string,
-  architecture: Architecture,
-  mayChangeHead: boolean,
-): Promise<ReadonlyMap<string, Load>> {
-  const source = weights instanceof Map ? weights : await readStateDict(weights as string | URL);
-  const state = spellKeys(stateValues(source as StateSource), architecture);
+  weights: ReadonlyMap<string, StateValue>,
+  { subject, mayChangeHead, advice, unusedKeys }: MatchOptions,
+): ReadonlyMap<string, Load> {
   const loads = new Map<string, Load>();
   const missing: string[] = [];
   const misshapen: { key: string; expected: string; actual: string }[] = [];
   for (const parameter of parameters.values()) {
     const { key, dims, elemType } = parameter;
-    const given = state.get(key);
-    state.delete(key);
+    const given = weights.get(key);
     if (given === undefined) {
       // What the architecture computes needs no file.
       if (!isComputed(parameter)) missing.push(key);
@@ -51,23 +74,10 @@ export async function matchWeights(
         actual: `${given.dtype} [${given.dims.join(', ')}]`,
       });
   }
-  const unexpected = [...state.keys()].filter(
-    (key) => !COUNTER.test(key) && architecture.trainingOnly?.test(key) !== true,
+  const unexpected = [...weights.keys()].filter(
+    (key) => !parameters.has(key) && !COUNTER.test(key) && unusedKeys?.test(key) !== true,
   );
   if (missing.length + misshapen.length + unexpected.length > 0)
-    throw misfitsError(
-      name,
-      { missing, unexpected, misshapen, derived: [] },
-      'give the weights of this network, or numClasses for another classifier',
-    );
+    throw misfitsError(subject, { missing, unexpected, misshapen, derived: [] }, advice);
   return loads;
-}
-
-/** The tensors under the keys of today's torchvision. */
-function spellKeys(
-  state: ReadonlyMap<string, StateValue>,
-  { renameKey }: Architecture,
-): Map<string, StateValue> {
-  const bare = dropPrefix(state, wrapperPrefix(state.keys()));
-  return new Map([...bare].map(([key, value]) => [renameKey?.(key) ?? key, value]));
 }

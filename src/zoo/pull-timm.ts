@@ -120,7 +120,7 @@ export async function buildTimm(
     note: 'the names of get_graph_node_names can be asked for ("tapir nodes")',
   };
   const { sha256, checked } = files[0]!;
-  const path = join(modelFolder(known, folder), `${network}-${sha256.slice(0, 8)}.onnx`);
+  const path = join(modelFolder(known.name, folder), `${network}-${sha256.slice(0, 8)}.onnx`);
   // Its name tells its weights.
   return buildInCache(known, path, { checked, isNew: false }, async () => {
     const state = await readStateDict(weights);

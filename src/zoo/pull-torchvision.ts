@@ -9,6 +9,7 @@ import { readJson } from '../base/read-json.js';
 import { DOWNLOAD_FIELDS, type DownloadOptions } from '../hub/download-file.js';
 import { unknownName, type KnownModel } from '../hub/known-models.js';
 import type { PulledModel } from '../hub/pulled-model.js';
+import { ARCHITECTURES } from '../networks/families/all-families.js';
 import { createModel } from './create-model.js';
 import { buildInCache, pullCheckpoint } from './pull-weights.js';
 
@@ -39,13 +40,17 @@ interface WeightsTable {
 }
 
 interface NetworkWeights {
+  /** What it is for, where that is not classification. */
+  readonly task?: string;
   /** The name of torchvision's enumeration. */
   readonly enum: string;
   readonly default: string;
   readonly files: Readonly<Record<string, string>>;
   /** Sizes of images, where the network takes one only and it is not 224. */
   readonly imageSizes?: Readonly<Record<string, number>>;
-  /** Where the network itself normalises in torchvision (`transform_input`), what does the same in front of the graph. */
+  /** The epsilon of a detector's frozen norms, where name and classes mislead. */
+  readonly normEps?: Readonly<Record<string, number>>;
+  /** Where the network itself normalises in torchvision (`transform_input`, detectors), what does the same in front of the graph. */
   readonly transforms?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
@@ -82,11 +87,11 @@ export async function pullTorchvision(
   given: Options<PullTorchvisionOptions> = {},
 ): Promise<PulledModel> {
   const { manifest, ...options } = readOptions(PULL_TORCHVISION_FIELDS, given, 'pullTorchvision');
-  const { model, network, imageSize } = await findTorchvisionModel(reference, manifest);
-  const checkpoint = await pullCheckpoint({ ...model, transform: null }, options);
+  const { model, network, imageSize, normEps } = await findTorchvisionModel(reference, manifest);
+  const checkpoint = await pullCheckpoint(model.name, model.files[0]!, options);
   const path = join(dirname(checkpoint.path), `${network}.onnx`);
   return buildInCache(model, path, checkpoint, () =>
-    createModel(network, { weights: checkpoint.path, imageSize }),
+    createModel(network, { weights: checkpoint.path, imageSize, normEps }),
   );
 }
 
@@ -98,16 +103,17 @@ export async function findTorchvisionModel(
   readonly model: KnownModel;
   readonly network: string;
   readonly imageSize: number | undefined;
+  readonly normEps: number | undefined;
 }> {
   if (!isTorchvisionReference(reference))
     throw invalidOption('reference', '"torchvision/NETWORK" or "torchvision/NETWORK@WEIGHTS"', reference);
   const table = readTable(manifest);
   const [network = '', asked] = reference.slice(PREFIX.length).split('@');
   const entry = Object.hasOwn(table.networks, network) ? table.networks[network] : undefined;
-  if (!entry)
+  if (!entry || !ARCHITECTURES.has(network))
     throw unknown(
       reference,
-      nearestNames(network, Object.keys(table.networks)).map((name) => PREFIX + name),
+      nearestNames(network, ARCHITECTURES.keys()).map((name) => PREFIX + name),
     );
   const weights = asked === undefined || asked === 'DEFAULT' ? entry.default : asked;
   const file = Object.hasOwn(entry.files, weights) ? entry.files[weights] : undefined;
@@ -116,11 +122,19 @@ export async function findTorchvisionModel(
       reference,
       Object.keys(entry.files).map((name) => `${PREFIX}${network}@${name}`),
     );
+  const model = describeWeights(table, network, weights);
+  return { model, network, imageSize: entry.imageSizes?.[weights], normEps: entry.normEps?.[weights] };
+}
+
+/** Weights of a network as a known model. Only the first digits of their SHA-256 are known: those in the file's name. */
+function describeWeights({ baseUrl, networks }: WeightsTable, network: string, weights: string): KnownModel {
+  const entry = networks[network]!;
+  const file = entry.files[weights]!;
   const isSwag = weights.includes('SWAG');
-  const model: KnownModel = {
+  return {
     name: `torchvision-${network}-${weights}`,
     description: `torchvision's ${network}, ${entry.enum}.${weights}`,
-    files: [{ name: file, url: table.baseUrl + file, sizeBytes: null, sha256: null }],
+    files: [{ name: file, url: baseUrl + file, sizeBytes: null, sha256: null }],
     licence: isSwag
       ? { spdx: 'CC-BY-NC-4.0', url: 'https://github.com/facebookresearch/SWAG/blob/main/LICENSE' }
       : { spdx: 'BSD-3-Clause', url: 'https://github.com/pytorch/vision/blob/main/LICENSE' },
@@ -130,7 +144,35 @@ export async function findTorchvisionModel(
     note: 'the names of get_graph_node_names can be asked for ("tapir nodes")',
     source: 'https://docs.pytorch.org/vision/stable/models.html',
   };
-  return { model, network, imageSize: entry.imageSizes?.[weights] };
+}
+
+/** Weights of torchvision as `tapir models list` shows them. */
+export interface ListedWeights {
+  /** What {@link pullTorchvision} takes. */
+  readonly reference: string;
+  readonly task: string;
+  readonly transform: KnownModel['transform'];
+  readonly licence: KnownModel['licence'];
+  /** Whether there is a network that they belong to. */
+  readonly isBuilt: boolean;
+}
+
+/** Lists the weights of segmentation, detection, video and optical flow. Throws `OPTION_INVALID` for an unreadable list. */
+export function listTaskWeights(manifest?: string): ListedWeights[] {
+  const table = readTable(manifest);
+  return Object.entries(table.networks).flatMap(([network, { task, files }]) =>
+    Object.keys(task === undefined ? {} : files).map((weights) => {
+      const { transform, licence } = describeWeights(table, network, weights);
+      const isBuilt = ARCHITECTURES.has(network);
+      return {
+        reference: `${PREFIX}${network}@${weights}`,
+        task: task!,
+        transform: isBuilt ? transform : null,
+        licence,
+        isBuilt,
+      };
+    }),
+  );
 }
 
 function readTable(path: string | undefined): WeightsTable {

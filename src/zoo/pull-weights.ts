@@ -5,13 +5,18 @@ import { basename, dirname, posix } from 'node:path';
 import { digestOf } from '../base/digest.js';
 import type { Options } from '../base/checks.js';
 import { makeFolder } from '../base/make-folder.js';
-import { labelOfUrl } from '../base/printable.js';
-import { checksumMismatch } from '../hub/download-file.js';
-import type { KnownModel } from '../hub/known-models.js';
+import { readOptions, type Fields } from '../base/options.js';
+import { checksumMismatch, DOWNLOAD_FIELDS, type DownloadOptions } from '../hub/download-file.js';
+import { checkFile, type KnownModel, type KnownModelFile } from '../hub/known-models.js';
 import { saveTransform } from '../hub/model-cache.js';
-import { pullModel, type PullOptions } from '../hub/pull-model.js';
+import { PULL_FIELDS, pullFiles, type PullOptions } from '../hub/pull-model.js';
 import { describeFile, type PulledFile, type PulledModel } from '../hub/pulled-model.js';
 import type { OnnxModel } from '../model/open/open-model.js';
+
+/** How a checkpoint is downloaded, and the folder of the cache. */
+type CheckpointOptions = DownloadOptions & Pick<PullOptions, 'folder'>;
+
+const CHECKPOINT_FIELDS: Fields<CheckpointOptions> = { ...DOWNLOAD_FIELDS, folder: PULL_FIELDS.folder };
 
 /** The name of a checkpoint of torch's hub ends with the first digits of its SHA-256. */
 const DIGITS = /-([0-9a-f]{8,})\.\w+$/;
@@ -25,36 +30,32 @@ export function isWebAddress(text: string): boolean {
  * Downloads the weights at an address; once, as long as the file in the cache is intact. Returns its path. Throws `CHECKSUM_MISMATCH` if the
  * file is not the one that its name states, or not the one of the first download; what {@link pullModel} throws.
  */
-export async function pullWeights(url: string, options: Options<PullOptions> = {}): Promise<string> {
+export async function pullWeights(url: string, options: Options<CheckpointOptions> = {}): Promise<string> {
   const { pathname } = URL.canParse(url) ? new URL(url) : { pathname: '' };
   const file = posix
     .basename(pathname)
     .replace(/[^\w.-]/g, '_')
     .slice(-100)
     .replace(/^[^A-Za-z0-9]+/, '');
-  const address = digestOf(url).slice(0, 16);
-  const model: KnownModel = {
-    name: `weights-${address}`,
-    description: `weights of ${labelOfUrl(url)}`,
-    files: [{ name: file || 'weights', url, sizeBytes: null, sha256: null }],
-    licence: { spdx: 'not known', url: labelOfUrl(url) },
-    transform: null,
-    inputSize: null,
-    nodes: [],
-    note: '',
-    source: labelOfUrl(url),
-  };
-  return (await pullCheckpoint(model, options)).path;
+  const folder = `weights-${digestOf(url).slice(0, 16)}`;
+  return (await pullCheckpoint(folder, { name: file || 'weights', ...UNCHECKED, url }, options)).path;
 }
 
-/** Downloads a model whose only file is a checkpoint. Throws what {@link pullWeights} throws. */
-export async function pullCheckpoint(model: KnownModel, options: Options<PullOptions>): Promise<PulledFile> {
-  const { files } = await pullModel(model, options);
-  const { name, path, sha256 } = files[0]!;
+const UNCHECKED = { sizeBytes: null, sha256: null };
+
+/** Downloads a checkpoint into a folder of the cache. Throws what {@link pullWeights} throws. */
+export async function pullCheckpoint(
+  folder: string,
+  file: KnownModelFile,
+  given: Options<CheckpointOptions>,
+): Promise<PulledFile> {
+  const options = readOptions(CHECKPOINT_FIELDS, given, 'pullWeights');
+  const [pulled] = await pullFiles(folder, [checkFile(folder, file)], options);
+  const { name, path, sha256 } = pulled!;
   const digits = DIGITS.exec(name)?.[1] ?? '';
-  if (sha256.startsWith(digits)) return files[0]!;
+  if (sha256.startsWith(digits)) return pulled!;
   await Promise.all([path, `${path}.sha256`].map((one) => rm(one, { force: true })));
-  throw checksumMismatch(model.files[0]!.url, path, digits, sha256);
+  throw checksumMismatch(file.url, path, digits, sha256);
 }
 
 /** Builds a model of downloaded weights unless it is there, and returns it with its transform beside it. New weights build it again. */

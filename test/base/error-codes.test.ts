@@ -26,15 +26,17 @@ import { createTextEncoder } from 'onnx-tapir/features';
 import { createService } from 'onnx-tapir/serve';
 import { describe, expect, it } from 'vitest';
 import { readCheckpoint } from '../../src/train/runs/checkpoint.js';
+import { patchModel } from '../support/patches.js';
 import { ERROR_CODES } from '../support/error-codes.js';
 import { fixturePath, projectPath, scratchFolder, tinyResNet } from '../support/fixtures.js';
+import { flatBmp } from '../support/bombs.js';
 import { startServer } from '../support/file-server.js';
 import { chain, modelBytes, type GraphSpec } from '../support/graphs.js';
 import { writeHuggingFacePair } from '../support/text-models.js';
 import { negModel } from '../support/tiny-models.js';
 import { copyPhotos } from '../support/photos.js';
 import { runScript, runTapir } from '../support/run.js';
-import { wheelNamed } from '../support/wheels.js';
+import { sha256Of, wheelNamed } from '../support/wheels.js';
 
 const scratch = scratchFolder();
 let count = 0;
@@ -218,6 +220,7 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
     return await trainer.step({ input: { dims: [1, 3, 64, 64], data }, target: [0] });
   },
   OUTPUT_MISFIT: () => pruneModel(tinyResNet(), { fc: 'v' }, { tokensToMap: true }),
+  FEATURE_AMBIGUOUS: () => pruneModel(patchModel(), ['tokens'], { part: 'class' }),
   INPUTS_MISSING: () => {
     const nodes = [
       { op: 'Relu', inputs: ['a'], outputs: ['p'] },
@@ -342,8 +345,41 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
       await tapir.loadImage(${JSON.stringify(join(folder, 'sea/sea-0.jpg'))});`);
   },
   IMAGE_EMPTY: () => loadImage(new Uint8Array(0)),
+  PHOTOS_FAILED: async () => {
+    const transform = { resize: 64, crop: 64 };
+    await using extractor = await createFeatureExtractor(tinyResNet(), { avgpool: 'v' }, { transform });
+    await extractor.embed([new Uint8Array(0), 'nowhere.jpg']);
+  },
   IMAGE_TRUNCATED: () => loadImage(fixturePath('preprocess/bad/truncated.jpg')),
   IMAGE_UNREADABLE: () => loadImage(Buffer.from('no image at all')),
+  IMAGE_MISFIT: () => {
+    const config = { image_processor_type: 'Qwen2VLImageProcessor' };
+    const image = flatBmp(402, 2);
+    return loadImage(image, transformFromConfig(config));
+  },
+  SIZE_FIXED: async () => {
+    const model = modelBytes({
+      inputs: [{ name: 'x', dims: ['n', 3, 'h', 'w'] }],
+      outputs: [{ name: 'y', dims: ['n', 6, 4] }],
+      initializers: {
+        w: { dims: [4, 3, 2, 2], values: Array.from({ length: 48 }, () => 1) },
+        shape: { dims: [3], values: [0, 4, -1], elemType: 'int64' },
+        table: { dims: [1, 6, 4], values: Array.from({ length: 24 }, (_, i) => i) },
+      },
+      nodes: [
+        { op: 'Conv', inputs: ['x', 'w'], outputs: ['map'], ints: { strides: [2, 2] } },
+        { op: 'Reshape', inputs: ['map', 'shape'], outputs: ['rows'] },
+        { op: 'Transpose', inputs: ['rows'], outputs: ['tokens'], ints: { perm: [0, 2, 1] } },
+        { op: 'Add', inputs: ['tokens', 'table'], outputs: ['y'] },
+      ],
+    });
+    await using extractor = await createFeatureExtractor(model, ['y']);
+    for await (const _ of embedImages(extractor, [flatBmp(8, 8)]));
+  },
+  TENSOR_SEVERAL: async () => {
+    const config = { image_processor_type: 'Siglip2ImageProcessor' };
+    (await loadImage(flatBmp(4, 2), transformFromConfig(config))).toTensor();
+  },
   IMAGE_TOO_LARGE: () => loadImage(projectPath('examples/photos/sea/sea-0.jpg'), { limitPixels: 1 } as never),
   DECODER_DIED: () =>
     thrownBy(`
@@ -365,10 +401,12 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
   PACKAGE_INVALID: () => {
     const wheel = join(place(), wheelNamed());
     writeFileSync(wheel, 'not a zip');
+    const pinned = { filename: wheelNamed(), sha256: sha256Of(Buffer.from('not a zip')) };
     return thrownBy(`
       for (const name of ['HOME', 'XDG_CACHE_HOME', 'LOCALAPPDATA']) process.env[name] = ${JSON.stringify(place())};
       const { planInstall, runInstall } = await import(${JSON.stringify(projectPath('build/modules/hub/wheels/install-engine.js'))});
-      await runInstall(await planInstall('openvino', { wheel: ${JSON.stringify(wheel)} }));`);
+      const table = new Map([[\`\${process.platform} \${process.arch}\`, [${JSON.stringify(pinned)}]]]);
+      await runInstall(await planInstall('openvino', { wheel: ${JSON.stringify(wheel)} }, table));`);
   },
   OUTPUT_EXISTS: async () => {
     const out = place();

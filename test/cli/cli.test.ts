@@ -296,7 +296,7 @@ describe('tapir embed', () => {
     ]);
     const events = json.stdout.trim().split('\n');
     const { manifest, ...done } = JSON.parse(events.at(-1)!) as { manifest: Manifest };
-    expect(manifest.run.batch).toBe(7);
+    expect(manifest.run?.batch).toBe(7);
     expect(done).toEqual({
       event: 'done',
       embedded: 24,

@@ -13,7 +13,7 @@ import { LANE_DEFAULTS } from '../../src/runtime/lanes/lane-options.js';
 import { openReplica } from '../../src/runtime/replica.js';
 import { SESSION_DEFAULTS } from '../../src/runtime/lanes/session-options.js';
 import type { Split } from '../../src/extract/replicas/split.js';
-import type { DType, Tensor } from '../../src/tensor/tensor.js';
+import type { Tensor } from '../../src/tensor/tensor.js';
 import { describeLane, done, playLanes } from '../support/fake-lane.js';
 import { modelBytes } from '../support/graphs.js';
 
@@ -57,8 +57,11 @@ async function fakeParallel(
       openReplica({ device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'restart' }, describeLane, start),
     ),
   );
-  const model = createFeatureModel(await pruneModel(bytes, ['y']), setup, replicas[0]!.facts);
-  const module = newFeatureExtractor<'y', DType>(new ReplicaSet(model, [holdReplica(replicas[0]!)]));
+  const model = createFeatureModel(await pruneModel(bytes, ['y']), setup, replicas[0]!.facts, {
+    outputDtype: 'float32',
+    transform: 'auto',
+  });
+  const module = newFeatureExtractor<'y', 'float32'>(new ReplicaSet(model, [holdReplica(replicas[0]!)]));
   return newDataParallel(module, new ReplicaSet(model, replicas, PARALLEL_DEFAULTS), true);
 }
 

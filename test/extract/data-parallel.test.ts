@@ -91,7 +91,9 @@ describe('torch’s tests', () => {
     ],
     ['int64', BigInt64Array.of(1n, 2n, 3n, 4n, 5n, 6n), BigInt64Array.of(2n, 4n, 6n, 8n, 10n, 12n)],
   ] as const)('test_data_parallel_module: %s', async (dtype, data, expected) => {
-    const parallel = keep(await createFeatureExtractor(doubling(dtype), ['y'], { devices: TWO }));
+    const parallel = keep(
+      await createFeatureExtractor(doubling(dtype), ['y'], { devices: TWO, outputDtype: 'keep' }),
+    );
     const { y } = await parallel.run({ dtype, dims: [3, 2], data });
     expect(y).toEqual({ dtype, dims: [3, 2], data: expected });
   });
@@ -689,7 +691,9 @@ describe('feeds of any dtype', () => {
       outputs: [{ name: 'y', dims: ['n'], elemType: 8 }],
       nodes: [{ op: 'Identity', inputs: ['x'], outputs: ['y'] }],
     };
-    const parallel = keep(await createFeatureExtractor(modelBytes(spec), ['y'], { devices: TWO }));
+    const parallel = keep(
+      await createFeatureExtractor(modelBytes(spec), ['y'], { devices: TWO, outputDtype: 'keep' }),
+    );
     const data = ['a', 'b', 'c', 'ä', ''];
     const dtype: DType = 'string';
     expect((await parallel.run({ dtype, dims: [5], data })).y).toEqual({ dtype, dims: [5], data });

@@ -35,6 +35,7 @@ describe('createFeatureExtractor', () => {
         channels: 128,
         reduction: 32,
         layout: 'NCHW',
+        tokens: null,
       },
       {
         name: 'pooled',
@@ -44,6 +45,7 @@ describe('createFeatureExtractor', () => {
         channels: 128,
         reduction: null,
         layout: 'NCHW',
+        tokens: null,
       },
       {
         name: 'flat',
@@ -53,6 +55,7 @@ describe('createFeatureExtractor', () => {
         channels: 128,
         reduction: null,
         layout: 'NC',
+        tokens: null,
       },
     ]);
     expect(extractor.device).toBe('cpu');

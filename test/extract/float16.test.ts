@@ -159,7 +159,7 @@ describe('tapir embed --precision float16', () => {
       const { stderr, code } = await runTapir(['embed', photos, ...flags, ...transform, ...place]);
       expect({ code, stderr }).toMatchObject({ code: 1 });
       const { run } = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8')) as Manifest;
-      const { least } = run.againstFloat32!.cosine['f']!;
+      const { least } = run!.againstFloat32!.cosine['f']!;
       expect(run).toMatchObject({ precision: 'float16', againstFloat32: { images: 16 } });
       expect(least).toBeGreaterThan(0.9999);
       expect(least).toBeLessThan(1);

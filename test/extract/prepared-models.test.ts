@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import {
   createFeatureExtractor,
   DataParallel,
-  type FeatureExtractor,
+  type DType,
+  type Extractor,
   type FeatureExtractorOptions,
   type Options,
   type Tensor,
@@ -38,8 +39,9 @@ async function compare(
   options: Given = {},
 ): Promise<Record<string, Tensor>> {
   const cacheFolder = newFolder();
-  const open = (cache: 'always' | 'off'): Promise<FeatureExtractor> =>
-    createFeatureExtractor(model, names, { ...options, cache, cacheFolder, devices: undefined });
+  const outputDtype = options.outputDtype ?? 'keep';
+  const open = (cache: 'always' | 'off'): Promise<Extractor> =>
+    createFeatureExtractor(model, names, { ...options, outputDtype, cache, cacheFolder, devices: undefined });
   const [plain, prepared] = [await open('off'), await open('always')];
   try {
     expect(entriesOf(cacheFolder)).toHaveLength(1);
@@ -202,8 +204,9 @@ describe('several sessions', () => {
 describe('when something is wrong with the cache', () => {
   const feed = { x: floats(4, 32) };
   const names = ['product', 'best'];
-  const open = (options: Given): Promise<DataParallel> =>
+  const open = (options: Given): Promise<DataParallel<string, DType>> =>
     createFeatureExtractor(modelBytes(mixed), names, {
+      outputDtype: 'keep',
       cache: 'always',
       ...options,
       devices: ['cpu:0', 'cpu:1'],

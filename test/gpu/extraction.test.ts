@@ -100,7 +100,10 @@ describe.skipIf(!hasGpu)('extraction on a GPU', () => {
         },
       ],
     });
-    await using extractor = await createFeatureExtractor(pool, ['y', 'i'], { device: gpu });
+    await using extractor = await createFeatureExtractor(pool, ['y', 'i'], {
+      outputDtype: 'keep',
+      device: gpu,
+    });
     const data = Float32Array.of(1, 2, 3, 4, 0, 6, 7, 8, 9, 10, 2, 12, 13, 5, 15, 16);
     const { y, i } = await extractor.run({ dtype: 'float32', dims: [1, 1, 4, 4], data });
     expect([...y.data]).toEqual([-0, -3, -5, -2]);

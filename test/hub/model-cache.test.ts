@@ -19,8 +19,8 @@ const model = {
 };
 
 it('is in the user’s cache folder unless another is given', () => {
-  expect(modelFolder(model, undefined)).toBe(join(defaultCacheFolder(), 'models/m'));
-  expect(modelFolder(model, '/x')).toBe('/x/m');
+  expect(modelFolder('m', undefined)).toBe(join(defaultCacheFolder(), 'models/m'));
+  expect(modelFolder('m', '/x')).toBe('/x/m');
 });
 
 it('holds a model if all its files are there, with the sizes of the list', async () => {

@@ -1,6 +1,6 @@
 /** Pulling known models: faults of servers, networks and disks, and the files that remain afterwards. */
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
@@ -141,8 +141,11 @@ describe('pullModel', () => {
     });
     expect(filesOf(one.folder)).toEqual(['tiny.onnx.partial', 'tiny.onnx.partial.json']);
     expect(await findCachedModel(one.model, one.folder)).toBeNull();
+    // On a busy machine the reset overtakes some of the bytes.
+    const { size } = statSync(join(one.folder, 'tiny', 'tiny.onnx.partial'));
+    expect(size).toBeGreaterThan(0);
     expect(await pull(one, { attempts: 1 })).toMatchObject([{ sha256 }]);
-    expect(server.requests[1]!.headers.range).toBe('bytes=120000-');
+    expect(server.requests[1]!.headers.range).toBe(`bytes=${size}-`);
     expect(filesOf(one.folder)).toEqual(['tiny.onnx', 'tiny.onnx.sha256']);
   });
 

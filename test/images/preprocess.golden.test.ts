@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { decodeImage } from '../../src/images/decode/decode.js';
-import { centerCrop, resizedSize } from '../../src/images/pixels/geometry.js';
+import { cropOf, resizedSize } from '../../src/images/pixels/geometry.js';
 import type { RgbImage } from '../../src/images/pixels/rgb-image.js';
 import { createResample } from '../../src/images/resample/resample.js';
 import { startSimdModule, type SimdModule } from '../../src/images/simd/simd-module.js';
@@ -70,7 +70,7 @@ function transformed(image: RgbImage, preset: TransformPreset, simd: SimdModule 
   const sampling = { interpolation, resampler: 'pillow' } as const;
   const size = resizedSize(image, resize);
   const side = typeof crop === 'number' ? { height: crop, width: crop } : crop;
-  return createResample(() => simd)(image, size, centerCrop(size, side), sampling);
+  return createResample(() => simd)(image, size, cropOf(size, side), sampling);
 }
 
 function sha256(data: Uint8Array | Float32Array): string {

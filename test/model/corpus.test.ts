@@ -78,7 +78,11 @@ describe('corpus: cut graphs', () => {
         });
         continue;
       }
-      const extractor = await createFeatureExtractor(model, request, { device, session });
+      const extractor = await createFeatureExtractor(model, request, {
+        device,
+        session,
+        outputDtype: 'keep',
+      });
       const { kept } = extractor.model.plan;
       const counts = {
         nodes: kept.nodes.length,
@@ -111,7 +115,7 @@ describe('corpus: cut graphs', () => {
       const names = model.outputs.map(({ name }) => `tensor:${name}`);
       if (names.length === 0) return; // A graph without outputs has nothing to ask for.
       try {
-        await (await createFeatureExtractor(model, names, { device, session })).close();
+        await (await createFeatureExtractor(model, names, { device, session, outputDtype: 'keep' })).close();
       } catch (error) {
         expect(isTapirError(error, 'OUTPUT_NOT_TENSOR'), String(error)).toBe(true);
       }
@@ -133,6 +137,7 @@ describe('corpus: files that the runtime refuses', () => {
       const extractor = await createFeatureExtractor(
         model,
         model.outputs.map(({ name }) => `tensor:${name}`),
+        { outputDtype: 'keep' },
       );
       await extractor.close();
     } catch (error) {
@@ -165,6 +170,7 @@ describe('corpus: files that the runtime refuses', () => {
       await createFeatureExtractor(
         model,
         model.outputs.map((output) => `tensor:${output.name}`),
+        { outputDtype: 'keep' },
       );
     };
     await expect(attempt()).rejects.toMatchObject({ code });

@@ -6,7 +6,8 @@ import {
   loadImage,
   openModel,
   pruneModel,
-  type FeatureExtractor,
+  type Extractor,
+  type PruneOptions,
   type Tensor,
   type TensorLike,
 } from 'onnx-tapir';
@@ -17,7 +18,7 @@ import { modelBytes, type GraphSpec } from '../support/graphs.js';
 const open: { close(): Promise<void> }[] = [];
 afterAll(() => Promise.all(open.map((extractor) => extractor.close())));
 
-function keep<Key extends string>(extractor: FeatureExtractor<Key>): FeatureExtractor<Key> {
+function keep<Opened extends Extractor>(extractor: Opened): Opened {
   open.push(extractor);
   return extractor;
 }
@@ -352,11 +353,11 @@ describe('inputs', () => {
 
 describe('fillTypes', () => {
   it('states what ONNX Runtime infers', async () => {
-    const plain = await openModel(await (await pruneModel(tinyResNet(), ['layer3'])).bytes());
-    expect(plain.outputs[0]).toMatchObject({ dtype: null, dims: null });
-    const filled = await openModel(
-      await (await pruneModel(tinyResNet(), { layer3: 'f' }, { fillTypes: true })).bytes(),
+    const plain = await openModel(
+      await (await pruneModel(tinyResNet(), ['layer3'], { fillTypes: false })).bytes(),
     );
+    expect(plain.outputs[0]).toMatchObject({ dtype: null, dims: null });
+    const filled = await openModel(await (await pruneModel(tinyResNet(), { layer3: 'f' })).bytes());
     expect(filled.outputs).toEqual([{ name: 'f', dtype: 'float32', dims: ['batch', 64, 4, 4] }]);
     const scalar = modelBytes({
       inputs: ['x'],
@@ -366,7 +367,39 @@ describe('fillTypes', () => {
         { op: 'Mul', inputs: ['x', 's'], outputs: ['y'] },
       ],
     });
-    const settled = await openModel(await (await pruneModel(scalar, ['s'], { fillTypes: true })).bytes());
+    const settled = await openModel(await (await pruneModel(scalar, ['s'])).bytes());
     expect(settled.outputs).toEqual([{ name: 's', dtype: 'float32', dims: [] }]);
+  });
+
+  it('states the sizes that follow from the inputs, not a batch that the exporter traced', async () => {
+    const stale = modelBytes({
+      inputs: [{ name: 'x', dims: ['n', 4] }],
+      outputs: ['z'],
+      nodes: [
+        { op: 'Relu', inputs: ['x'], outputs: ['y'] },
+        { op: 'Add', inputs: ['y', 'w'], outputs: ['z'] },
+      ],
+      initializers: { w: { dims: [1, 4], values: [1, 2, 3, 4] } },
+      valueInfos: [{ name: 'y', dims: [1, 4] }],
+    });
+    const outputsOf = async (options: Partial<PruneOptions>): Promise<unknown> =>
+      (await openModel(await (await pruneModel(stale, { y: 'f' }, options)).bytes())).outputs;
+    expect(await outputsOf({})).toEqual([{ name: 'f', dtype: 'float32', dims: ['n', 4] }]);
+    expect(await outputsOf({ l2Normalize: true })).toEqual([{ name: 'f', dtype: 'float32', dims: ['n', 4] }]);
+    expect(await outputsOf({ fillTypes: false })).toEqual([{ name: 'f', dtype: 'float32', dims: [1, 4] }]);
+  });
+
+  it('leaves open what no session tells, and says so', async () => {
+    const custom = modelBytes({
+      inputs: [{ name: 'x', dims: ['n', 4] }],
+      outputs: ['z'],
+      nodes: [
+        { op: 'Unheard', domain: 'local', inputs: ['x'], outputs: ['y'] },
+        { op: 'Relu', inputs: ['y'], outputs: ['z'] },
+      ],
+    });
+    const pruned = await pruneModel(custom, ['y']);
+    expect(pruned.plan.notes).toEqual([expect.stringMatching(/^the types of "y" are not stated: /)]);
+    expect((await openModel(await pruned.bytes())).outputs).toEqual([{ name: 'y', dtype: null, dims: null }]);
   });
 });

@@ -221,7 +221,7 @@ describe('products in 8 bits', () => {
     expect(report).toMatchObject({ nodes: 3, converted: 2 });
     expect([count('QuantizeLinear'), count('MatMulInteger'), count('MatMul')]).toEqual([1, 3, 0]);
     // The names that requests use stay: the last node of a product has its name, and its tensor.
-    const { outputs } = await createFeatureExtractor(lowered, ['attention/q']);
+    const { outputs } = await createFeatureExtractor(lowered, ['attention/q'], { outputDtype: 'keep' });
     expect(outputs[0]?.tensor).toBe('q');
     expect(
       cosineOf(

@@ -37,6 +37,7 @@ function vectorModel(nodes: readonly NodeSpec[], initializers: Record<string, We
 async function runOn(model: OnnxModel, name = 'y', level: 'all' | 'disabled' = 'disabled'): Promise<Tensor> {
   await using extractor = await createFeatureExtractor(model, [name], {
     session: { graphOptimizationLevel: level },
+    outputDtype: 'keep',
   });
   return (await extractor.run(X))[name]!;
 }

@@ -1,8 +1,9 @@
 /** Batches on a simulated GPU: padded to sizes that are fast there, with no trace in the results. */
+import { PhotoMemory } from '../../src/feeds/photo-memory.js';
 import { describe, expect, it } from 'vitest';
 import { TapirError, packError } from '../../src/base/errors.js';
 import { setUpEmbedding, EMBED_DEFAULTS } from '../../src/datasets/embed/embed-options.js';
-import { runImages } from '../../src/datasets/embed/embed-batches.js';
+import { runPhotos } from '../../src/datasets/embed/embed-batches.js';
 import { createFeatureModel } from '../../src/extract/replicas/feature-model.js';
 import { newFeatureExtractor } from '../../src/extract/feature-extractor.js';
 import { ReplicaSet } from '../../src/extract/replicas/replica-set.js';
@@ -122,16 +123,19 @@ describe('photos on a GPU', () => {
     });
     const { replica, sizes } = await simulate('cuda');
     const setup = { session: SESSION_DEFAULTS, lane: LANE_DEFAULTS };
-    const model = createFeatureModel(await pruneModel(bytes, ['y']), setup, replica.facts);
+    const model = createFeatureModel(await pruneModel(bytes, ['y']), setup, replica.facts, {
+      outputDtype: 'float32',
+      transform: 'auto',
+    });
     const extractor = newFeatureExtractor(new ReplicaSet(model, [replica]));
     const embedding = setUpEmbedding(extractor, {
       ...EMBED_DEFAULTS,
       transform: createTransform({ resize: 8, crop: 8 }),
     });
     expect(embedding.batch).toBe(32);
-    const pixels = new Uint8Array(new SharedArrayBuffer(32 * 3 * 8 * 8));
+    const memory = new PhotoMemory(embedding.feeds, 32);
     const places = Array.from({ length: 32 }, (_, i) => i);
-    for (const count of [32, 1, 3]) await runImages(extractor, pixels, places.slice(0, count), embedding);
+    for (const count of [32, 1, 3]) await runPhotos(extractor, memory, places.slice(0, count), embedding);
     expect(sizes).toEqual([32, 32, 32]);
     await extractor.close();
   });

@@ -117,7 +117,7 @@ describe('POST /embed', () => {
     ]);
     const bare = await fetch(`${url}/embed`, { method: 'POST' });
     expect(await refusalOf(bare)).toEqual([415, 'MEDIA_TYPE_UNSUPPORTED']);
-    const packed = postImage(url, photo(PHOTOS[0]!), { headers: { 'content-encoding': 'gzip' } });
+    const packed = postImage(url, photo(PHOTOS[0]!), { headers: { 'content-encoding': 'br' } });
     expect(await refusalOf(await packed)).toEqual([415, 'MEDIA_TYPE_UNSUPPORTED']);
     expect(await refusalOf(await postImage(url, Buffer.alloc(0)))).toEqual([400, 'REQUEST_INVALID']);
     const html = postImage(url, photo(PHOTOS[0]!), { headers: { accept: 'text/html' } });

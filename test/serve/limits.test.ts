@@ -70,9 +70,10 @@ describe('limits', () => {
     const init = { method: 'POST', body: chunked, duplex: 'half', headers: { 'content-type': 'image/jpeg' } };
     const streamed = await fetch(`${url}/embed`, init as RequestInit);
     expect(await refusalOf(streamed)).toEqual([413, 'BODY_TOO_LARGE']);
-    const tensor = await fetch(`${url}/v2/models/tiny/infer`, { method: 'POST', body: '['.repeat(3000) });
-    expect(tensor.status).toBe(413);
-    expect(await (await fetch(`${url}/v2/health/ready`)).json()).toEqual({ ready: true });
+    const json = { 'content-type': 'application/json' };
+    const long = { method: 'POST', body: '['.repeat(3000), headers: json };
+    expect((await fetch(`${url}/v1/embeddings`, long)).status).toBe(413);
+    expect(await (await fetch(`${url}/health/ready`)).json()).toEqual({ ready: true });
   });
 
   it('refuses too many images at once', async () => {
@@ -92,9 +93,9 @@ describe('limits', () => {
       const health = await fetch(`${url}/embed`);
       return (await refusalOf(health))[0] === 429;
     });
-    const third = await fetch(`${url}/v2`);
+    const third = await fetch(`${url}/v1/models`);
     expect([third.status, third.headers.get('retry-after')]).toEqual([429, '1']);
-    expect((await fetch(`${url}/v2/health/ready`)).status).toBe(200);
+    expect((await fetch(`${url}/health/ready`)).status).toBe(200);
     void first.catch(() => undefined);
     void second.catch(() => undefined);
 
@@ -158,7 +159,7 @@ describe('limits', () => {
 
 describe('slow and broken clients', () => {
   it.each([
-    ['headers', 'GET /v2 HTTP/1.1\r\nHost: a\r\n', 'X-A: b\r\n'],
+    ['headers', 'GET / HTTP/1.1\r\nHost: a\r\n', 'X-A: b\r\n'],
     [
       'a body',
       'POST /embed HTTP/1.1\r\nHost: a\r\nContent-Type: image/jpeg\r\nContent-Length: 9999\r\n\r\n',
@@ -169,7 +170,7 @@ describe('slow and broken clients', () => {
     const text = await trickle(url, head, more);
     expect(text).toMatch(/^HTTP\/1.1 408 /);
     expect(text).toContain('REQUEST_TIMEOUT');
-    expect((await fetch(`${url}/v2/health/live`)).status).toBe(200);
+    expect((await fetch(`${url}/health/live`)).status).toBe(200);
   });
 
   it('get an answer to a form whose part has a damaged header', async () => {
@@ -197,7 +198,7 @@ describe('slow and broken clients', () => {
 describe('the token', () => {
   it('opens everything but health, which is open', async () => {
     const { url } = await startService({ token: 'secret' });
-    for (const path of ['/', '/v2', '/v2/models/tiny', '/metrics', '/openapi.json', '/nothing', '/embed']) {
+    for (const path of ['/', '/v1/models', '/v2', '/metrics', '/openapi.json', '/nothing', '/embed']) {
       const response = await fetch(url + path);
       expect([path, response.status, response.headers.get('www-authenticate')]).toEqual([
         path,
@@ -212,15 +213,14 @@ describe('the token', () => {
     }
     const right = await postImage(url, image, { headers: { authorization: 'Bearer secret' } });
     expect(right.status).toBe(200);
-    for (const path of ['/v2/health/live', '/v2/health/ready'])
-      expect((await fetch(url + path)).status).toBe(200);
+    for (const path of ['/health/live', '/health/ready']) expect((await fetch(url + path)).status).toBe(200);
   });
 });
 
 describe('what a service says about itself', () => {
   it('has a text, and a document of all routes', async () => {
     const { url } = await startService({ token: undefined });
-    expect(await (await fetch(url)).text()).toContain('model "tiny" on cpu');
+    expect(await (await fetch(url)).text()).toContain('model "tiny" on cpu (onnxruntime, float32)');
     const document = (await (await fetch(`${url}/openapi.json`)).json()) as {
       openapi: string;
       paths: Record<string, Record<string, unknown>>;
@@ -230,43 +230,42 @@ describe('what a service says about itself', () => {
       '/',
       '/classify',
       '/embed',
+      '/health/live',
+      '/health/ready',
       '/metrics',
       '/openapi.json',
       '/v1/embeddings',
       '/v1/models',
       '/v1/models/{model}',
       '/v1/models/{model}/{output}',
-      '/v2',
-      '/v2/cudasharedmemory/status',
-      '/v2/health/live',
-      '/v2/health/ready',
-      '/v2/logging',
-      '/v2/models/stats',
-      '/v2/models/{name}',
-      '/v2/models/{name}/config',
-      '/v2/models/{name}/infer',
-      '/v2/models/{name}/ready',
-      '/v2/models/{name}/stats',
-      '/v2/models/{name}/versions/{version}',
-      '/v2/models/{name}/versions/{version}/config',
-      '/v2/models/{name}/versions/{version}/infer',
-      '/v2/models/{name}/versions/{version}/ready',
-      '/v2/models/{name}/versions/{version}/stats',
-      '/v2/repository/index',
-      '/v2/repository/models/{name}/load',
-      '/v2/repository/models/{name}/unload',
-      '/v2/systemsharedmemory/status',
-      '/v2/trace/setting',
     ]);
     for (const path of Object.keys(document.paths)) {
-      const there = path.replace('{name}', 'tiny').replace('{version}', '1');
       const methods = Object.keys(document.paths[path]!);
-      const response = await fetch(url + there, { method: 'DELETE' });
+      const response = await fetch(url + path, { method: 'DELETE' });
       expect([response.status, response.headers.get('allow')?.split(', ')[0]?.toLowerCase()]).toEqual([
         405,
         methods[0],
       ]);
     }
+  });
+});
+
+describe('the Open Inference Protocol', () => {
+  it.each([
+    ['GET', '/v2'],
+    ['GET', '/v2/models/tiny'],
+    ['POST', '/v2/models/tiny/infer'],
+    ['GET', '/v2?a=b'],
+  ])('is left to other servers: %s %s', async (method, path) => {
+    const { url } = await startService();
+    const response = await fetch(url + path, { method });
+    const { error } = (await response.json()) as { error: { code: string; message: string } };
+    expect([response.status, error]).toEqual([
+      404,
+      { code: 'NOT_FOUND', message: expect.stringMatching(/plain ONNX file.*other-servers\.md/) as string },
+    ]);
+    const other = await fetch(`${url}/v20`, { method });
+    expect([other.status, await other.text()]).toEqual([404, expect.stringContaining('see /openapi.json')]);
   });
 });
 

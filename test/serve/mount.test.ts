@@ -45,7 +45,7 @@ describe('handler', () => {
   const check = async (url: string): Promise<void> => {
     const reply = (await (await postImage(url, image)).json()) as EmbedReply;
     expect(reply.results[0]!.features!['v']).toHaveLength(128);
-    expect(await (await fetch(`${url}/v2/models/tiny/ready`)).json()).toEqual({ ready: true });
+    expect(await (await fetch(`${url}/health/ready`)).json()).toEqual({ ready: true });
     expect((await fetch(`${url}/nothing`)).status).toBe(404);
     const large = await fetch(`${url}/embed`, { method: 'POST', body: new Uint8Array(40 * 2 ** 20) }).catch(
       () => undefined,
@@ -84,7 +84,7 @@ describe('handler', () => {
     await service.ready();
     const responses = Array.from({ length: 200 }, () => {
       const request = new IncomingMessage(new Socket());
-      const response = new ServerResponse(Object.assign(request, { method: 'GET', url: '/v2/health/live' }));
+      const response = new ServerResponse(Object.assign(request, { method: 'GET', url: '/health/live' }));
       service.handler(request, response);
       return response;
     });
@@ -147,9 +147,9 @@ describe('handler', () => {
       onError: (error) => faults.push(error),
     });
     const url = await listen(other.handler);
-    expect((await fetch(`${url}/v2/health/ready`)).status).toBe(200);
+    expect((await fetch(`${url}/health/ready`)).status).toBe(200);
     await other.close();
-    const refused = await fetch(`${url}/v2/health/ready`);
+    const refused = await fetch(`${url}/health/ready`);
     expect([refused.status, await refused.json()]).toEqual([
       503,
       { error: { code: 'SHUTTING_DOWN', message: expect.stringContaining('shutting down') as string } },
@@ -197,11 +197,11 @@ describe('closing', () => {
   it('answers requests that were just sent on idle connections, and ends those', async () => {
     const { url, service } = await startService();
     const connections = Array.from({ length: 20 }, () => openConnection(url));
-    const get = 'GET /v2 HTTP/1.1\r\nHost: a\r\n\r\n';
-    for (const one of connections) expect(await one.send(get, /binary_tensor/)).not.toMatch(/close/);
+    const get = 'GET /v1/models HTTP/1.1\r\nHost: a\r\n\r\n';
+    for (const one of connections) expect(await one.send(get, /owned_by/)).not.toMatch(/close/);
     const closed = service.close();
     // The client cannot know yet.
-    const answers = await Promise.all(connections.map((one) => one.send(get, /binary_tensor/)));
+    const answers = await Promise.all(connections.map((one) => one.send(get, /owned_by/)));
     for (const answer of answers) expect(answer).toMatch(/^HTTP\/1.1 200 .*connection: close/is);
     await closed;
     await expect(fetch(url)).rejects.toThrow();

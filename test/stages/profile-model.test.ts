@@ -217,6 +217,39 @@ describe('profileModel', () => {
     await expect(profileModel(inside, { batch: 2 })).rejects.toMatchObject({ code: 'BATCH_FIXED' });
   });
 
+  it('takes a batch that also stands on a later axis, as in the state of a recurrent layer', async () => {
+    const recurrent = (...names: readonly [string, string]): Uint8Array =>
+      modelBytes({
+        inputs: [
+          { name: 'x', dims: [names[0], 3] },
+          { name: 'state', dims: [2, names[1], 3] },
+        ],
+        outputs: ['y'],
+        nodes: [
+          { op: 'Add', inputs: ['x', 'state'], outputs: ['s'] },
+          { op: 'MatMul', inputs: ['s', 'w'], outputs: ['y'] },
+        ],
+        initializers: { w: zeros(3, 5) },
+      });
+    for (const name of ['batch', 'n']) {
+      const { batch, inputs, total } = await profileModel(recurrent(name, name), { batch: 4 });
+      expect({ batch, macs: total.macs }).toEqual({ batch: 4, macs: 2 * 4 * 15 });
+      expect(inputs[1]!.dims).toEqual([2, 4, 3]);
+      expect((await profileModel(recurrent(name, name))).batch).toBe(1);
+    }
+    // A graph's edges: what one input has twice is no batch.
+    const edges = modelBytes({
+      inputs: [
+        { name: 'x', dims: ['n', 3] },
+        { name: 'a', dims: ['n', 'n'] },
+      ],
+      outputs: ['y'],
+      nodes: [{ op: 'MatMul', inputs: ['a', 'x'], outputs: ['y'] }],
+    });
+    await expect(profileModel(edges, { batch: 4 })).rejects.toThrow('give whole shapes');
+    expect((await profileModel(edges, { inputSizes: { n: 5 } })).total.macs).toBe(75);
+  });
+
   it.each([
     [{ batch: 0 }, 'batch'],
     [{ threads: -1 }, 'threads'],

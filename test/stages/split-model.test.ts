@@ -21,7 +21,7 @@ import { chain, modelBytes, type GraphSpec } from '../support/graphs.js';
 import { CUT_NETWORKS, stagesFacts, stagesModel, type KnownCuts } from '../support/stages.js';
 
 const scratch = scratchFolder();
-const EXACT = { session: { graphOptimizationLevel: 'disabled' } } as const;
+const EXACT = { session: { graphOptimizationLevel: 'disabled' }, outputDtype: 'keep' } as const;
 
 /** Runs the stages one after the other. */
 async function runStages(

@@ -1,6 +1,7 @@
 /** Prepares what all tests share, and says before them what will not run, and why: a skipped suite would otherwise be silent. */
 import { reasonOf } from '../../src/base/errors.js';
 import { findOpenVino } from '../../src/runtime/capabilities/openvino-libraries.js';
+import { findPlugin } from '../../src/runtime/capabilities/plugins.js';
 import { findGpu } from './find-gpu.js';
 import { hasShared, sharedUnpacker, unpackShared } from './shared.js';
 
@@ -18,6 +19,10 @@ export default function announce(): void {
   } catch (error) {
     console.warn(`test/gpu is not tested: ${reasonOf(error)}`);
   }
+  const plugin = findPlugin('webgpu');
+  delete process.env['TEST_PLUGIN'];
+  if ('path' in plugin) process.env['TEST_PLUGIN'] = plugin.path;
+  else console.warn(`the plugin of WebGPU is not tested: ${plugin.reason}`);
   delete process.env['SHARED_FIXTURES'];
   if (hasShared) {
     process.env['SHARED_FIXTURES'] = unpackShared();

@@ -9,7 +9,7 @@ import {
 } from '../../src/datasets/sources/records/source-record.js';
 import { JsonlRows } from '../../src/datasets/streams/jsonl-rows.js';
 import type { RowFormat } from '../../src/datasets/streams/row-output.js';
-import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/datasets/sources/items/source-options.js';
+import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/feeds/items/source-options.js';
 import type { FeatureColumn } from '../../src/tensor/feature-column.js';
 import { TapirError } from '../../src/base/errors.js';
 
@@ -58,9 +58,11 @@ export async function rowsOf(bytes: Uint8Array, plan: RowsPlan = {}): Promise<Ui
   let records: SourceRecord<Carried>[] = [];
   const write = (): void => {
     if (records.length === 0) return;
+    let read = 0;
     const items = records.map(({ item }, i) => {
       const error = item.error ?? ((row + i) % 3 === 2 ? failure() : null);
-      return { index: row + i, path: item.path, width: 1, height: 1, reduction: 1, stamp: null, error };
+      const rows: readonly [number, number] = error ? [read, 0] : [read++, 1];
+      return { index: row + i, path: item.path, rows, width: 1, height: 1, reduction: 1, stamp: null, error };
     });
     const ok = items.filter(({ error }) => !error);
     const data = Float32Array.from(ok.flatMap(({ index }) => [index, -index]));

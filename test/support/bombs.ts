@@ -31,7 +31,7 @@ async function encodeAll(width: number, height: number): Promise<Readonly<Record
 }
 
 /** A BMP of run lengths: two bytes for 255 pixels. */
-function flatBmp(width: number, height: number): Buffer {
+export function flatBmp(width: number, height: number): Buffer {
   const head = Buffer.alloc(54 + 4);
   head.write('BM');
   head.writeUInt32LE(58, 10);

@@ -67,5 +67,5 @@ export function sendCut(
     ...(start > 0 ? { 'content-range': `bytes ${start}-${bytes.length - 1}/${bytes.length}` } : {}),
   });
   // Later: bytes that the reset overtakes would never be seen.
-  response.write(bytes.subarray(start, end), () => setTimeout(() => response.destroy(), 100));
+  response.write(bytes.subarray(start, end), () => setTimeout(() => response.destroy(), 500));
 }

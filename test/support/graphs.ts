@@ -44,6 +44,8 @@ export type WeightSpec =
 export interface GraphSpec {
   readonly inputs?: readonly ValueSpec[];
   readonly outputs: readonly ValueSpec[];
+  /** Types of tensors between. */
+  readonly valueInfos?: readonly ValueSpec[];
   readonly nodes: readonly NodeSpec[];
   readonly initializers?: Readonly<Record<string, WeightSpec>>;
 }
@@ -86,6 +88,7 @@ function graphOf(spec: GraphSpec): GraphProto {
     name: 'test',
     input: (spec.inputs ?? []).map(valueInfo),
     output: spec.outputs.map(valueInfo),
+    valueInfo: (spec.valueInfos ?? []).map(valueInfo),
     initializer: Object.entries(spec.initializers ?? {}).map(([name, weight]) => weightOf(name, weight)),
     node: spec.nodes.map(({ op, inputs, outputs, name, domain, bodies, ints, floats, texts, tensors }) => ({
       opType: op,

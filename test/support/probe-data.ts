@@ -47,7 +47,8 @@ export function readGolden(name: string): Golden & Labelled {
 /** A dataset in memory; the image of row 3 with the label 7 is `7/3.png`. */
 export function datasetOf({ elements, vectors, labels }: Labelled, block = 100): Dataset {
   const features = { f: { dtype: 'float32', dims: [elements] } };
-  const nothing = { errorCode: null, errorMessage: null, stamp: null, width: 1, height: 1 };
+  const failure = { errorCode: null, errorMessage: null };
+  const nothing = { ...failure, stamp: null, crop: null, tile: null, width: 1, height: 1 };
   return {
     folder: 'memory',
     // Nothing else of it is read.
@@ -56,6 +57,9 @@ export function datasetOf({ elements, vectors, labels }: Labelled, block = 100):
       yield { ...nothing, path: '0/broken.png', status: 'error', row: null } satisfies DatasetRow;
       for (const [row, label] of labels.entries())
         yield { ...nothing, path: `${label}/${row}.png`, status: 'ok', row } satisfies DatasetRow;
+    },
+    vectors: () => {
+      throw new Error('nothing here asks for them');
     },
     async *blocks() {
       for (let at = 0; at < vectors.length; at += block) {

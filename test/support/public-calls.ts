@@ -69,10 +69,12 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
     (...args) =>
       Reflect.construct(kind as () => void, args) as unknown;
   const calls: Calls = {
+    addPyramid: call(tapir.addPyramid, model, { layer1: '0' }, { seed: 1 }),
     attachProbe: call(tapir.attachProbe, model, probe),
     attribute: call(tapir.attribute, model, batch, { layer: 'nothing' }),
     chooseEngine: call(tapir.chooseEngine, pruned, at('empty'), { transform }),
     chunkSizes: call(tapir.chunkSizes, 3, 2),
+    collateImages: call(tapir.collateImages, [image]),
     classifyImages: call(tapir.classifyImages, at('small.onnx'), nowhere, {}),
     classifyZeroShot: call(tapir.classifyZeroShot, dataset, ['a', 'b'], { model: nowhere }),
     compareModels: call(tapir.compareModels, model, model, nowhere),
@@ -116,7 +118,9 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
     listDevices: call(tapir.listDevices),
     listKnownModels: call(tapir.listKnownModels, {}),
     listModels: call(tapir.listModels, '*'),
+    loadClip: call(tapir.loadClip, [photo], transform, {}),
     loadImage: call(tapir.loadImage, photo, transform),
+    loadTiles: call(tapir.loadTiles, photo, { resize: null, crop: null }, { size: 64 }),
     loadStateDict: call(tapir.loadStateDict, model, state, { strict: false }),
     lowerPrecision: call(tapir.lowerPrecision, model, { precision: 'float16' }),
     measureMoments: call(tapir.measureMoments, model, [batch], {}),

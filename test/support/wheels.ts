@@ -7,20 +7,27 @@ import { makeZip, type ZippedFile } from './archives.js';
 import { sendFile, startServer, type FileServer } from './file-server.js';
 import { planInstall, runInstall, type InstallOptions } from '../../src/hub/wheels/install-engine.js';
 import type { InstalledEngine } from '../../src/hub/wheels/installed-engine.js';
-import { parseWheelName } from '../../src/hub/wheels/wheel-name.js';
+import type { WheelTable } from '../../src/hub/wheels/engine-wheels.js';
 
 const { version } = ENGINE_PACKAGES.openvino;
 
-/** Installs at once what `tapir engines install` installs after its question. */
+/** The table of some wheels for this system. */
+export function tableOf(files: Readonly<Record<string, Uint8Array>>): WheelTable {
+  const wheels = Object.entries(files).map(([filename, bytes]) => ({ filename, sha256: sha256Of(bytes) }));
+  return new Map([[`${process.platform} ${process.arch}`, wheels]]);
+}
+
+/** Installs at once what `tapir engines install` installs after its question, from wheels of a table. */
 export async function installEngine(
   name: InstallableEngine,
   given: Options<InstallOptions>,
+  table: WheelTable,
 ): Promise<InstalledEngine> {
-  return runInstall(await planInstall(name, given));
+  return runInstall(await planInstall(name, given, table));
 }
 
 /** A tag of this machine's platform. */
-export const OWN_TAG = ((): string => {
+const OWN_TAG = ((): string => {
   const arm = process.arch === 'arm64';
   if (process.platform === 'win32') return arm ? 'win_arm64' : 'win_amd64';
   if (process.platform === 'darwin') return arm ? 'macosx_11_0_arm64' : 'macosx_10_9_x86_64';
@@ -28,7 +35,7 @@ export const OWN_TAG = ((): string => {
 })();
 
 /** The name of a wheel of the pinned version. */
-export function wheelNamed(tag: string = OWN_TAG, python = 'cp312'): string {
+export function wheelNamed(python: string = 'cp314', tag: string = OWN_TAG): string {
   return `openvino-${version}-22982-${python}-${python}-${tag}.whl`;
 }
 
@@ -81,9 +88,6 @@ export interface IndexOptions {
   readonly files: Readonly<Record<string, Uint8Array>>;
   /** `USER:PASSWORD` that both the index and its files ask for. */
   readonly login?: string;
-  /** SHA-256 that the index states instead of the right one; null for none. */
-  readonly stated?: string | null;
-  readonly yanked?: string;
   /** Sends a file; by default as a good server does. */
   readonly send?: (
     request: IncomingMessage,
@@ -95,10 +99,8 @@ export interface IndexOptions {
 
 /** Starts an index at `URL/simple/`, stopped after the tests of the file. */
 export async function startIndex(options: IndexOptions): Promise<FileServer> {
-  const { files, login, stated, yanked } = options;
+  const { files, login } = options;
   let sent = 0;
-  const hashOf = (bytes: Uint8Array): string | undefined =>
-    stated === undefined ? sha256Of(bytes) : (stated ?? undefined);
   return startServer((request, response) => {
     const expected = login && `Basic ${Buffer.from(login).toString('base64')}`;
     if (expected && request.headers.authorization !== expected) {
@@ -118,19 +120,18 @@ export async function startIndex(options: IndexOptions): Promise<FileServer> {
       return;
     }
     const project = /^\/simple\/([^/]+)\/$/.exec(pathname)?.[1];
-    const ofProject = Object.entries(files).filter(([name]) => parseWheelName(name)?.project === project);
+    const ofProject = Object.entries(files).filter(
+      ([name]) => name.split('-', 1)[0]!.replaceAll('_', '-') === project,
+    );
     if (ofProject.length === 0) {
       response.writeHead(404).end();
       return;
     }
-    const rows = ofProject.map(([name, bytes]) => ({ name, hash: hashOf(bytes), bytes }));
     response.writeHead(200, { 'content-type': 'application/vnd.pypi.simple.v1+json' });
-    const listed = rows.map(({ name, hash, bytes }) => ({
+    const listed = ofProject.map(([name, { length: size }]) => ({
       filename: name,
       url: `../../files/${name}`,
-      hashes: hash === undefined ? {} : { sha256: hash },
-      size: bytes.length,
-      yanked: yanked ?? false,
+      size,
     }));
     response.end(JSON.stringify({ meta: { 'api-version': '1.1' }, name: project, files: listed }));
   });

@@ -23,8 +23,42 @@ interface Key {
   readonly key: string;
   readonly shape: readonly number[];
   readonly dtype: 'float32' | 'int64';
+  readonly kind?: 'parameter' | 'buffer';
   readonly a?: number;
   readonly b?: number;
+}
+
+/** An input by formula, and what the network makes of it. */
+export interface Run {
+  readonly input: { readonly shape: readonly number[]; readonly seed: string };
+  readonly shapes: Readonly<Record<string, Shape | readonly Shape[]>>;
+  readonly nodes?: readonly SampledValue[];
+  readonly penultimate?: SampledValue;
+  readonly penultimate_low?: SampledValue;
+  readonly penultimate_aux?: SampledValue;
+  readonly logits?: SampledValue;
+  readonly outputs?: Readonly<Record<string, Omit<SampledValue, 'node'>>>;
+  readonly heads?: readonly {
+    readonly takes: unknown;
+    readonly outputs: Readonly<Record<string, Omit<SampledValue, 'node'>>>;
+  }[];
+}
+
+/** Facts about a network of segmentation, detection or video, or a pyramid (shared/fixtures/zoo2). */
+export interface TaskFacts extends Run {
+  readonly family: string;
+  readonly architecture: string;
+  readonly mode?: string;
+  readonly num_classes: number;
+  readonly kwargs: Readonly<Record<string, unknown>>;
+  readonly parameters: number;
+  readonly macs_conv_linear_whole_input: number;
+  readonly keys: Facts['keys'];
+  readonly key_prefix?: string;
+  readonly eval_nodes: readonly string[];
+  readonly old_keys?: Readonly<Record<string, string>>;
+  readonly fine_shapes: Facts['fine_shapes'];
+  readonly more?: readonly Run[];
 }
 
 export interface Facts {
@@ -48,10 +82,13 @@ export const zooFiles: readonly string[] = readdirSync(zooFolder).filter((name) 
   /\.json(\.gz)?$/.test(name),
 );
 
-export function readFacts(path: string): Facts {
+export function readFacts<Of = Facts>(path: string): Of {
   const bytes = readFileSync(path);
-  return JSON.parse((path.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString()) as Facts;
+  return JSON.parse((path.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString()) as Of;
 }
+
+/** The folder of {@link TaskFacts}; undefined where the shared fixtures are not. */
+export const tasksFolder: string | undefined = sharedFixtures && join(sharedFixtures, 'zoo2');
 
 function mix(h: number): number {
   let x = h;
@@ -79,7 +116,7 @@ export function normalNumbers(key: string, count: number): number[] {
 }
 
 /** The state dict by formula. Values are made when they are read; computed ones are left out. */
-export function weightsOf({ keys }: Facts): Map<string, StateTensor> {
+export function weightsOf({ keys }: Pick<Facts, 'keys'>): Map<string, StateTensor> {
   const made = keys.filter(({ a, dtype }) => a !== undefined || dtype === 'int64');
   const counters = made.filter(({ key, a }) => a !== undefined || key.endsWith('num_batches_tracked'));
   return new Map(
@@ -100,10 +137,10 @@ export function weightsOf({ keys }: Facts): Map<string, StateTensor> {
 
 /** The images by formula. */
 export function imageOf({ input: { shape, seed } }: Pick<Facts, 'input'>): Tensor<'float32'> {
-  const [n, c, height, width] = shape as [number, number, number, number];
+  const [height, width] = shape.slice(-2) as [number, number];
   const [fine, coarse] = [hashOf(seed), hashOf(`${seed}.blocks`)];
   const k = Math.ceil(width / 32);
-  const data = new Float32Array(n * c * height * width);
+  const data = new Float32Array(shape.reduce((product, size) => product * size, 1));
   for (let i = 0; i < data.length; i++) {
     const x = i % width;
     const y = Math.floor(i / width) % height;
@@ -118,10 +155,11 @@ export function imageOf({ input: { shape, seed } }: Pick<Facts, 'input'>): Tenso
 export function differences(
   { shape, min, max, mean, l2, samples, node }: SampledValue,
   { dims, data }: Pick<Tensor, 'dims' | 'data'>,
+  tolerance = 1e-4,
 ): string[] {
   if (dims.join() !== shape.join()) return [`${node} is [${dims.join()}], not [${shape.join()}]`];
   const values = data as Float32Array;
-  const limit = 1e-4 * (max - min);
+  const limit = tolerance * (max - min);
   let [sum, squares] = [0, 0];
   for (const value of values) {
     sum += value;

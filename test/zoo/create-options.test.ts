@@ -1,4 +1,5 @@
 /** The options of createModel: weights in all forms, another number of classes, seeds, sizes, operator sets. */
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   TapirError,
@@ -50,6 +51,11 @@ describe('createModel', () => {
     expect(listModels('resnet*')).toEqual(['resnet101', 'resnet152', 'resnet18', 'resnet34', 'resnet50']);
     expect(listModels('resnet?8')).toEqual(['resnet18']);
     expect(listModels('resnet.18')).toEqual([]);
+    expect(listModels('*resnet50', { task: 'segmentation' })).toEqual(['deeplabv3_resnet50', 'fcn_resnet50']);
+    expect(listModels(undefined, { task: 'video' })).toHaveLength(9);
+    expect(listModels('*', { task: 'detection' })).toHaveLength(12);
+    expect(listModels('*', { task: 'segmentation' })).toHaveLength(6);
+    expect(() => listModels('*', { task: 'flow' as never })).toThrow('task');
   });
 
   it('refuses names that it does not know, with the nearest', async () => {
@@ -174,6 +180,105 @@ describe('createModel', () => {
   });
 });
 
+/** A made-up state dict with the keys of a network, frozen or not. */
+async function stateOf(
+  name: string,
+  rows: Record<string, number>,
+  counters: boolean,
+): Promise<Map<string, Tensor>> {
+  const model = await createModel(name, { numClasses: 5 });
+  const state = new Map<string, Tensor>();
+  for (const { name: key, dims } of model.namedParameters()) {
+    const size = dims.reduce((product, side) => product * side, 1);
+    state.set(key, { dtype: 'float32', dims, data: new Float32Array(size).fill(0.5) });
+    if (counters && key.endsWith('running_var'))
+      state.set(key.replace('running_var', 'num_batches_tracked'), {
+        dtype: 'int64',
+        dims: [],
+        data: new BigInt64Array(1),
+      });
+  }
+  for (const [key, count] of Object.entries(rows))
+    state.set(key, { dtype: 'float32', dims: [count], data: new Float32Array(count) });
+  return state;
+}
+
+/** The number that is added to the variances of frozen norms; undefined without such. */
+async function epsilonOf(model: OnnxModel): Promise<number | undefined> {
+  const extractor = await createFeatureExtractor(model, {
+    'backbone.body.bn1': 'norm',
+    'backbone.body.conv1': 'conv',
+  });
+  const { norm, conv } = await extractor.run(image);
+  await extractor.close();
+  // (x − .5) · .5 / √(.5 + ε) + .5
+  const [y, x] = [norm.data[0] as number, conv.data[0] as number];
+  return (((x - 0.5) * 0.5) / (y - 0.5)) ** 2 - 0.5;
+}
+
+describe('detectors', () => {
+  const bias = 'roi_heads.box_predictor.cls_score.bias';
+
+  it('take the epsilon of frozen norms from the name and the classes, or ask for it', async () => {
+    const name = 'fasterrcnn_resnet50_fpn';
+    const coco = await createModel(name, { weights: await stateOf(name, { [bias]: 91 }, false) });
+    const stated = await createModel(name, {
+      weights: await stateOf(name, { [bias]: 91 }, false),
+      normEps: 0.1,
+    });
+    expect(await epsilonOf(coco)).toBeCloseTo(0, 4);
+    expect(await epsilonOf(stated)).toBeCloseTo(0.1, 4);
+    const other = { weights: await stateOf(name, { [bias]: 5 }, false) };
+    const error = await failureOf(createModel(name, other), TapirError);
+    expect(error).toMatchObject({ code: 'STATE_AMBIGUOUS', details: { candidates: ['0', '1e-5'] } });
+    expect(error.message).toContain('--norm-eps');
+    await expect(createModel(name, { ...other, normEps: 1e-5 })).resolves.toBeDefined();
+    await expect(
+      createModel(name, { weights: await stateOf(name, { [bias]: 5 }, true) }),
+    ).resolves.toBeDefined();
+  });
+
+  it('name the keys that they do not use, and refuse those of other detectors', async () => {
+    const name = 'fasterrcnn_resnet50_fpn';
+    const state = await stateOf(name, { [bias]: 91 }, false);
+    const model = await createModel(name, { weights: state });
+    expect(model.outputs.map(({ name: key }) => key)).toEqual([
+      '0',
+      '1',
+      '2',
+      '3',
+      'pool',
+      ...[0, 1, 2, 3, 4].map((at) => `objectness.${at}`),
+      ...[0, 1, 2, 3, 4].map((at) => `pred_bbox_deltas.${at}`),
+    ]);
+    const path = join(scratch, 'faster.onnx');
+    await model.save(path);
+    expect(readFileSync(path).includes(`not used: ${bias}`)).toBe(true);
+    state.set('roi_heads.mask_predictor.conv5_mask.bias', state.get(bias)!);
+    await expect(createModel(name, { weights: state })).rejects.toMatchObject({
+      code: 'STATE_MISMATCH',
+      details: { unexpected: ['roi_heads.mask_predictor.conv5_mask.bias'] },
+    });
+  });
+
+  it.each([
+    ['resnet18', { normEps: 0 }, 'normEps'],
+    ['fasterrcnn_resnet50_fpn', { auxLoss: true }, 'auxLoss'],
+    ['lraspp_mobilenet_v3_large', { auxLoss: true }, 'auxLoss'],
+  ])('%s refuses %o', async (name, options, option) => {
+    await expect(createModel(name, options)).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+      details: { option },
+    });
+  });
+
+  it('say to who asks for boxes what to do', async () => {
+    const error = await failureOf(createModel('ssd300_vgg16', { boxes: true } as never), TapirError);
+    expect(error).toMatchObject({ code: 'OPTION_INVALID', details: { option: 'boxes' } });
+    expect(error.message).toContain('anchors, NMS and RoI heads are not part of it');
+  });
+});
+
 describe('networks that are not trained', () => {
   it.each(['efficientnet_b0', 'squeezenet1_1', 'shufflenet_v2_x1_0', 'regnet_y_400mf', 'swin_t'])(
     '%s: values stay in bounds, and differ from image to image',
@@ -210,6 +315,13 @@ describe('networks with sizes of their own', () => {
     await expect(createModel('vit_b_32', { imageSize: 65 })).rejects.toMatchObject({
       code: 'OPTION_INVALID',
       details: { option: 'imageSize', expected: 'a multiple of 32 for this network' },
+    });
+  });
+
+  it('takes only the size that MViT is built for', async () => {
+    await expect(createModel('mvit_v1_b', { imageSize: 112 })).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+      details: { option: 'imageSize', expected: '224 for this network' },
     });
   });
 

@@ -12,7 +12,7 @@ import {
 import { writeStateDict } from 'onnx-tapir/parameters';
 import { createModel, listModels } from 'onnx-tapir/zoo';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { findTorchvisionModel, pullTorchvision } from '../../src/zoo/pull-torchvision.js';
+import { findTorchvisionModel, listTaskWeights, pullTorchvision } from '../../src/zoo/pull-torchvision.js';
 import { sendFile, startServer } from '../support/file-server.js';
 import { projectPath, scratchFolder } from '../support/fixtures.js';
 import { runTapir } from '../support/run.js';
@@ -22,7 +22,12 @@ const table = JSON.parse(readFileSync(projectPath('models/torchvision-weights.js
   readonly networks: Readonly<
     Record<
       string,
-      { readonly enum: string; readonly default: string; readonly files: Record<string, string> }
+      {
+        readonly task?: string;
+        readonly enum: string;
+        readonly default: string;
+        readonly files: Record<string, string>;
+      }
     >
   >;
 };
@@ -52,13 +57,33 @@ describe('pullTorchvision', () => {
   it('knows networks that can be built, files with digits of their SHA-256, and transforms', () => {
     const known = new Set(listModels());
     for (const [network, entry] of Object.entries(table.networks)) {
+      if (entry.task === 'optical flow') continue;
       expect(known).toContain(network);
       expect(Object.keys(entry.files)).toContain(entry.default);
       for (const [weights, file] of Object.entries(entry.files)) {
         expect(file).toMatch(/-[0-9a-f]{8,}\.pth$/);
-        expect(transformFromConfig(`torchvision:${entry.enum}.${weights}`).outputSize).not.toBeNull();
+        const { outputSize } = transformFromConfig(`torchvision:${entry.enum}.${weights}`);
+        expect(outputSize === null).toBe(entry.task === 'segmentation' || entry.task === 'detection');
       }
     }
+  });
+
+  it('lists the weights of other tasks, and says which networks are not built', async () => {
+    const listed = listTaskWeights();
+    expect(listed.length).toBe(37);
+    expect(listed.filter(({ isBuilt }) => !isBuilt).map(({ task }) => task)).toEqual(
+      Array<string>(8).fill('optical flow'),
+    );
+    const { stdout } = await runTapir(['models', 'list', '--json']);
+    expect(JSON.parse(stdout)).toContainEqual(
+      expect.objectContaining({
+        name: 'torchvision/s3d@KINETICS400_V1',
+        task: 'video',
+        verified: false,
+        built: true,
+      }),
+    );
+    await expect(pullTorchvision('torchvision/raft_large')).rejects.toMatchObject({ code: 'NAME_NOT_FOUND' });
   });
 
   it('normalises in front of networks that do it themselves in torchvision', async () => {

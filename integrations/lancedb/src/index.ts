@@ -132,11 +132,11 @@ function open(options: TapirOptions): Promise<Towers> {
 }
 
 async function openTowers(model: string, node: string, device: Device): Promise<Towers> {
-  const images = await createFeatureExtractor(model, { [node]: 'vector' }, { device });
+  const images = await createFeatureExtractor(model, { [node]: 'vector' } as const, { device });
   const dims = images.outputs[0]!.dims?.slice(1) ?? [];
   const elements = dims.reduce<number>((product, size) => product * Number(size), 1);
   if (dims.slice(1).every((size) => size === 1) && Number.isInteger(elements))
-    return { images: images as FeatureExtractor<'vector'>, elements, texts: undefined };
+    return { images, elements, texts: undefined };
   await images.close();
   throw new Error(
     `"${node}" gives [${images.outputs[0]!.dims?.join(', ') ?? '?'}], and a column holds one vector per image: choose a pooled node, or cut the model with "tapir extract --pool avg"`,
@@ -151,7 +151,7 @@ async function embed(
   const vectors: Float32Array[] = [];
   for await (const { path, features, error } of embedImages(images, [...values], { transform })) {
     if (error) throw new Error(`${path ?? 'an image'}: ${error.message}`);
-    vectors.push(normalise(Float32Array.from(features.vector.data as Float32Array)));
+    vectors.push(normalise(features.vector.data));
   }
   return vectors;
 }

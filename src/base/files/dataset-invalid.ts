@@ -9,6 +9,15 @@ export function datasetInvalid(path: string, reason: string, cause?: unknown): T
   });
 }
 
+/** Makes the error for a folder of a dataset that is not there. */
+export function datasetMissing(folder: string, cause: unknown): TapirError<'DATASET_INVALID'> {
+  const reason = 'there is no such folder';
+  return new TapirError('DATASET_INVALID', `"${folder}" is not a dataset: ${reason}; check the path`, {
+    details: { path: folder, reason },
+    cause,
+  });
+}
+
 /** Makes the same error from an error that was caught while reading a file. A `TapirError` names its file already: it is kept. */
 export function datasetUnreadable(path: string, error: unknown): TapirError {
   if (error instanceof TapirError) return error;

@@ -1,58 +1,219 @@
-/** How Parquet files are read: what decompresses their pages, and how bytes become text. */
-import * as zlib from 'node:zlib';
-import type { Compressors, ParquetParsers } from 'hyparquet';
+/** Parquet files row by row. Every read of one goes through here: what the file says is checked first. */
+import type { AsyncBuffer, FileMetaData, ParquetParsers, RowGroup, SchemaTree } from 'hyparquet';
+import { checkPages, COMPRESSORS } from './parquet-pages.js';
+import { SharedFile } from './shared-file.js';
 
-/** Undefined in older versions of Node.js. */
-const { zstdDecompressSync } = zlib as { readonly zstdDecompressSync?: typeof zlib.gunzipSync };
-
-/** The reader itself knows Snappy only. */
-const compressors: Compressors = {
-  GZIP: (bytes, maxOutputLength) => zlib.gunzipSync(bytes, { maxOutputLength }),
-  BROTLI: (bytes, maxOutputLength) => zlib.brotliDecompressSync(bytes, { maxOutputLength }),
-  ZSTD(bytes, maxOutputLength) {
-    if (zstdDecompressSync) return zstdDecompressSync(bytes, { maxOutputLength });
-    throw new Error(
-      'it is compressed with Zstandard, which Node.js reads from version 22.15 on; write it with Snappy or gzip',
-    );
-  },
-};
+/** The most bytes that are read at once: the index of the file, or a column of a row group. */
+const MAX_RANGE_BYTES = 2 ** 28;
+/** The most values of a column in a row group. */
+const MAX_GROUP_VALUES = 2 ** 26;
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 /** The reader itself drops U+FEFF at the beginning of a text, but a name may begin with it. */
-const parsers: Partial<ParquetParsers> = { stringFromBytes: (bytes) => bytes && decoder.decode(bytes) };
+const PARSERS: Partial<ParquetParsers> = { stringFromBytes: (bytes) => bytes && decoder.decode(bytes) };
 
-/** Options of hyparquet. */
-export const PARQUET_READING: {
-  readonly compressors: Compressors;
-  readonly parsers: Partial<ParquetParsers>;
-} = { compressors, parsers };
+/** What the values of a column are; `other` for lists, structs and bytes. */
+export type ParquetType = 'bool' | 'integer' | 'float' | 'text' | 'json' | 'time' | 'other';
 
-/** The number of rows that are read at once. */
-const ROWS_AT_ONCE = 16_384;
+/** A column of a file. */
+export interface ParquetColumn {
+  readonly name: string;
+  readonly type: ParquetType;
+  /** Whether the file says that it has no value. */
+  readonly isEmpty: boolean;
+}
+
+/** How columns are read. */
+export interface ParquetReading {
+  /** Makes the error for a column that the file lacks. */
+  readonly missing?: (column: string, names: readonly string[]) => Error;
+  /** Further columns, which the file may lack: then the records do not have them. */
+  readonly optional?: readonly string[];
+  /** Chooses columns to read beside those that are asked for. */
+  readonly others?: (columns: readonly ParquetColumn[]) => readonly string[];
+  /** Makes text of the bytes of the columns that are asked for; by default, what is no UTF-8 becomes U+FFFD. */
+  readonly stringFromBytes?: ParquetParsers['stringFromBytes'];
+}
 
 /**
- * Reads columns of a file, row by row.
+ * Reads columns of plain values, row by row.
  *
- * @param missing - Makes the error for a column that the file lacks; without it, the error is hyparquet's.
+ * @throws Error whose message is the reason, for a file that is damaged or no Parquet.
  */
 export async function* readParquetRecords(
   path: string,
   columns: readonly string[],
-  missing?: (column: string, names: readonly string[]) => Error,
+  reading: ParquetReading = {},
 ): AsyncGenerator<Readonly<Record<string, unknown>>> {
-  const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects, parquetSchema } =
-    await import('hyparquet');
-  const file = await asyncBufferFromFile(path);
-  const metadata = await parquetMetadataAsync(file);
-  if (missing) {
-    const names = parquetSchema(metadata).children.map(({ element }) => element.name);
-    const absent = columns.find((column) => !names.includes(column));
-    if (absent !== undefined) throw missing(absent, names);
+  await using file = await openParquet(path);
+  const { metadata } = file;
+  const there = new Set(describeColumns(file).map(({ name }) => name));
+  const optional = (reading.optional ?? []).filter((column) => there.has(column));
+  const asked = [...columns, ...optional].map((column) => findColumn(file, column, reading.missing));
+  const others = (reading.others?.(describeColumns(file)) ?? []).map((column) => findColumn(file, column));
+  for (const group of metadata.row_groups) {
+    const rows = countOf(group.num_rows);
+    const values = new Map<string, ArrayLike<unknown>>();
+    for (const tree of asked)
+      values.set(nameOf(tree), await readGroup(file, group, tree, reading.stringFromBytes));
+    for (const tree of others) values.set(nameOf(tree), await readGroup(file, group, tree));
+    for (let row = 0; row < rows; row++) {
+      // A column may have any name.
+      const record = Object.create(null) as Record<string, unknown>;
+      for (const [column, ofGroup] of values) record[column] = ofGroup[row];
+      yield record;
+    }
   }
-  const count = Number(metadata.num_rows);
-  for (let rowStart = 0; rowStart < count; rowStart += ROWS_AT_ONCE) {
-    const rowEnd = Math.min(count, rowStart + ROWS_AT_ONCE);
-    const range = { file, metadata, columns: [...columns], rowStart, rowEnd };
-    yield* await parquetReadObjects({ ...range, ...PARQUET_READING });
+}
+
+/** Reads the index of a Parquet file. Throws as {@link readParquetRecords} does. */
+export async function readParquetIndex(path: string): Promise<FileMetaData> {
+  await using file = await openParquet(path);
+  return file.metadata;
+}
+
+/** Lists the columns of a Parquet file. Throws as {@link readParquetRecords} does. */
+export async function listParquetColumns(path: string): Promise<readonly ParquetColumn[]> {
+  await using file = await openParquet(path);
+  return describeColumns(file);
+}
+
+/** A file that stays open, and what its index says. */
+export interface OpenParquet extends AsyncBuffer, AsyncDisposable {
+  readonly metadata: FileMetaData;
+  /** By name. */
+  readonly columns: ReadonlyMap<string, SchemaTree>;
+}
+
+/** Opens a file and reads its index. What is read later is of the same file. Throws as {@link readParquetRecords} does. */
+export async function openParquet(path: string): Promise<OpenParquet> {
+  const file = new SharedFile(path);
+  await file.acquire();
+  try {
+    const buffer = await bufferOf(file);
+    const { parquetMetadataAsync, parquetSchema } = await import('hyparquet');
+    const metadata = await parquetMetadataAsync(buffer);
+    const columns = new Map(parquetSchema(metadata).children.map((tree) => [nameOf(tree), tree]));
+    return { ...buffer, metadata, columns, [Symbol.asyncDispose]: () => file.release() };
+  } catch (error) {
+    await file.release();
+    throw error;
   }
+}
+
+/** Finds a column. Throws the error that `missing` makes. */
+export function findColumn(
+  { columns }: OpenParquet,
+  column: string,
+  missing?: ParquetReading['missing'],
+): SchemaTree {
+  const tree = columns.get(column);
+  if (tree) return tree;
+  throw missing?.(column, [...columns.keys()]) ?? new Error(`it has no column "${column}"`);
+}
+
+function nameOf({ element }: SchemaTree): string {
+  return element.name;
+}
+
+function describeColumns({ metadata, columns }: OpenParquet): ParquetColumn[] {
+  return [...columns].map(([name, tree]) => ({
+    name,
+    type: typeOf(tree),
+    isEmpty: metadata.row_groups.every(({ columns: chunks, num_rows: rows }) =>
+      chunks.some(
+        ({ meta_data: chunk }) => chunk?.path_in_schema[0] === name && chunk.statistics?.null_count === rows,
+      ),
+    ),
+  }));
+}
+
+function typeOf({ children, element }: SchemaTree): ParquetType {
+  const { type, repetition_type: repetition, converted_type: converted, logical_type: logical } = element;
+  const annotation = logical?.type ?? converted;
+  if (children.length > 0 || repetition === 'REPEATED') return 'other';
+  if (/^(?:DATE|TIME)/.test(annotation ?? '') || type === 'INT96') return 'time';
+  if (annotation === 'JSON') return 'json';
+  if (type === 'BOOLEAN') return 'bool';
+  if (annotation === 'DECIMAL' || annotation === 'FLOAT16' || type === 'FLOAT' || type === 'DOUBLE')
+    return 'float';
+  if (type === 'INT32' || type === 'INT64') return 'integer';
+  // Bytes that no annotation says to be text may be anything.
+  return ['UTF8', 'STRING', 'ENUM', 'UUID'].includes(annotation ?? '') ? 'text' : 'other';
+}
+
+/** The values of a column in a row group. */
+async function readGroup(
+  file: OpenParquet,
+  group: RowGroup,
+  tree: SchemaTree,
+  stringFromBytes?: ParquetReading['stringFromBytes'],
+): Promise<unknown[]> {
+  const { parquetRead } = await import('hyparquet');
+  const name = nameOf(tree);
+  const values: unknown[] = [];
+  // Read in chunks, not as rows: the file may state a wrong number of rows.
+  await parquetRead({
+    file: await readChunk(file, group, tree),
+    metadata: { ...file.metadata, row_groups: [group] },
+    columns: [name],
+    compressors: COMPRESSORS,
+    parsers: stringFromBytes ? { stringFromBytes } : PARSERS,
+    onChunk: ({ columnData }) => {
+      for (let i = 0; i < columnData.length; i++) values.push(columnData[i]);
+    },
+  });
+  if (values.length !== countOf(group.num_rows))
+    throw new Error(`its column "${name}" has ${values.length} values in a group of ${group.num_rows} rows`);
+  return values;
+}
+
+/** Reads and checks the part of the file that a column of a row group needs. Returns it in the place of the file. */
+async function readChunk(file: AsyncBuffer, group: RowGroup, tree: SchemaTree): Promise<AsyncBuffer> {
+  const name = nameOf(tree);
+  const { repetition_type: repetition } = tree.element;
+  const [chunk, ...others] = group.columns.flatMap(({ meta_data: chunk }) =>
+    chunk?.path_in_schema[0] === name ? [chunk] : [],
+  );
+  if (!chunk || others.length > 0 || chunk.path_in_schema.length > 1 || repetition === 'REPEATED')
+    throw new Error(`its column "${name}" is nested or repeated; its values must be plain`);
+  const values = countOf(group.num_rows);
+  const { codec, type } = chunk;
+  const first = Number(chunk.dictionary_page_offset || chunk.data_page_offset);
+  const bytes = await file.slice(first, first + Number(chunk.total_compressed_size));
+  const definition = repetition === 'REQUIRED' ? 0 : 1;
+  await checkPages(bytes, { codec, values, definition, repetition: 0, leastBytes: leastBytesOf(type) });
+  return {
+    byteLength: file.byteLength,
+    slice: (start, end = file.byteLength) => bytes.slice(start - first, end - first),
+  };
+}
+
+/** The least bytes of a value of a type in a dictionary. */
+export function leastBytesOf(type: string): number {
+  return type === 'FIXED_LEN_BYTE_ARRAY' ? 1 : 4;
+}
+
+/** Returns a number of rows. Throws for one that no file of ours or others has. */
+export function countOf(rows: bigint): number {
+  const count = Number(rows);
+  if (count >= 0 && count <= MAX_GROUP_VALUES) return count;
+  throw new Error(`a group has ${count} rows; there may be ${MAX_GROUP_VALUES}`);
+}
+
+async function bufferOf(file: SharedFile): Promise<AsyncBuffer> {
+  const { size } = await file.hold((handle) => handle.stat());
+  return {
+    byteLength: size,
+    async slice(start, end = size) {
+      const length = end - start;
+      if (!(start >= 0 && length >= 0 && end <= size))
+        throw new Error(`it refers to bytes ${start} to ${end} of ${size}`);
+      if (length > MAX_RANGE_BYTES)
+        throw new Error(`a part of it has ${length} bytes, more than ${MAX_RANGE_BYTES}`);
+      const bytes = await file.read(start, length);
+      if (bytes.length < length) throw new Error('it was truncated while it was read');
+      return bytes.buffer;
+    },
+  };
 }

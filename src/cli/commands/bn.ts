@@ -1,5 +1,6 @@
 /** `tapir bn`: re-estimates BatchNorm statistics, and merges what several processes have measured. */
 import { shown } from '../../base/printable.js';
+import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
 import type { Command } from 'commander';
 import {
   ESTIMATE_BATCH_NORM_FIELDS,
@@ -26,6 +27,7 @@ import { readDeviceList, readTransformFlag } from '../flags/open-extractor.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
 import { reportLeftOut } from '../terminal/left-out.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
+import { rare } from '../flags/rare.js';
 
 /** Flags that estimating and merging share. */
 interface WriteFlags extends CommonFlags, SaveFlags {
@@ -37,13 +39,12 @@ interface WriteFlags extends CommonFlags, SaveFlags {
   readonly epsilon?: number;
 }
 
-interface BnFlags extends WriteFlags {
+interface BnFlags extends WriteFlags, TransformFlags {
   readonly mode?: BatchNormMode;
   readonly momentum?: Momentum;
   readonly devices: string;
   readonly cudaLibraries?: string;
   readonly batch: number;
-  readonly transform: string;
   readonly decodeThreads: number;
   readonly memoryBytes: number;
   readonly sourceMoments?: string;
@@ -63,16 +64,23 @@ export function addCommand(program: Command, terminal: Terminal): void {
       'weight of the latest batch, or "cumulative" (default: each layer’s)',
       (text): Momentum => (text === 'cumulative' ? text : Number(text)),
     )
-    .option('--devices <list>', 'devices over which batches are split: cuda:0,cuda:1', 'cpu')
-    .option('--source-moments <file>', 'moments of the training data, for a folded model without state dict')
+    .option(
+      '--devices <list>',
+      'devices over which batches are split: cuda:0,cuda:1, or all for every GPU',
+      'cpu',
+    )
+    .option(
+      rare('--source-moments <file>'),
+      'moments of the training data, for a folded model without state dict',
+    )
     .action((model: string, photos: string, flags: BnFlags) => runBn(terminal, model, photos, flags));
   addFlags(bn, ESTIMATE_BATCH_NORM_FIELDS, {
     mode: '--mode <mode>',
-    cudaLibraries: '--cuda-libs <folder>',
+    cudaLibraries: rare('--cuda-libs <folder>'),
     batch: '--batch <n>',
-    transform: '--transform <name>',
-    decodeThreads: '--decode-threads <n>',
-    memoryBytes: '--memory-bytes <n>',
+    ...TRANSFORM_FLAGS,
+    decodeThreads: rare('--decode-threads <n>'),
+    memoryBytes: rare('--memory-bytes <n>'),
   });
   addWriteFlags(bn);
   const merge = bn
@@ -91,11 +99,11 @@ function addWriteFlags(command: Command): void {
     .option('-o, --out <file>', 'ONNX file to write')
     .option('--moments <file>', 'JSON file to write: count, mean and variance of each layer')
     .option('--state <file>', 'state dict of the present weights, for a model with folded norms')
-    .option('--reference <file>', 'state dict of the present weights, if --state has other ones')
-    .option('--prefix <text>', 'what all keys begin with, such as "model."')
-    .option('--epsilon <x>', 'of folded norms, if the state dict does not prove it', Number)
-    .option('--json', 'print the statistics as JSON', false)
-    .option(YES_FLAG, YES_HELP, false);
+    .option(rare('--reference <file>'), 'state dict of the present weights, if --state has other ones')
+    .option(rare('--prefix <text>'), 'what all keys begin with, such as "model."')
+    .option(rare('--epsilon <x>'), 'of folded norms, if the state dict does not prove it', Number)
+    .option(rare('--json'), 'print the statistics as JSON', false)
+    .option(rare(YES_FLAG), YES_HELP, false);
 }
 
 async function runBn(terminal: Terminal, path: string, photos: string, flags: BnFlags): Promise<void> {

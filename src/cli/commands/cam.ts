@@ -1,5 +1,6 @@
 /** `tapir cam`: draws where in a photo a score comes from. */
 import { shown } from '../../base/printable.js';
+import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
 import type { Command } from 'commander';
 import { drawHeatmap } from '../../explain/photos/draw-heatmap.js';
 import { fitPhotos } from '../../explain/photos/fit-photos.js';
@@ -11,6 +12,7 @@ import { createAttribution, type Attribution, type AttributionResult } from '../
 import { ATTRIBUTION_FIELDS, type AttributionOptions } from '../../explain/options.js';
 import type { AttributionTarget } from '../../explain/targets.js';
 import { openModel } from '../../model/open/open-model.js';
+import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
 import { loadImage } from '../../images/transform/load-image.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
 import { bytesOf } from '../../tensor/bits.js';
@@ -19,21 +21,21 @@ import { addFlags, readFlags } from '../flags/option-flags.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
+import { rare } from '../flags/rare.js';
 
 /** The flags that are options of `createAttribution`. */
 const FLAGS = {
   layer: '--layer <name>',
   method: '--method <name>',
-  output: '--output <name>',
+  output: rare('--output <name>'),
   device: '--device <device>',
 } as const;
 
-interface CamFlags extends CommonFlags, Pick<AttributionOptions, keyof typeof FLAGS> {
+interface CamFlags extends CommonFlags, TransformFlags, Pick<AttributionOptions, keyof typeof FLAGS> {
   readonly class?: string;
   readonly labels?: string;
   readonly out?: string;
   readonly map?: string;
-  readonly transform: string;
   readonly overwrite: boolean;
 }
 
@@ -47,12 +49,12 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .option('--labels <file>', LABELS_HELP)
     .option('-o, --out <file>', 'PNG to write: the heat map over the photo as the model sees it')
     .option('--map <file>', '.npy to write: the map as the method defines it, with negative values')
-    .option('--transform <name>', 'preprocessing, as for embed', 'auto')
     .option('--overwrite', 'replace files that exist', false)
-    .option('--json', 'print class, score and the range of the map as JSON', false)
-    .option(YES_FLAG, YES_HELP, false)
+    .option(rare('--json'), 'print class, score and the range of the map as JSON', false)
+    .option(rare(YES_FLAG), YES_HELP, false)
     .action((model: string, photo: string, flags: CamFlags) => runCam(terminal, model, photo, flags));
   addFlags(command, ATTRIBUTION_FIELDS, FLAGS);
+  addFlags(command, TRANSFORM_FIELDS, TRANSFORM_FLAGS);
 }
 
 async function runCam(terminal: Terminal, path: string, photo: string, flags: CamFlags): Promise<void> {

@@ -1,5 +1,6 @@
 /** `tapir check`: whether a model gives the right numbers here; for people, for CI, as a page. */
 import { resolve } from 'node:path';
+import { TRANSFORM_FLAGS } from '../flags/transform-flags.js';
 import type { Command } from 'commander';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { shown } from '../../base/printable.js';
@@ -19,6 +20,7 @@ import type { Verdict } from '../measure/finding.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
+import { rare } from '../flags/rare.js';
 
 interface CheckFlags extends CommonFlags, Omit<CheckModelOptions, 'returnNodes' | 'signal'> {
   readonly return?: readonly string[];
@@ -41,7 +43,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     )
     .argument('<model>', MODEL_HELP)
     .argument('<photos>', 'folder, list, archive or pattern of images; the first 16 are measured')
-    .option(YES_FLAG, YES_HELP, false)
+    .option(rare(YES_FLAG), YES_HELP, false)
     .option('--return <name[=key]>', `${RETURN_HELP} (default: the graph outputs)`, collect)
     .option('--out <file>', 'also write an HTML page')
     .option('--json', 'print JSON', false)
@@ -49,7 +51,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
   addFlags(command, CHECK_FIELDS, {
     against: '--against <reference>',
     minCosine: '--min-cosine <c>',
-    transform: '--transform <name>',
+    ...TRANSFORM_FLAGS,
     device: '--device <device>',
   });
 }
@@ -64,10 +66,10 @@ async function runCheck(terminal: Terminal, path: string, photos: string, flags:
   });
   if (out !== undefined) await writeAtomically(resolve(out), await renderCheck(found));
   terminal.out(json ? `${JSON.stringify(found, null, 2)}\n` : describe(found, terminal.columns));
-  const { opens, reference } = found.findings;
-  const isWrong = Object.values(found.findings).some(({ verdict }) => verdict === 'no');
+  const { opens, ...others } = found.findings;
+  const isWrong = Object.values(others).some(({ verdict }) => verdict === 'no' || verdict === 'refused');
   if (opens.verdict === 'refused') terminal.exitCode(EXIT.model);
-  else if (isWrong || reference.verdict === 'refused') terminal.exitCode(EXIT.someFailed);
+  else if (isWrong) terminal.exitCode(EXIT.someFailed);
 }
 
 const COLUMNS = ['engine', 'precision', 'images/s', 'least cosine'];
@@ -100,6 +102,7 @@ async function renderCheck(found: ModelCheck): Promise<Uint8Array> {
   const leads = [
     ['Wrong', namesOf('no')],
     ['Refused', namesOf('refused')],
+    ['Not proven', namesOf('unproven')],
   ].flatMap(([what, names]) => (names === '' ? [] : [`${what}: ${names}.`]));
   const facts = findings.map(([name, { verdict, says }]): Fact => {
     return [name, `${MARKS[verdict]} ${verdict}: ${says}`, verdict === 'no' ? 'bad' : undefined];
@@ -110,7 +113,7 @@ async function renderCheck(found: ModelCheck): Promise<Uint8Array> {
     title: shown(file),
     subtitle: markup`${formatBytes(bytes)}, ${shown(producer)}, SHA-256 ${sha256}`,
     skip: { target: 'findings-section', text: 'Skip to the findings' },
-    main: markup`<p class="lead">${leads.join(' ') || 'Nothing is wrong.'}</p>
+    main: markup`<p class="lead">${leads.join(' ') || 'All is right.'}</p>
 ${renderSection('findings', 'Findings', renderTable(facts))}
 ${renderSection('engines', 'Engines', renderColumns(caption, COLUMNS, engineRows(found)))}`,
   });

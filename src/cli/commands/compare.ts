@@ -1,5 +1,6 @@
 /** `tapir compare`: two models on the same photos. */
 import { counted, shown } from '../../base/printable.js';
+import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
 import type { Command } from 'commander';
 import {
   COMPARE_FIELDS,
@@ -22,12 +23,15 @@ import { formatTable } from '../terminal/table.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { withProgressLine } from '../terminal/progress-view.js';
 import type { Terminal } from '../terminal/terminal.js';
+import { rare } from '../flags/rare.js';
 
 interface CompareFlags
-  extends CommonFlags, Pick<CompareOptions, 'sample' | 'neighbours' | 'batch' | 'device' | 'out'> {
+  extends
+    CommonFlags,
+    TransformFlags,
+    Pick<CompareOptions, 'sample' | 'neighbours' | 'batch' | 'device' | 'out'> {
   readonly return?: readonly string[];
   readonly returnB?: readonly string[];
-  readonly transform: string;
   readonly transformB?: string;
 }
 
@@ -40,14 +44,13 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .argument('<a>', 'ONNX file of the reference')
     .argument('<b>', 'ONNX file to judge, such as a quantised file or a new export')
     .argument('<photos>', 'folder, list, archive or pattern of images')
-    .option(YES_FLAG, YES_HELP, false)
+    .option(rare(YES_FLAG), YES_HELP, false)
     .option(
       '--return <name[=key]>',
       'what to return from both; repeatable (default: the graph outputs)',
       collect,
     )
     .option('--return-b <name[=key]>', 'what to return from B, if its names differ; repeatable', collect)
-    .option('--transform <name>', 'preprocessing for both; auto: each model’s own', 'auto')
     .option('--transform-b <name>', 'preprocessing for B, if it differs')
     .option('--json', 'print JSON', false)
     .action((a: string, b: string, photos: string, flags: CompareFlags) =>
@@ -59,6 +62,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     batch: '--batch <n>',
     device: '--device <device>',
     out: '-o, --out <file>',
+    ...TRANSFORM_FLAGS,
   });
 }
 

@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
-import { listModels } from '../../zoo/architectures.js';
+import { TASKS, listModels } from '../../zoo/architectures.js';
 import { CREATE_FIELDS, createModel, type CreateOptions } from '../../zoo/create-model.js';
 import { isWebAddress, pullWeights } from '../../zoo/pull-weights.js';
 import { DOWNLOAD_FIELDS } from '../../hub/download-file.js';
@@ -12,7 +12,10 @@ import { withProgress } from '../flags/pull-model.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-interface CreateFlags extends Pick<CreateOptions, 'numClasses' | 'imageSize' | 'seed' | 'opset'> {
+interface CreateFlags extends Pick<
+  CreateOptions,
+  'numClasses' | 'imageSize' | 'seed' | 'opset' | 'auxLoss' | 'normEps'
+> {
   readonly list?: string | true;
   readonly weights?: string;
   readonly allowHttp: boolean;
@@ -23,9 +26,9 @@ interface CreateFlags extends Pick<CreateOptions, 'numClasses' | 'imageSize' | '
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('create')
-    .description('write one of torchvision’s classification networks as an ONNX file, without Python')
+    .description('write one of torchvision’s networks as an ONNX file, without Python')
     .argument('[name]', 'torchvision’s name of the network, such as resnet50')
-    .option('--list [pattern]', 'list the networks instead; a pattern such as "resnet*" limits them')
+    .option('--list [pattern]', 'list the networks by task instead; a pattern such as "resnet*" limits them')
     .option(
       '--weights <file|url>',
       'its weights: .pth, .safetensors or model.safetensors.index.json; an address is downloaded into the cache',
@@ -39,6 +42,8 @@ export function addCommand(program: Command, terminal: Terminal): void {
     imageSize: '--image-size <pixels>',
     seed: '--seed <n>',
     opset: '--opset <n>',
+    auxLoss: '--aux-loss',
+    normEps: '--norm-eps <n>',
   });
 }
 
@@ -50,7 +55,9 @@ async function runCreate(terminal: Terminal, name: string | undefined, flags: Cr
   if (!overwrite) checkAbsent(out);
   const file =
     weights !== undefined && isWebAddress(weights)
-      ? await withProgress(terminal, flags.allowHttp, (options) => pullWeights(weights, options))
+      ? await withProgress(terminal, flags.allowHttp, ({ signal, onProgress }) =>
+          pullWeights(weights, { allowHttp: flags.allowHttp, signal, onProgress }),
+        )
       : weights;
   const model = await createModel(name, { ...readFlags(CREATE_FIELDS, flags), weights: file });
   terminal.signal.throwIfAborted();
@@ -61,8 +68,10 @@ async function runCreate(terminal: Terminal, name: string | undefined, flags: Cr
 }
 
 function listNetworks(terminal: Terminal, pattern: string): void {
-  const found = listModels(pattern);
+  const found = TASKS.map((task) => [task, listModels(pattern, { task })] as const).filter(
+    ([, names]) => names.length > 0,
+  );
   if (found.length === 0)
     throw invalidOption('--list', 'a pattern that fits a network ("tapir create --list" lists all)', pattern);
-  for (const name of found) terminal.out(`${name}\n`);
+  for (const [task, names] of found) terminal.out(`${task}:\n${names.map((name) => `  ${name}\n`).join('')}`);
 }

@@ -154,7 +154,7 @@ function deviceLines({ devices, cuda }: Diagnosis): Line[] {
     if (isWorking) return ['ok', name, `works (two small models ran in ${milliseconds} ms)`];
     if (name === 'cuda' && cuda.gpus.length === 0)
       return ['note', name, 'no NVIDIA GPU or driver is visible here'];
-    return [name === 'webgpu' ? 'note' : 'missing', name, factOf(reason) ?? 'does not work'];
+    return [/^c(?:pu|uda)/.test(name) ? 'missing' : 'note', name, factOf(reason) ?? 'does not work'];
   });
 }
 

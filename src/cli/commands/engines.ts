@@ -13,12 +13,15 @@ import {
 } from '../../hub/wheels/install-engine.js';
 import { findInstalledEngine, removeEngine } from '../../hub/wheels/installed-engine.js';
 import { formatBytes } from '../../html/numbers.js';
+import { NO_DRIVER } from '../../runtime/devices/device-failure.js';
+import { hasDriver } from '../../runtime/devices/driver-files.js';
 import { linkInstalledProvider } from '../../runtime/devices/installed-cuda.js';
 import { YES_FLAG, type CommonFlags } from '../flags/find-model.js';
 import { addFlags } from '../flags/option-flags.js';
 import { licenceLine, totalSize, withProgress } from '../flags/pull-model.js';
 import { formatTable } from '../terminal/table.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
+import { rare } from '../flags/rare.js';
 
 interface InstallFlags extends CommonFlags {
   readonly indexUrl?: string;
@@ -41,11 +44,11 @@ export function addCommand(program: Command, terminal: Terminal): void {
   const install = engines
     .command('install')
     .description(
-      'download the libraries of an engine, or CUDA, from a Python package index; Python is not needed',
+      'download the libraries of an engine, or CUDA, from the Python package index; Python is not needed',
     )
     .addArgument(name())
-    .option('--wheel <file...>', 'wheels that you have downloaded; no index is asked')
-    .option(YES_FLAG, 'install without asking', false)
+    .option('--wheel <file...>', 'wheels that you have downloaded; nothing is asked of the network')
+    .option(rare(YES_FLAG), 'install without asking', false)
     .option('--json', 'print JSON', false)
     .action((engine: InstallableEngine, flags: InstallFlags) => runEngineInstall(terminal, engine, flags));
   addFlags(install, INSTALL_FIELDS, { indexUrl: '--index-url <url>', allowHttp: '--allow-http' });
@@ -90,6 +93,7 @@ async function runEngineInstall(
 function showPlan(terminal: Terminal, { name, folder, wheels }: InstallPlan): void {
   const { content } = ENGINE_PACKAGES[name];
   const say = (line: string): void => terminal.err(`${shown(line)}\n`);
+  if (name === 'cuda' && !hasDriver()) say(`${NO_DRIVER}; without it the libraries are of no use`);
   for (const line of wheels.flatMap((one) => wheelLines(name, one))) say(line);
   const sources = wheels.map(({ wheel: { from } }) =>
     'index' in from ? `package index: ${from.index}` : '',
@@ -121,8 +125,8 @@ function wheelLines(name: InstallableEngine, { package: one, wheel }: PlannedWhe
 }
 
 function notInstalled(name: InstallableEngine): TapirError<'DEPENDENCY_MISSING'> {
-  const reason = `nothing was installed: answer with yes, or add ${YES_FLAG}`;
-  return new TapirError('DEPENDENCY_MISSING', `${name} is not installed: ${reason}`, {
+  const reason = `nothing was installed, because you did not confirm; run it again with ${YES_FLAG}`;
+  return new TapirError('DEPENDENCY_MISSING', reason, {
     details: { package: name, reason },
   });
 }

@@ -1,5 +1,7 @@
 /** `tapir explore`: one page about a model, in the browser or as a file. */
 import { shown } from '../../base/printable.js';
+import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
+import { TRANSFORM_FLAGS } from '../flags/transform-flags.js';
 import { basename } from 'node:path';
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
@@ -15,6 +17,7 @@ import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from 
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { parseCount } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
+import { rare } from '../flags/rare.js';
 
 /** The flags that are options of `writeExplorer`. */
 const FLAGS = {
@@ -22,7 +25,7 @@ const FLAGS = {
   layer: '--cam <layer>',
   class: '--class <class>',
   time: '--time',
-  transform: '--transform <name>',
+  ...TRANSFORM_FLAGS,
   device: '--device <device>',
 } as const;
 
@@ -45,8 +48,8 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .option('--port <n>', 'port on this machine; 0 takes a free one', parseCount, 0)
     .option('--no-open', 'do not open the browser')
     .option('--labels <file>', LABELS_HELP)
-    .option(YES_FLAG, YES_HELP, false)
-    .option('--json', 'print what was written, or where the page is served, as JSON', false)
+    .option(rare(YES_FLAG), YES_HELP, false)
+    .option(rare('--json'), 'print what was written, or where the page is served, as JSON', false)
     .action((model: string, photos: string[], flags: ExploreFlags) =>
       runExplore(terminal, model, photos, flags),
     );
@@ -81,9 +84,13 @@ async function serve(
   path: string,
   photos: readonly string[],
   labels: readonly string[] | undefined,
-  { port, open, json, transform, device, returnNodes: names = [] }: ExploreFlags,
+  { port, open, json, device, returnNodes: names = [], ...flags }: ExploreFlags,
 ): Promise<void> {
-  await using explorer = await Explorer.open(path, path, { transform, labels, device });
+  await using explorer = await Explorer.open(path, path, {
+    ...readFlags(TRANSFORM_FIELDS, flags),
+    labels,
+    device,
+  });
   const picked = names.length === 0 ? [] : (await explorer.pick(names)).map(({ id }) => id);
   for (const photo of photos) await explorer.addPhoto(photo, basename(photo));
   const onError = (error: unknown): void => terminal.err(messageOf(error));

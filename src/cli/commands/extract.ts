@@ -1,4 +1,6 @@
 /** `tapir extract`: writes a pruned ONNX file, and reports what it keeps and drops. */
+import { shown } from '../../base/printable.js';
+import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { QUANTIZE_FIELDS, quantizeModel } from '../../precision/quantize/quantize-model.js';
@@ -30,8 +32,9 @@ import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags
 import { formatBytes } from '../../html/numbers.js';
 import { formatDims, formatOutputs, formatTable } from '../terminal/table.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
+import { rare } from '../flags/rare.js';
 
-interface ExtractFlags extends CommonFlags, PartFlags, SizeFlags, SaveFlags {
+interface ExtractFlags extends CommonFlags, TransformFlags, PartFlags, SizeFlags, SaveFlags {
   readonly return: readonly string[];
   readonly inputs?: readonly string[];
   readonly input: 'tensor' | 'image-uint8';
@@ -40,7 +43,6 @@ interface ExtractFlags extends CommonFlags, PartFlags, SizeFlags, SaveFlags {
   readonly samples?: string;
   readonly sample: number;
   readonly minCosine: number;
-  readonly transform: string;
   readonly out: string;
   readonly keepTensorNames: boolean;
   readonly fillTypes: boolean;
@@ -53,7 +55,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .command('extract')
     .description('cut a model down to what the requested values need, and save it as a plain ONNX file')
     .argument('<model>', MODEL_HELP)
-    .option(YES_FLAG, YES_HELP, false)
+    .option(rare(YES_FLAG), YES_HELP, false)
     .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
     .requiredOption('-o, --out <file>', 'ONNX file to write')
     .option('--inputs <name>', 'feed this tensor instead of the model’s input; repeatable', collect)
@@ -81,10 +83,12 @@ export function addCommand(program: Command, terminal: Terminal): void {
     )
     .option('--verify', 'run both graphs first; write nothing if their values differ', false);
   addFlags(extract, PRUNE_FIELDS, {
-    keepTensorNames: '--keep-tensor-names',
-    fillTypes: '--fill-types',
-    tidy: '--tidy',
+    keepTensorNames: rare('--keep-tensor-names'),
+    fillTypes: rare('--no-fill-types'),
+    tidy: rare('--tidy'),
   });
+  // The default, as it was called when it was none.
+  extract.addOption(new Option('--fill-types').hideHelp());
   addSaveFlags(addSizeFlags(extract))
     .option('--json', 'print the plan as JSON', false)
     .action((model: string, flags: ExtractFlags) => runExtract(terminal, model, flags));
@@ -92,7 +96,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
   addFlags(
     extract,
     QUANTIZE_FIELDS,
-    { sample: '--sample <n>', minCosine: '--min-cosine <x>', transform: '--transform <name>' },
+    { sample: rare('--sample <n>'), minCosine: rare('--min-cosine <x>'), ...TRANSFORM_FLAGS },
     'with --samples: ',
   );
 }
@@ -176,10 +180,17 @@ function report(terminal: Terminal, plan: PrunedModel['plan'], { inline, repack,
   for (const note of notes) terminal.out(`\nnote: ${note}\n`);
 }
 
-function reportVerified(terminal: Terminal, { outputs, rows, inputs, seed }: VerifyReport): void {
+function reportVerified(
+  terminal: Terminal,
+  { outputs, rows, rowsRefused, inputs, seed }: VerifyReport,
+): void {
   terminal.out(
     `\nverified against the full graph on ${rows} ${rows === 1 ? 'row' : 'rows'} of made-up inputs (seed ${seed}):\n`,
   );
+  if (rowsRefused !== null)
+    terminal.out(
+      `  more rows do not run, although the file leaves the batch open: ${shown(rowsRefused)}; --dynamic-batch rewrites the graph\n`,
+    );
   for (const { name, dims, madeUp } of inputs.filter((input) => input.madeUp.length > 0)) {
     const sizes = madeUp.map((axis) => dims[axis]).join(' and ');
     terminal.out(

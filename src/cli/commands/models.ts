@@ -9,7 +9,13 @@ import { findKnownModel, type KnownModel } from '../../hub/known-models.js';
 import { KNOWN_MODELS_FIELDS, listKnownModels } from '../../hub/list-known-models.js';
 import { PULL_FIELDS, pullModel } from '../../hub/pull-model.js';
 import { buildTimm, isTimmReference, timmRepository } from '../../zoo/pull-timm.js';
-import { findTorchvisionModel, isTorchvisionReference, pullTorchvision } from '../../zoo/pull-torchvision.js';
+import {
+  findTorchvisionModel,
+  isTorchvisionReference,
+  listTaskWeights,
+  pullTorchvision,
+  type ListedWeights,
+} from '../../zoo/pull-torchvision.js';
 import { planRepository, pullRepository, readOffline } from '../../hub/pull-repository.js';
 import type { PulledModel } from '../../hub/pulled-model.js';
 import { isRepositoryReference, parseRepositoryReference } from '../../hub/repository-reference.js';
@@ -63,7 +69,8 @@ export function addCommand(program: Command, terminal: Terminal): void {
 
 async function runList(terminal: Terminal, { manifest, json }: ListFlags): Promise<void> {
   const models = await listKnownModels({ manifest });
-  if (json) return printJson(terminal, models);
+  const weights = manifest === undefined ? listTaskWeights() : [];
+  if (json) return printJson(terminal, [...models, ...weights.map(describeListed)]);
   const rows = models.map((model) => [
     model.name,
     sizeText(model),
@@ -72,12 +79,30 @@ async function runList(terminal: Terminal, { manifest, json }: ListFlags): Promi
     model.nodes.map(({ name }) => name).join(', '),
     model.cached === null ? '' : 'cached',
   ]);
+  for (const { reference, licence, transform, isBuilt } of weights)
+    rows.push([
+      reference,
+      '?',
+      licence.spdx,
+      transform === null ? '' : transformText({ transform }),
+      '',
+      isBuilt ? UNVERIFIED : NOT_BUILT,
+    ]);
   const layout = { columns: terminal.columns, right: [1], names: [4], spare: [3, 2, 4] };
   terminal.out(formatTable([['name', 'size', 'licence', 'transform', 'ask for', ''], ...rows], layout));
 }
 
+/** Of weights that were never downloaded here, so that only the first digits of their SHA-256 are known. */
+const UNVERIFIED = 'unverified';
+/** Of weights whose network is not among those that are built. */
+const NOT_BUILT = 'no network';
+
+function describeListed({ reference, task, transform, licence, isBuilt }: ListedWeights): object {
+  return { name: reference, task, transform, licence, verified: false, built: isBuilt };
+}
+
 /** A transform in a table: a name, or the class of a configuration. */
-function transformText({ transform }: KnownModel): string {
+function transformText({ transform }: Pick<KnownModel, 'transform'>): string {
   if (typeof transform === 'string') return transform;
   const type = transform?.['image_processor_type'];
   return transform === null ? '(not stated)' : typeof type === 'string' ? type : 'its own';

@@ -1,8 +1,11 @@
 /** `tapir nodes`: lists the names of a model as a tree, with operators, shapes and marks. */
 import { Option, type Command } from 'commander';
-import { reasonOf } from '../../base/errors.js';
+import { isTapirError, reasonOf } from '../../base/errors.js';
+import { cutGraph, outputsOf } from '../../graph/rewrite/prune.js';
+import { checkNodeNames } from '../../graph/rewrite/tidy.js';
+import { modelInternals } from '../../model/open/model-state.js';
 import { findTransform } from '../../images/configs/find-transform.js';
-import { openModel } from '../../model/open/open-model.js';
+import { openModel, type OnnxModel } from '../../model/open/open-model.js';
 import { listFeatureTree, type ListedFeature } from '../../model/oracle/describe-features.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { formatDims, formatTable } from '../terminal/table.js';
@@ -10,6 +13,7 @@ import { collect, parseCount } from '../flags/flag-values.js';
 import { PROFILE_FIELDS } from '../../stages/profile-model.js';
 import { operatorsOf, runNodeCosts, type CostFlags } from './node-costs.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
+import { rare } from '../flags/rare.js';
 
 export interface NodesFlags extends CommonFlags {
   readonly depth?: number;
@@ -26,7 +30,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .command('nodes')
     .description('list the names that you can request, in execution order')
     .argument('<model>', MODEL_HELP)
-    .option(YES_FLAG, YES_HELP, false)
+    .option(rare(YES_FLAG), YES_HELP, false)
     .option('--depth <n>', 'show modules down to this depth', parseCount)
     .option('--all', 'also list constants and sizes', false)
     .option('--cost', 'what each module and node costs: multiply-accumulates, weights, activations', false)
@@ -59,6 +63,8 @@ export async function runNodes(terminal: Terminal, path: string, flags: NodesFla
   const model = await openModel(file);
   const { features, problem } = await listFeatureTree(model, flags.all);
   if (problem !== undefined) terminal.err(`tapir: some shapes are unknown: ${problem}\n`);
+  const flaw = flawOf(model);
+  if (flaw !== undefined && flaw !== problem) terminal.err(`tapir: ${flaw}\n`);
   // A module at the depth represents its content.
   const most = Math.max(1, flags.depth ?? Infinity);
   const listed = features.filter(({ depth }) => depth < most);
@@ -86,6 +92,18 @@ export async function runNodes(terminal: Terminal, path: string, flags: NodesFla
   const head = ['name', 'op', 'dtype', 'dims', 'channels', 'scale', 'marks', 'tensor'];
   const spare = [TENSOR, MARKS, SCALE, CHANNELS, DTYPE];
   terminal.out(formatTable([head, ...rows], { columns: terminal.columns, names: [NAME, TENSOR], spare }));
+}
+
+/** Why ONNX Runtime would refuse the whole graph, as far as its nodes tell; undefined if they do not. */
+function flawOf(model: OnnxModel): string | undefined {
+  const { graph } = modelInternals.of(model);
+  try {
+    checkNodeNames(cutGraph(graph, { outputs: outputsOf(graph.outputs, 'output'), allowNonTensor: true }));
+    return undefined;
+  } catch (error) {
+    if (isTapirError(error, 'GRAPH_INVALID')) return error.message;
+    throw error;
+  }
 }
 
 /** `floor(floor(h/2 - 1/2)/2 + 1)` → `h/4`: what the dynamo exporter writes as the size of a map. `--json` has the formula. */

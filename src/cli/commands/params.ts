@@ -4,9 +4,11 @@ import type { Command } from 'commander';
 import { writeStateDict } from '../../parameters/dicts/write-state-dict.js';
 import { contentsOf } from '../../graph/scopes.js';
 import { modelInternals } from '../../model/open/model-state.js';
-import { openModel } from '../../model/open/open-model.js';
+import { ELEMENT_BITS, ELEMENT_TYPE } from '../../onnx/wire/schema.js';
+import { elementCount, type Tensor } from '../../tensor/tensor.js';
+import { invalidOption } from '../../base/checks.js';
+import { openModel, type OnnxModel } from '../../model/open/open-model.js';
 import type { Parameter } from '../../model/open/named-parameters.js';
-import type { Tensor } from '../../tensor/tensor.js';
 import { findModelFile, MODEL_HELP, type CommonFlags } from '../flags/find-model.js';
 import { formatDims, formatTable } from '../terminal/table.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
@@ -38,8 +40,15 @@ async function runParams(terminal: Terminal, path: string, flags: ParamsFlags): 
     terminal.err(
       `note: ${inside.toLocaleString('en')} more numbers lie inside functions and the bodies of If, Loop and Scan: they are not listed, loaded or trained\n`,
     );
+  const small = countSmall(model, parameters);
+  if (small > 0)
+    terminal.err(
+      `note: ${small.toLocaleString('en')} more numbers are weights of 8 bits or fewer: they are not listed, loaded or trained; the file in floats that they were made from has them\n`,
+    );
   if (save !== undefined) {
     const stored = parameters.filter(isSaved);
+    if (stored.length === 0)
+      throw invalidOption('--save', 'left out: the file has no parameter in floats', save);
     const state = new Map<string, Tensor>();
     for (const parameter of stored) state.set(parameter.name, await parameter.read());
     await writeStateDict(save, state, { overwrite });
@@ -53,6 +62,21 @@ async function runParams(terminal: Terminal, path: string, flags: ParamsFlags): 
   }
   if (json) printJson(terminal, parameters);
   else if (save === undefined) terminal.out(parameterTable(parameters, terminal));
+}
+
+/** Elements of tensors of 8 bits or fewer that are no listed buffers. Truths are no weights. */
+function countSmall(model: OnnxModel, parameters: readonly Parameter[]): number {
+  const listed = new Set(parameters.flatMap(({ initializers }) => initializers));
+  const { graph } = modelInternals.of(model);
+  let count = 0;
+  for (const { name, initializer } of graph.values.values()) {
+    if (!initializer || listed.has(name) || initializer.elemType === ELEMENT_TYPE.bool) continue;
+    const isSmall = (ELEMENT_BITS.get(initializer.elemType) ?? Infinity) <= 8;
+    const elements = elementCount(initializer.dims);
+    // Zero points are small, too.
+    if (isSmall && elements > 1) count += elements;
+  }
+  return count;
 }
 
 /** State dicts hold what a network learns and its buffers. */

@@ -1,5 +1,6 @@
 /** `tapir quantize`: writes a model in 8 bits, chosen on photos, and says what that costs and gains. */
 import type { Command } from 'commander';
+import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
 import { openModel } from '../../model/open/open-model.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
@@ -21,15 +22,16 @@ import { loweringText } from '../terminal/lowering-text.js';
 import { formatTable } from '../terminal/table.js';
 import { withProgressLine } from '../terminal/progress-view.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
+import { rare } from '../flags/rare.js';
 
 interface QuantizeFlags
   extends
     CommonFlags,
+    TransformFlags,
     SaveFlags,
     Pick<QuantizeOptions, 'activations' | 'minCosine' | 'minNeighbours' | 'sample' | 'seconds'> {
   readonly return?: readonly string[];
   readonly out: string;
-  readonly transform: string;
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {
@@ -38,7 +40,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .description('write a model in 8 bits, calibrated on photos and judged by its vectors')
     .argument('<model>', MODEL_HELP)
     .argument('<photos>', 'folder, list, archive or pattern of images, such as those that you embed')
-    .option(YES_FLAG, YES_HELP, false)
+    .option(rare(YES_FLAG), YES_HELP, false)
     .requiredOption('-o, --out <file>', 'ONNX file to write')
     .option(
       '--return <name[=key]>',
@@ -47,15 +49,15 @@ export function addCommand(program: Command, terminal: Terminal): void {
     );
   addFlags(quantize, QUANTIZE_FIELDS, {
     keep: '--keep <node>',
-    transform: '--transform <name>',
+    ...TRANSFORM_FLAGS,
     activations: '--activations <kind>',
     minCosine: '--min-cosine <x>',
-    minNeighbours: '--min-neighbours <x>',
+    minNeighbours: rare('--min-neighbours <x>'),
     sample: '--sample <n>',
-    seconds: '--seconds <n>',
+    seconds: rare('--seconds <n>'),
   });
   addSaveFlags(quantize)
-    .option('--json', 'print the report as JSON', false)
+    .option(rare('--json'), 'print the report as JSON', false)
     .action((model: string, photos: string, flags: QuantizeFlags) =>
       runQuantize(terminal, model, photos, flags),
     );

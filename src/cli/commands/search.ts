@@ -3,6 +3,7 @@ import { shown } from '../../base/printable.js';
 import { buffer } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
+import { partName } from '../../images/pixels/tile-grid.js';
 import { openDataset, type Dataset } from '../../datasets/files/dataset.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { elementCount } from '../../tensor/tensor.js';
@@ -25,6 +26,7 @@ import { addFlags } from '../flags/option-flags.js';
 import { formatTable } from '../terminal/table.js';
 import { withProgressLine } from '../terminal/progress-view.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
+import { rare } from '../flags/rare.js';
 
 interface SearchFlags extends CommonFlags, Pick<SearchOptions, 'key' | 'top' | 'metric' | 'device'> {
   readonly path?: readonly string[];
@@ -39,11 +41,17 @@ interface SearchFlags extends CommonFlags, Pick<SearchOptions, 'key' | 'top' | '
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('search')
-    .description('find the images of a dataset that are nearest to given images, texts or vectors, exactly')
+    .description(
+      'find the images of a dataset that are nearest to given images, texts or vectors, exactly. To label all images by words: "tapir probe --zero-shot"',
+    )
     .argument('<dataset>', 'folder that tapir embed has written')
     .argument('[images...]', 'images to search for, embedded like the dataset')
     .option('--path <path>', 'search for an input of the dataset, by its path; repeatable', collect)
-    .option('--text <words>', 'search for a text, with a model such as CLIP or SigLIP; repeatable', collect)
+    .option(
+      '--text <words>',
+      'find the images that fit a text, with a model such as CLIP or SigLIP; repeatable',
+      collect,
+    )
     .option(
       '--vector <file>',
       'search for vectors: a .npy file or JSON, - for standard input; repeatable',
@@ -56,7 +64,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
       'the ONNX file that made the dataset; required for images, and finds the text tower beside it',
     )
     .option('--text-model <file>', 'the text tower, if it does not lie beside the model')
-    .option(YES_FLAG, YES_HELP, false)
+    .option(rare(YES_FLAG), YES_HELP, false)
     .option('--json', 'print JSON', false)
     .action((folder: string, images: string[], flags: SearchFlags) =>
       runSearch(terminal, folder, images, flags),
@@ -209,7 +217,7 @@ function blockOf(
     String(hit.rank),
     hit.score.toPrecision(6),
     String(hit.row),
-    hit.path ?? '(bytes)',
+    (hit.path ?? '(bytes)') + partName(hit),
   ]);
   const layout = { columns, right: [0, 1, 2], names: [3], spare: [2] };
   const table = formatTable([['rank', score, 'row', 'path'], ...rows], layout);

@@ -31,6 +31,7 @@ import {
   type ExtractorFlags,
 } from '../flags/open-extractor.js';
 import { aborted, type Terminal } from '../terminal/terminal.js';
+import { rare } from '../flags/rare.js';
 
 const MIB = 1024 ** 2;
 const HOUR_S = 3600;
@@ -75,14 +76,14 @@ const OWN_FIELDS: Fields<OwnOptions> = {
 
 const SERVICE_FLAGS = {
   token: '--token <token>',
-  allowUrls: '--allow-urls',
-  allowPrivateUrls: '--allow-private-urls',
-  keepDims: '--keep-dims',
+  allowUrls: rare('--allow-urls'),
+  allowPrivateUrls: rare('--allow-private-urls'),
+  keepDims: rare('--keep-dims'),
   maxBatch: '--max-batch <n>',
-  maxWaitMs: '--max-wait-ms <n>',
-  maxQueue: '--max-queue <n>',
-  maxImages: '--max-images <n>',
-  maxRequests: '--max-requests <n>',
+  maxWaitMs: rare('--max-wait-ms <n>'),
+  maxQueue: rare('--max-queue <n>'),
+  maxImages: rare('--max-images <n>'),
+  maxRequests: rare('--max-requests <n>'),
 } as const;
 
 interface ServeFlags
@@ -100,9 +101,8 @@ interface ServeFlags
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('serve')
-    .description(
-      'serve features of images by HTTP: /embed, /classify, OpenAI’s /v1/embeddings, and the Open Inference Protocol under /v2',
-    )
+    .description('serve features of images by HTTP: /embed, /classify, and OpenAI’s /v1/embeddings')
+    .optionsGroup('Service:')
     .option('--name <name>', `${SERVICE_FIELDS.name.about} (default: the file’s)`)
     .option(
       '--text-model <file>',
@@ -110,18 +110,18 @@ export function addCommand(program: Command, terminal: Terminal): void {
       'auto',
     )
     .option('--labels <file>', LABELS_HELP)
-    .option('--photos <source>', 'with --engine auto or --precision auto: images such as will be sent')
-    .option('--json', 'print a line of JSON when ready', false)
+    .option(rare('--photos <source>'), 'with --engine auto or --precision auto: images such as will be sent')
+    .option(rare('--json'), 'print a line of JSON when ready', false)
     .action((flags: ServeFlags) => runServe(terminal, flags));
-  addFlags(command, { minCosine: MIN_COSINE }, { minCosine: '--min-cosine <x>' });
+  addFlags(command, { minCosine: MIN_COSINE }, { minCosine: rare('--min-cosine <x>') });
   addFlags(command, LISTEN_FIELDS, { host: '--host <address>', port: '--port <n>' });
   addFlags(command, SERVICE_FIELDS, SERVICE_FLAGS);
   addFlags(command, OWN_FIELDS, {
-    maxBodyMb: '--max-body-mb <n>',
-    maxJsonMb: '--max-json-mb <n>',
-    limitPixels: '--max-pixels <n>',
-    requestTimeout: '--request-timeout <n>',
-    shutdownTimeout: '--shutdown-timeout <n>',
+    maxBodyMb: rare('--max-body-mb <n>'),
+    maxJsonMb: rare('--max-json-mb <n>'),
+    limitPixels: rare('--max-pixels <n>'),
+    requestTimeout: rare('--request-timeout <n>'),
+    shutdownTimeout: rare('--shutdown-timeout <n>'),
   });
   addExtractorFlags(command);
 }

@@ -13,6 +13,7 @@ import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags
 import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { checkNoSplit, INDEX, writeStages } from './stage-folder.js';
+import { rare } from '../flags/rare.js';
 
 interface SplitFlags extends CommonFlags, SizeFlags, SaveFlags {
   readonly stages?: number;
@@ -29,18 +30,18 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .command('split')
     .description('write the stages of a model as ONNX files, and stages.json, which says how to chain them')
     .argument('<model>', MODEL_HELP)
-    .option('--yes', 'download a model of a repository (hf:ORG/REPO) without asking', false)
+    .option(rare('--yes'), 'download a model of a repository (hf:ORG/REPO) without asking', false)
     .option('--stages <n>', 'as many stages, with balanced costs', parseCount)
     .option('--at <name>', 'cut after this value instead; repeatable, in execution order', collect)
     .requiredOption('-o, --out <folder>', 'folder to write to')
-    .option('--memory <bytes>', 'bytes that each stage may need', parseCount);
+    .option(rare('--memory <bytes>'), 'bytes that each stage may need', parseCount);
   addFlags(command, SPLIT_FIELDS, {
     by: '--by <cost>',
-    maxTensors: '--max-tensors <n>',
+    maxTensors: rare('--max-tensors <n>'),
     batch: '--batch <n>',
   });
   addSaveFlags(addSizeFlags(command))
-    .option('--json', 'print the index as JSON', false)
+    .option(rare('--json'), 'print the index as JSON', false)
     .action((model: string, flags: SplitFlags) => runSplit(terminal, model, flags));
 }
 

@@ -1,5 +1,6 @@
 /** `tapir train`: trains a classifier on a folder with a subfolder of photos per class. */
 import { shown } from '../../base/printable.js';
+import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
 import { Option, type Command } from 'commander';
 import { formatShare } from '../../html/numbers.js';
 import { TRAIN_FOLDER_FIELDS, type TrainFolderOptions } from '../../train/folder/train-folder-options.js';
@@ -16,13 +17,15 @@ import { readDeviceList, readTransformFlag } from '../flags/open-extractor.js';
 import { reportLeftOut } from '../terminal/left-out.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
+import { rare } from '../flags/rare.js';
 
 interface TrainFlags
   extends
     CommonFlags,
+    TransformFlags,
     Omit<
       TrainFolderOptions,
-      'train' | 'optimizer' | 'transform' | 'devices' | 'weights' | 'onEvent' | 'signal'
+      'train' | 'optimizer' | keyof TransformFlags | 'devices' | 'weights' | 'onEvent' | 'signal'
     > {
   readonly model: string;
   readonly train?: string;
@@ -30,7 +33,6 @@ interface TrainFlags
   readonly lr?: number;
   readonly momentum?: number;
   readonly weightDecay?: number;
-  readonly transform: string;
   readonly devices: string;
   readonly inline: boolean;
 }
@@ -46,14 +48,22 @@ export function addCommand(program: Command, terminal: Terminal): void {
   addLearningFlags(command);
   addDataFlags(command);
   command
-    .option('--devices <list>', 'devices over which batches are split: cuda:0,cuda:1', 'cpu')
-    .option('--inline', 'put weights of other files into the written file, and not into OUT.data', false)
-    .option('--json', 'print the result as JSON', false)
-    .option(YES_FLAG, YES_HELP, false)
+    .option(
+      '--devices <list>',
+      'devices over which batches are split: cuda:0,cuda:1, or all for every GPU',
+      'cpu',
+    )
+    .option(
+      rare('--inline'),
+      'put weights of other files into the written file, and not into OUT.data',
+      false,
+    )
+    .option(rare('--json'), 'print the result as JSON', false)
+    .option(rare(YES_FLAG), YES_HELP, false)
     .action((folder: string, flags: TrainFlags) => runTrain(terminal, folder, flags));
   addFlags(command, TRAIN_FOLDER_FIELDS, {
-    cudaLibraries: '--cuda-libs <folder>',
-    state: '--state <folder>',
+    cudaLibraries: rare('--cuda-libs <folder>'),
+    state: rare('--state <folder>'),
     overwrite: '--overwrite',
   });
 }
@@ -63,15 +73,15 @@ function addLearningFlags(command: Command): void {
   command
     .addOption(new Option('--optimizer <name>', 'as in torch.optim').choices(OPTIMIZERS).default('adam'))
     .option('--lr <x>', 'learning rate (default: torch’s for the optimizer)', Number)
-    .option('--momentum <x>', 'of sgd and rmsprop (default: 0.9 for sgd, 0 for rmsprop)', Number)
-    .option('--weight-decay <x>', 'as in torch.optim (default: torch’s for the optimizer)', Number);
+    .option(rare('--momentum <x>'), 'of sgd and rmsprop (default: 0.9 for sgd, 0 for rmsprop)', Number)
+    .option(rare('--weight-decay <x>'), 'as in torch.optim (default: torch’s for the optimizer)', Number);
   addFlags(command, TRAIN_FOLDER_FIELDS, {
-    schedule: '--schedule <name>',
-    warmup: '--warmup <n>',
-    labelSmoothing: '--label-smoothing <x>',
-    batchNorm: '--batch-norm <how>',
-    clipNorm: '--clip-norm <x>',
-    accumulate: '--accumulate <n>',
+    schedule: rare('--schedule <name>'),
+    warmup: rare('--warmup <n>'),
+    labelSmoothing: rare('--label-smoothing <x>'),
+    batchNorm: rare('--batch-norm <how>'),
+    clipNorm: rare('--clip-norm <x>'),
+    accumulate: rare('--accumulate <n>'),
   });
 }
 
@@ -80,9 +90,9 @@ function addDataFlags(command: Command): void {
     augment: '--augment <how>',
     holdout: '--holdout <share>',
     validation: '--val <folder>',
-    seed: '--seed <n>',
-    transform: '--transform <name>',
-    decodeThreads: '--decode-threads <n>',
+    seed: rare('--seed <n>'),
+    ...TRANSFORM_FLAGS,
+    decodeThreads: rare('--decode-threads <n>'),
   });
 }
 

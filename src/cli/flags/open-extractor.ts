@@ -7,10 +7,12 @@ import type { Extractor } from '../../extract/extractor.js';
 import type { FeatureExtractorOptions } from '../../extract/extractor-options.js';
 import { Pipeline } from '../../stages/pipeline.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
-import { pruneModel } from '../../model/oracle/prune-model.js';
+import { pruneToRun } from '../../model/oracle/prune-model.js';
 import { inPrecision } from '../../precision/lower-precision.js';
-import { chooseModelTransform } from '../../datasets/embed/model-transform.js';
+import type { TransformFlags } from './transform-flags.js';
+import { chooseModelTransform } from '../../feeds/model-transform.js';
 import { valuesOf, type Transform } from '../../images/transform/transform.js';
+import { TORCHVISION_PREFIX } from '../../images/configs/torchvision.js';
 import { isNormalizedBy } from '../../images/transform/value-table.js';
 import type { RewriteOptions } from '../../model/prune/rewrite-options.js';
 import type { DecodeMode } from '../../images/decode/decode-options.js';
@@ -34,7 +36,7 @@ import { readPartFlags, type PartFlags } from './part-flags.js';
 import { withReturnNodes } from './return-flags.js';
 
 /** The model, and where it runs. */
-export interface ExtractorFlags extends PartFlags {
+export interface ExtractorFlags extends PartFlags, TransformFlags {
   readonly model: string;
   readonly yes: boolean;
   readonly return: readonly string[];
@@ -49,7 +51,6 @@ export interface ExtractorFlags extends PartFlags {
   readonly isolation: 'thread' | 'process';
   readonly cudaLibraries?: string;
   readonly cache: boolean;
-  readonly transform: string;
   readonly decode?: DecodeMode;
   readonly normalize: Normalize;
 }
@@ -90,6 +91,9 @@ function chooseSessions(devices: readonly DeviceSpec[]): number {
   return isPlain ? Math.min(availableParallelism(), MOST_SESSIONS_ON_CPU) : 1;
 }
 
+/** Commands take outputs of any element type. */
+const AS_THE_FILE = { outputDtype: 'keep' } as const;
+
 export function openExtractor(
   model: OnnxModel,
   flags: SettledFlags,
@@ -108,8 +112,9 @@ export function openExtractor(
     cudaLibraries,
     ...(flags.cache ? {} : { cache: 'off' }),
   };
-  const place: Options<Omit<FeatureExtractorOptions, keyof RewriteOptions>> = {
+  const place: Options<Omit<FeatureExtractorOptions, Exclude<keyof RewriteOptions, 'outputDtype'>>> = {
     ...lane,
+    ...AS_THE_FILE,
     ...(devices.length > 1 || sessions > 1
       ? { devices, parallel: { split: 'none', sessionsPerDevice: sessions } }
       : { device: devices[0]! }),
@@ -117,11 +122,11 @@ export function openExtractor(
   return withReturnNodes<Extractor>(flags.return, model, async (nodes) => {
     if (!isLowered(precision))
       return flags.pipeline
-        ? Pipeline.create(model, nodes, { ...rewriting, ...lane, devices })
+        ? Pipeline.create(model, nodes, { ...rewriting, ...lane, ...AS_THE_FILE, devices })
         : createFeatureExtractor(model, nodes, { ...rewriting, ...place });
-    const lowered = await inPrecision(await pruneModel(model, nodes, rewriting), precision, engine);
+    const lowered = await inPrecision(await pruneToRun(model, nodes, rewriting), precision, engine);
     return flags.pipeline
-      ? Pipeline.create(lowered, undefined, { ...lane, devices })
+      ? Pipeline.create(lowered, undefined, { ...lane, ...AS_THE_FILE, devices })
       : createFeatureExtractor(lowered, undefined, place);
   });
 }
@@ -138,21 +143,22 @@ export function readRewriting(
   };
 }
 
-/** The transform that the flags mean for a model; standard error says where `auto` came from, and warns if it is assumed. */
+/** The transform that the flags mean for a model; standard error says where `auto` came from or what `DEFAULT` is, and warns if it is assumed. */
 export function readTransformFlag(
   terminal: Terminal,
-  flags: Pick<ExtractorFlags, 'transform' | 'decode'>,
+  flags: TransformFlags & Pick<ExtractorFlags, 'decode'>,
   model: OnnxModel,
 ): Transform {
-  const transform = chooseModelTransform(flags.transform, model).with({ decode: flags.decode });
-  if (flags.transform === 'auto') terminal.err(describeTransform(transform));
+  const transform = chooseModelTransform(flags, model).with({ decode: flags.decode });
+  if (flags.transform === 'auto' || flags.transform.endsWith('.DEFAULT'))
+    terminal.err(describeTransform(transform));
   return transform;
 }
 
 const ASSUMED =
   'warning: ImageNet1K_V1 is assumed: no configuration lies beside the model. If the model was trained with other pixels, its numbers are wrong; --transform states its own\n';
 
-/** A line that says which transform `auto` is and where it came from, and a warning if it is assumed. */
+/** A line that says which transform it is and where it came from, and a warning if it is assumed. */
 function describeTransform({ source, options }: Transform): string {
   if (!source) return ASSUMED;
   const text = (size: unknown): string =>
@@ -160,7 +166,11 @@ function describeTransform({ source, options }: Transform): string {
       .replaceAll(/["{}]/g, '')
       .replace(/height:(\d+),width:(\d+)/, '$1×$2');
   const kind = source.backend === null ? source.kind : `${source.kind}, ${source.backend} arithmetic`;
-  return `transform: ${source.file} (${kind}): resize ${text(options.resize)}, ${options.interpolation}, crop ${text(options.crop)}\n`;
+  const others = (source.others ?? []).map(
+    ({ file, differs }) => `warning: ${file} says otherwise, and is not followed: ${differs.join(', ')}\n`,
+  );
+  const name = source.file ?? `${TORCHVISION_PREFIX}${source.weights}`;
+  return `transform: ${name} (${kind}): resize ${text(options.resize)}, ${options.interpolation}, crop ${text(options.crop)}\n${others.join('')}`;
 }
 
 /** Reads `--devices` where batches are split over all of them: `cuda:0,cuda:1`. Throws `OPTION_INVALID`. */

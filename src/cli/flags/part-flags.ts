@@ -1,10 +1,12 @@
 /** Flags for the parts that are added to the graph. */
 import type { Command } from 'commander';
 import { checkOneOf, invalidOption, type Options } from '../../base/checks.js';
-import { POOLS, type Pool, type RewriteOptions } from '../../model/prune/rewrite-options.js';
+import { PARTS, POOLS, type RewriteOptions } from '../../model/prune/rewrite-options.js';
 import { collect } from './flag-values.js';
+import { rare } from './rare.js';
 
 export interface PartFlags {
+  readonly part?: readonly string[];
   readonly pool?: readonly string[];
   readonly l2Normalize: boolean;
   readonly tokensToMap: boolean;
@@ -14,27 +16,34 @@ export interface PartFlags {
 export function addPartFlags(command: Command): void {
   command
     .option(
+      rare('--part <[key=]name>'),
+      'keep only the class token, the registers or the patches of tokens [N, L, C]; repeatable with keys',
+      collect,
+    )
+    .option(
       '--pool <[key=]how>',
       'one vector per row: avg or max of a map, cls or mean-tokens of tokens; repeatable with keys',
       collect,
     )
-    .option('--l2-normalize', 'divide by the Euclidean norm over channels', false)
-    .option('--tokens-to-map', 'turn patch tokens [N, L, C] into a map [N, C, H, W]', false)
+    .option(rare('--l2-normalize'), 'divide by the Euclidean norm over channels', false)
+    .option(rare('--tokens-to-map'), 'turn patch tokens [N, L, C] into a map [N, C, H, W]', false)
     .option(
-      '--dynamic-batch',
+      rare('--dynamic-batch'),
       'rewrite a graph with a fixed batch to take any batch, if that can be verified',
       false,
     );
 }
 
 export function readPartFlags({
+  part,
   pool,
   l2Normalize,
   tokensToMap,
   dynamicBatch,
 }: PartFlags): Options<RewriteOptions> {
   return {
-    pool: readPool(pool ?? []),
+    part: readPerKey('--part', part ?? [], PARTS, 'all'),
+    pool: readPerKey('--pool', pool ?? [], POOLS, 'none'),
     l2Normalize,
     tokensToMap,
     batch: dynamicBatch ? 'dynamic' : 'keep',
@@ -42,17 +51,22 @@ export function readPartFlags({
 }
 
 /** `--pool avg` for all outputs, or `--pool KEY=avg` for each. */
-function readPool(flags: readonly string[]): RewriteOptions['pool'] {
-  const [first] = flags;
-  if (first === undefined) return 'none';
-  if (flags.length === 1 && !first.includes('=')) return checkOneOf('--pool', first, POOLS);
-  const pools = new Map<string, Pool>();
-  for (const flag of flags) {
-    const equals = flag.lastIndexOf('=');
-    const key = flag.slice(0, Math.max(0, equals));
-    if (key === '' || pools.has(key))
-      throw invalidOption('--pool', 'HOW once, or KEY=HOW once per output', flag);
-    pools.set(key, checkOneOf('--pool', flag.slice(equals + 1), POOLS));
+function readPerKey<Item extends string>(
+  flag: string,
+  given: readonly string[],
+  allowed: readonly Item[],
+  fallback: Item,
+): Item | ReadonlyMap<string, Item> {
+  const [first] = given;
+  if (first === undefined) return fallback;
+  if (given.length === 1 && !first.includes('=')) return checkOneOf(flag, first, allowed);
+  const items = new Map<string, Item>();
+  for (const text of given) {
+    const equals = text.lastIndexOf('=');
+    const key = text.slice(0, Math.max(0, equals));
+    if (key === '' || items.has(key))
+      throw invalidOption(flag, 'VALUE once, or KEY=VALUE once per output', text);
+    items.set(key, checkOneOf(flag, text.slice(equals + 1), allowed));
   }
-  return pools;
+  return items;
 }

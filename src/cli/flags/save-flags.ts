@@ -8,6 +8,7 @@ import type { Transform } from '../../images/transform/transform.js';
 import { SAVE_FIELDS, type SaveOptions } from '../../model/open/save-whole.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { addFlags } from './option-flags.js';
+import { rare } from './rare.js';
 
 export interface SaveFlags {
   readonly inline: boolean;
@@ -17,8 +18,8 @@ export interface SaveFlags {
 
 export function addSaveFlags(command: Command): Command {
   command
-    .option('--inline', 'put external weights into the written file', false)
-    .option('--repack', 'put external weights into a new file beside it, FILE.data', false);
+    .option(rare('--inline'), 'put external weights into the written file', false)
+    .option(rare('--repack'), 'put external weights into a new file beside it, FILE.data', false);
   return addFlags(command, SAVE_FIELDS, { overwrite: '--overwrite' });
 }
 

@@ -1,11 +1,11 @@
 /** `--engine auto` and `--precision auto`: the fastest way on the first images that is near enough to float32. */
 import { invalidOption } from '../../base/checks.js';
 import type { EngineChoice } from '../../datasets/records/engine-choice.js';
-import type { SourceOptions } from '../../datasets/sources/items/source-options.js';
+import type { SourceOptions } from '../../feeds/items/source-options.js';
 import type { EmbedSource } from '../../datasets/sources/open-source.js';
 import type { Transform } from '../../images/transform/transform.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
-import { pruneModel } from '../../model/oracle/prune-model.js';
+import { pruneToRun } from '../../model/oracle/prune-model.js';
 import { chooseEngine, describeCandidate, MIN_COSINE } from '../../precision/engines/choose-engine.js';
 import { bindingFor } from '../../runtime/capabilities/capabilities.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -39,7 +39,7 @@ export async function settleEngine<Flags extends ExtractorFlags>(
   const [device] = readDeviceFlags(flags);
   const rewriting = readRewriting(model, flags, request.transform);
   const choice = await withReturnNodes(flags.return, model, async (nodes) => {
-    const pruned = await pruneModel(model, nodes, rewriting);
+    const pruned = await pruneToRun(model, nodes, rewriting);
     const { signal } = terminal;
     return chooseEngine(pruned, photos, {
       ...request,

@@ -1,18 +1,19 @@
 /** What photos tell of a model: its pixels, a batch that is split, its vectors, and each engine and precision. */
 import { isTapirError, reasonOf } from '../../base/errors.js';
+import { pickFields } from '../../base/checks.js';
 import { counted } from '../../base/printable.js';
 import { embedItems } from '../../datasets/embed/embed-images.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedSetup } from '../../datasets/embed/embed-options.js';
 import type { EngineCandidate } from '../../datasets/records/engine-choice.js';
 import { leastCosine } from '../../datasets/records/float32-comparison.js';
-import type { SourceItem } from '../../datasets/sources/items/source-item.js';
-import { SOURCE_DEFAULTS } from '../../datasets/sources/items/source-options.js';
+import { fileOf, type SourceItem } from '../../feeds/items/source-item.js';
+import { SOURCE_DEFAULTS } from '../../feeds/items/source-options.js';
 import { openSource } from '../../datasets/sources/open-source.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { textOf } from '../../html/facts.js';
 import { formatValue } from '../../html/numbers.js';
-import type { TransformRequest } from '../../images/configs/find-transform.js';
+import type { TransformChoice } from '../../feeds/choose-transform.js';
 import { loadImage } from '../../images/transform/load-image.js';
 import { precisionOf, type PrunedModel } from '../../model/prune/pruned-model.js';
 import { OutputComparer } from '../../precision/compare/compare-outputs.js';
@@ -34,7 +35,6 @@ import {
 import { readDevice, type Device } from '../../runtime/lanes/device.js';
 import { compareTensors } from '../../tensor/compare-tensors.js';
 import { compareVectors } from '../../tensor/compare-vectors.js';
-import { fillFeed } from '../../tensor/image-feed.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
 import { createBreathe } from '../../tensor/vectors/breathe.js';
 import { widen } from '../../tensor/widen.js';
@@ -54,8 +54,7 @@ const PIXEL_ROUNDING = 1e-5;
 /** What stands behind the name of a photo for its pixels. */
 const PIXELS = ':pixels';
 
-export interface PhotoCheckOptions {
-  readonly transform: TransformRequest;
+export interface PhotoCheckOptions extends TransformChoice {
   readonly device: Device;
   /** The least cosine to the reference. */
   readonly minCosine: number;
@@ -82,16 +81,16 @@ export async function checkPhotos(
   reference: PhotoVectors | undefined,
   options: PhotoCheckOptions,
 ): Promise<PhotoCheck> {
-  const { transform, device, signal, minCosine } = options;
+  const { device, signal, minCosine, ...rest } = options;
   let setup: EmbedSetup | undefined;
   const fits = await judge(async () => {
-    setup = setUpEmbedding(exact, { ...EMBED_DEFAULTS, transform, signal });
+    setup = setUpEmbedding(exact, { ...EMBED_DEFAULTS, ...pickFields(rest, EMBED_DEFAULTS), signal });
     return describePixels(setup);
   });
   if (!setup) return { pixels: fits, split: fits, reference: fits, agree: fits, engines: [] };
   const batches = await readBatches(photos, exact, setup);
   const pixels = reference ? await judge(() => checkPixels(setup!, photos, reference)) : fits;
-  const split = await judge(() => checkSplit(pruned, setup!, batches[0]!));
+  const split = await judge(() => checkSplit(pruned, batches[0]!));
   const vectors = reference
     ? await judge(() => checkVectors(exact, setup!, photos, reference, minCosine))
     : unproven('no reference was given (--against)');
@@ -153,9 +152,7 @@ async function checkPixels(setup: EmbedSetup, photos: string, reference: PhotoVe
   let images = 0;
   let most = 0;
   for await (const { path, image } of photosOf(photos, (name) => reference.has(name + PIXELS), setup)) {
-    const { data } = (
-      await loadImage(typeof image === 'function' ? await image() : image, transform)
-    ).toTensor();
+    const { data } = (await loadImage(await fileOf({ image }), transform)).toTensor();
     const expected = reference.get(path! + PIXELS)!.data;
     const isAlike = expected.length === data.length && data instanceof Float32Array;
     most = Math.max(most, isAlike ? compareVectors(data, expected).maxDifference : Infinity);
@@ -179,20 +176,18 @@ async function* photosOf(
 }
 
 /** A batch that is split over two lanes gives the rows of one run. */
-async function checkSplit(pruned: PrunedModel, setup: EmbedSetup, batch: PhotoBatch): Promise<Finding> {
-  const images = batch.images.slice(0, SPLIT_ROWS);
-  if (images.length < 2) return unproven('it takes two photos');
-  const { axes, feed, multiple } = setup.input;
-  const rows = multiple === null ? images.length : Math.ceil(images.length / multiple) * multiple;
-  const tensor = fillFeed({ ...feed, dims: [rows, ...axes], pixels: batch.pixels, images });
-  const session = { graphOptimizationLevel: 'disabled' } as const;
+async function checkSplit(pruned: PrunedModel, batch: PhotoBatch): Promise<Finding> {
+  const photos = batch.photos.slice(0, SPLIT_ROWS);
+  if (photos.length < 2) return unproven('it takes two photos');
+  const feeds = batch.memory.filled(photos);
+  const how = { session: { graphOptimizationLevel: 'disabled' }, outputDtype: 'keep' } as const;
   const [first, second] = [0, 1].map((id) => ({ type: 'cpu', id, threads: 1 }) as const);
-  await using one = await createFeatureExtractor(pruned, undefined, { device: first!, session });
-  await using two = await createFeatureExtractor(pruned, undefined, { devices: [first!, second!], session });
-  const [expected, actual] = [await one.run(tensor), await two.run(tensor)];
+  await using one = await createFeatureExtractor(pruned, undefined, { ...how, device: first! });
+  await using two = await createFeatureExtractor(pruned, undefined, { ...how, devices: [first!, second!] });
+  const [expected, actual] = [await one.run(feeds), await two.run(feeds)];
   const found = one.outputs.map(({ name }) => compareTensors(actual[name]!, expected[name]!));
   const most = Math.max(...found.map(({ maxRelative }) => maxRelative));
-  const what = `${counted(images.length, 'photo')} on 2 lanes, against one run`;
+  const what = `${counted(photos.length, 'photo')} on 2 lanes, against one run`;
   return compared(
     what,
     found.every(({ isEqual }) => isEqual),
@@ -231,6 +226,9 @@ async function checkVectors(
   const items = photosOf(photos, (name) => keys.some((key) => left.has(entryOf(name, key))), setup);
   const comparers = new Map(keys.map((key) => [key, new OutputComparer()]));
   const lengths = new Map(keys.map((key) => [key, 1]));
+  let compares = 0;
+  /** What kept an output from being compared. */
+  const unlike = new Map<string, string>();
   const problems: string[] = [];
   const found: string[] = [];
   for await (const { index, path, features, error } of embedItems(exact, items, setup)) {
@@ -241,16 +239,22 @@ async function checkVectors(
       if (!expected || !features) continue;
       const vector = makeTensor('float32', expected.dims, expected.data);
       comparer.add(index, path, vector, features[key]!);
+      compares++;
+      const [here, there] = [features[key]!.data.length, vector.data.length];
+      if (here !== there) unlike.set(key, `${here} numbers here, ${there} in the reference`);
       lengths.set(key, fartherFrom1(lengths.get(key)!, lengthOf(features[key]!) / lengthOf(vector)));
     }
   }
+  const otherOutput = compares > 0 ? undefined : nameOutputs(reference, exact);
+  if (otherOutput !== undefined) return { verdict: 'no', says: otherOutput };
   if (left.size > 0)
     problems.push(`nothing here is ${[...left].slice(0, 3).join(', ')}${left.size > 3 ? ', …' : ''}`);
   const breathe = createBreathe(setup.signal);
   for (const [key, comparer] of comparers) {
     // Without neighbours: a reference may have two photos.
     const { images, identical, notFinite, cosine, worst } = await comparer.finish(Infinity, breathe);
-    if (!cosine || notFinite > 0) problems.push(`${key}: other lengths, NaN, or no photo`);
+    if (notFinite > 0) problems.push(`${key}: NaN or infinity in ${counted(notFinite, 'photo')}`);
+    else if (!cosine) problems.push(`${key}: ${unlike.get(key) ?? 'no photo of the reference is here'}`);
     else {
       const says = `${key}: cosine ≥ ${formatCosine(cosine.least)} over ${counted(images, 'photo')} (${worst[0]!.path}), ${identical} with the same numbers`;
       const length = lengths.get(key)!;
@@ -263,4 +267,20 @@ async function checkVectors(
     }
   }
   return problems.length > 0 ? { verdict: 'no', says: problems.join('; ') } : yes(found.join('; '));
+}
+
+/** What to ask for, if the reference has vectors of other outputs only. */
+function nameOutputs(reference: PhotoVectors, { outputs }: Extractor): string | undefined {
+  const held = new Map<string, number>();
+  for (const [name, { data }] of reference) {
+    const key = /^.+:([^:/\\]+)$/.exec(name)?.[1];
+    // A photo whose own name has a colon.
+    if (key === undefined) return undefined;
+    if (key !== 'pixels') held.set(key, data.length);
+  }
+  if (held.size === 0 || outputs.some(({ name }) => held.has(name))) return undefined;
+  const theirs = [...held].map(([key, length]) => `"${key}" (${length} numbers)`).join(', ');
+  const ours = outputs.map(({ name, dims }) => `"${name}" [${dims?.join(', ') ?? '?'}]`).join(', ');
+  const flags = [...held.keys()].map((key) => `--return NODE=${key}`).join(' ');
+  return `the reference holds ${theirs}, and this run gives ${ours}; name the node that the reference was made with: ${flags}`;
 }

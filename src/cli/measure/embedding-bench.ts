@@ -3,10 +3,10 @@ import { performance } from 'node:perf_hooks';
 import { TapirError } from '../../base/errors.js';
 import { extractorInternals, runsAtOnce, type Extractor } from '../../extract/extractor.js';
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import type { SourceItem } from '../../datasets/sources/items/source-item.js';
+import type { SourceItem } from '../../feeds/items/source-item.js';
 import { embedBatches, openDecodeLanes, openLoader, runBatch } from '../../datasets/embed/embed-batches.js';
 import type { EmbedSetup } from '../../datasets/embed/embed-options.js';
-import type { LoadedBatch, LoadedItem } from '../../datasets/embed/loader.js';
+import type { FeedBatch, LoadedItem } from '../../feeds/feed-batches.js';
 import { buffersOf } from '../../tensor/tensor.js';
 
 export interface Phase {
@@ -41,7 +41,7 @@ export class EmbeddingBench {
   /** Kept between the phases: starting a thread takes 0.2 s, which a long run does not notice. */
   readonly #lanes: DecodeLanes;
   readonly #oneLane: DecodeLanes;
-  #batch: LoadedBatch | undefined;
+  #batch: Pick<FeedBatch, 'items' | 'memory' | 'photos'> | undefined;
 
   constructor(extractor: Extractor, items: readonly SourceItem[], setup: EmbedSetup, seconds: number) {
     this.#extractor = extractor;
@@ -63,12 +63,11 @@ export class EmbeddingBench {
     try {
       return await measure(async () => {
         let images = 0;
-        for (let batch = await loader.next(); batch; batch = await loader.next()) {
-          const read = countRead(batch.items);
-          images += read;
+        for await (const { items, memory, photos, release } of loader) {
+          images += photos.length;
           // The model phase runs a copy of this batch.
-          if (!this.#batch && read > 0) this.#batch = { items: batch.items, pixels: share(batch.pixels) };
-          loader.release(batch.pixels);
+          if (photos.length > 0) this.#batch ??= { items, memory: memory.copy(), photos };
+          release();
         }
         return images;
       });
@@ -89,8 +88,8 @@ export class EmbeddingBench {
         let room: ArrayBuffer[] = [];
         while (performance.now() < end) {
           this.#setup.signal?.throwIfAborted();
-          const { features } = await runBatch(this.#extractor, batch, this.#setup, undefined, room);
-          room = buffersOf(Object.values(features));
+          const ran = await runBatch(this.#extractor, batch, this.#setup, undefined, room);
+          room = buffersOf(ran.flatMap(({ features }) => Object.values(features)));
           images += read;
         }
       };
@@ -164,12 +163,6 @@ function noImage(): TapirError<'SOURCE_INVALID'> {
 
 function countRead(items: readonly LoadedItem[]): number {
   return items.filter(({ error }) => !error).length;
-}
-
-function share(bytes: Uint8Array): Uint8Array {
-  const shared = new Uint8Array(new SharedArrayBuffer(bytes.byteLength));
-  shared.set(bytes);
-  return shared;
 }
 
 function sum(values: readonly number[]): number {

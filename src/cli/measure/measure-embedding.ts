@@ -4,18 +4,19 @@ import { callback, integer, number, type Fields } from '../../base/options.js';
 import { countSteps, type Progress } from '../../base/progress.js';
 import { medianOf } from '../../base/median.js';
 import { isOnCpu, type Extractor } from '../../extract/extractor.js';
-import type { SourceItem } from '../../datasets/sources/items/source-item.js';
+import type { SourceItem } from '../../feeds/items/source-item.js';
 import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
 import { decodeThreadsOf } from '../../datasets/embed/embed-batches.js';
 import {
-  EMBED_FIELDS,
+  EMBED_DEFAULTS,
+  ONE_ROW_FIELDS,
   readWithExtractor,
   setUpEmbedding,
-  type EmbedOptions,
+  type OneRowOptions,
 } from '../../datasets/embed/embed-options.js';
 import { EmbeddingBench, type Phase, type WholePhase } from './embedding-bench.js';
 
-export interface MeasureEmbeddingOptions extends Omit<EmbedOptions, 'keepDims' | 'checksum'> {
+export interface MeasureEmbeddingOptions extends Omit<OneRowOptions, 'keepDims' | 'checksum'> {
   /** Seconds of each measurement. */
   readonly seconds: number;
   /** How many times each measurement is taken, in turn. */
@@ -24,7 +25,7 @@ export interface MeasureEmbeddingOptions extends Omit<EmbedOptions, 'keepDims' |
   readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
-const { keepDims: _keepDims, checksum: _checksum, ...FIELDS } = EMBED_FIELDS;
+const { keepDims: _keepDims, checksum: _checksum, ...FIELDS } = ONE_ROW_FIELDS;
 
 export const MEASURE_EMBEDDING_FIELDS: Fields<MeasureEmbeddingOptions> = {
   ...FIELDS,
@@ -40,7 +41,7 @@ export interface Throughput {
   readonly cpuSecondsPerImage: number;
 }
 
-/** What {@link measureEmbedding} found: medians over the rounds. Ratios are computed per round. */
+/** What {@link measureEmbedding} found: medians over the rounds, and ratios of these. */
 export interface EmbeddingReport {
   readonly device: string;
   readonly batch: number;
@@ -63,6 +64,8 @@ export interface EmbeddingReport {
   readonly limitedBy: 'decoding' | 'the model';
   /** The speed of both together, divided by the limit. */
   readonly ofLimit: number;
+  /** How far the speeds of both together lie apart over the rounds: the largest minus the smallest, divided by the median. */
+  readonly spread: number;
   /** CPU-seconds per image of both together, divided by those of decoding plus those of the model. */
   readonly cpuOfParts: number;
   /** Busy shares of the time, for both together, from 0 to 1. */
@@ -102,7 +105,7 @@ export async function measureEmbedding(
 ): Promise<EmbeddingReport> {
   const options = readWithExtractor(extractor, MEASURE_EMBEDDING_FIELDS, given, 'measureEmbedding');
   const { seconds, rounds, onProgress, ...embedding } = options;
-  const setup = setUpEmbedding(extractor, { ...embedding, keepDims: false, checksum: false });
+  const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...embedding });
   const { signal } = setup;
   const items = await takeItems(openSource(source, setup.source, signal));
   await using bench = new EmbeddingBench(extractor, items, setup, seconds);
@@ -146,19 +149,22 @@ function summarize(rounds: readonly Round[], sharesCores: boolean): Summary {
     imagesPerSecond: median((round) => rateOf(pick(round))),
     cpuSecondsPerImage: median((round) => cpuOf(pick(round))),
   });
-  const limitOf = ({ decode, model }: Round): number =>
-    sharesCores ? 1 / (1 / rateOf(decode) + 1 / rateOf(model)) : Math.min(rateOf(decode), rateOf(model));
   const decode = throughput((round) => round.decode);
   const model = throughput((round) => round.model);
+  const endToEnd = throughput((round) => round.whole);
+  const speeds = [decode.imagesPerSecond, model.imagesPerSecond] as const;
+  const limit = sharesCores ? 1 / (1 / speeds[0] + 1 / speeds[1]) : Math.min(...speeds);
+  const rates = rounds.map(({ whole }) => rateOf(whole));
   return {
     decodePerThread: throughput((round) => round.perThread),
     decode,
     model,
-    endToEnd: throughput((round) => round.whole),
-    limit: median(limitOf),
+    endToEnd,
+    limit,
     limitedBy: decode.imagesPerSecond < model.imagesPerSecond ? 'decoding' : 'the model',
-    ofLimit: median((round) => rateOf(round.whole) / limitOf(round)),
-    cpuOfParts: median((round) => cpuOf(round.whole) / (cpuOf(round.decode) + cpuOf(round.model))),
+    ofLimit: endToEnd.imagesPerSecond / limit,
+    spread: (Math.max(...rates) - Math.min(...rates)) / endToEnd.imagesPerSecond,
+    cpuOfParts: endToEnd.cpuSecondsPerImage / (decode.cpuSecondsPerImage + model.cpuSecondsPerImage),
     busy: {
       main: median(({ whole }) => whole.mainBusy),
       devices: rounds[0]!.whole.deviceBusy.map((_, i) => median(({ whole }) => whole.deviceBusy[i]!)),

@@ -24,6 +24,7 @@ import type { RewriteOptions } from '../../model/prune/rewrite-options.js';
 import type { RunInput } from '../../extract/replicas/run-options.js';
 import { chooseDims, FIRST_GUESS } from '../../model/open/made-up-sizes.js';
 import { seededFeeds } from '../../model/oracle/seeded-feeds.js';
+import type { DType } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 
 /** What is measured, and how. */
@@ -116,6 +117,7 @@ export async function measureModel(
   const series: Series[] = [];
   for (const sessionsPerDevice of sessions) {
     await using parallel = await createFeatureExtractor(pruned, undefined, {
+      outputDtype: 'keep',
       devices,
       engine,
       binding,
@@ -136,7 +138,7 @@ interface Series extends Pick<MeasureModelReport, 'measured' | 'notes'> {
 }
 
 async function measureSizes(
-  parallel: DataParallel,
+  parallel: DataParallel<string, DType>,
   sessionsPerDevice: number,
   { batches, seconds, signal, onMeasured }: MeasureModelOptions,
 ): Promise<Series> {
@@ -217,7 +219,7 @@ function isRunFailure(error: unknown): boolean {
 }
 
 async function measureOne(
-  parallel: DataParallel,
+  parallel: DataParallel<string, DType>,
   rows: number,
   sessionsPerDevice: number,
   { seconds, signal }: Pick<MeasureModelOptions, 'seconds' | 'signal'>,

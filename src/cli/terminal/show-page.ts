@@ -13,7 +13,7 @@ export async function showPage(
   try {
     terminal.out(json ? `${JSON.stringify({ url: page.url })}\n` : `${page.url}\n`);
     terminal.err('this page is for this machine only; stop it with Ctrl+C\n');
-    if (open) openBrowser(page.url);
+    if (open) openInBrowser(page.url);
     await aborted(terminal.signal);
   } finally {
     await page.close();
@@ -21,8 +21,8 @@ export async function showPage(
   terminal.exitCode(EXIT.done);
 }
 
-/** Opens the system's browser. On a system without a browser, the user opens the printed address. */
-function openBrowser(url: string): void {
+/** Opens an address or a file in the system's browser. On a system without a browser, the user opens what is printed. */
+export function openInBrowser(url: string): void {
   const [command, ...words] =
     process.platform === 'darwin'
       ? ['open']

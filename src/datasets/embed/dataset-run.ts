@@ -10,12 +10,12 @@ import { packageVersion } from '../../base/package.js';
 import type { DatasetState } from '../files/manifest.js';
 import { PendingInputs, type PendingOptions } from './pending-inputs.js';
 import { ShardWriter, type ShardPlan } from '../files/shard-writer.js';
-import type { SourceItems } from '../sources/items/source-item.js';
+import type { SourceItems } from '../../feeds/items/source-item.js';
 import { noneFound, type Removal } from './missing-inputs.js';
 import type { PrecisionCheck } from './precision-check.js';
 import type { EngineChoice } from '../records/engine-choice.js';
 import type { RunWeights } from '../records/run-record.js';
-import type { TriedInput } from '../records/tried-input.js';
+import type { TriedInput } from '../../feeds/tried-input.js';
 
 /** The settings of a run. */
 export interface RunPlan extends ShardPlan {
@@ -75,13 +75,14 @@ export class DatasetRun {
   async embed(source: SourceItems): Promise<RunResult> {
     const inputs = this.#inputs;
     const held = inputs.counts;
-    const pending = new PendingInputs(source, inputs.known, this.#plan.pending);
+    const { unfinished } = inputs;
+    const pending = new PendingInputs(source, inputs.known, { ...this.#plan.pending, unfinished });
     try {
       await this.#append(pending, false);
       await this.#append(pending, true);
       const gone = held.inputs - pending.found;
       const removed = gone > 0 ? await this.#remove(held.ok, pending.foundOk) : 0;
-      await inputs.dropStale(this.#folder.path, this.#shards);
+      await inputs.settle(this.#folder.path, this.#shards);
       const { skipped, duplicates, changed } = pending;
       const counts = { skipped, duplicates, changed, missing: gone - removed, removed };
       return { shards: this.#shards, runs: this.#runs, inputs, counts };
@@ -100,7 +101,8 @@ export class DatasetRun {
     const items = isAgain ? pending.again() : pending.fresh();
     for await (const batch of embedBatches(extractor, items, setup, lanes, { check })) {
       const shard = this.#writer.number;
-      const isWritten = (item: TriedInput): boolean => !isAgain || !item.error || this.#inputs.isNews(item);
+      const isWritten = (item: TriedInput): boolean =>
+        !isAgain || !item.error || item.cut !== undefined || this.#inputs.isNews(item);
       const written = new Set<TriedInput>(batch.items.filter(isWritten));
       await this.#writer.append(batch, (item) => written.has(item));
       for (const item of written) {

@@ -13,9 +13,10 @@ import type { EmbedSetup } from './embed-options.js';
 export function describeIdentity(
   extractor: Extractor,
   { bytes, sha256 }: Pick<ModelIdentity, 'bytes' | 'sha256'>,
-  { transform, keepDims, checksum }: EmbedSetup,
+  setup: EmbedSetup,
   { dtype, format }: Pick<DatasetIdentity, 'dtype' | 'format'>,
 ): DatasetIdentity {
+  const { transform, keepDims, checksum } = setup;
   const { limitPixels: _, ...options } = recordOptions(transform.options);
   const { resolved } = extractor.model.plan;
   return {
@@ -25,6 +26,7 @@ export function describeIdentity(
     engine: extractor.engine,
     ...precisionsOf(extractor),
     ...loweringOf(extractor),
+    ...describeParts(setup),
     keepDims,
     dtype,
     format,
@@ -34,7 +36,7 @@ export function describeIdentity(
 
 /** Describes the model and the settings of a run for the manifest. */
 export function describeRun(extractor: Extractor, setup: EmbedSetup, model: RunRecord['model']): RunRecord {
-  const { transform, batch, keepDims, input } = setup;
+  const { transform, batch, window, keepDims, feeds } = setup;
   const { plan } = extractor.model;
   return {
     model,
@@ -46,10 +48,18 @@ export function describeRun(extractor: Extractor, setup: EmbedSetup, model: RunR
     ...precisionsOf(extractor),
     device: extractor.device,
     batch,
+    window,
     batchMode: plan.batch?.mode ?? null,
+    ...describeParts(setup),
     keepDims,
-    normalize: extractor.imageNormalization ? 'graph' : input.takesPixels ? 'model' : 'cpu',
+    normalize: extractor.imageNormalization ? 'graph' : feeds.takesPixels ? 'model' : 'cpu',
   };
+}
+
+/** What the rows are, if they are parts of images. */
+export function describeParts({ feeds, cropRows }: EmbedSetup): Pick<DatasetIdentity, 'cropRows' | 'tiles'> {
+  const { rows, tiles } = feeds.processor;
+  return { ...(rows > 1 && cropRows === 'each' ? { cropRows } : {}), ...(tiles ? { tiles } : {}) };
 }
 
 /** The precision, and that of the rest of a model in 8 bits unless it is float32. */

@@ -1,14 +1,18 @@
 /** Source items → features, batch by batch: decoding, the model and the consumer overlap. */
 import { isTapirError, TapirError } from '../../base/errors.js';
-import { coresToDecode, extractorInternals, runsAtOnce, type Extractor } from '../../extract/extractor.js';
+import { extractorInternals, runsAtOnce, type Extractor } from '../../extract/extractor.js';
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import type { SharedImages } from '../../tensor/image-feed.js';
-import { takeRows } from '../../tensor/rows.js';
+import type { Feed } from '../../tensor/image-feed.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { buffersOf, type Tensor } from '../../tensor/tensor.js';
+import { runPhotosApart, type PhotoFeatures } from '../../extract/replicas/run-photos.js';
+import { groupAlike, stackPhotos } from './stack-photos.js';
 import type { EmbedSetup } from './embed-options.js';
-import { BatchLoader, type LoadedBatch, type LoadedItem } from './loader.js';
-import type { TriedBatch } from '../records/tried-input.js';
-import type { SourceItems } from '../sources/items/source-item.js';
+import type { FeedBatch, Feeds, LoadedItem } from '../../feeds/feed-batches.js';
+import { openFeeds } from '../../feeds/open-feeds.js';
+import type { PhotoMemory } from '../../feeds/photo-memory.js';
+import type { TriedBatch } from '../../feeds/tried-input.js';
+import type { SourceItems } from '../../feeds/items/source-item.js';
 
 /** The items of a batch in order, and a row for each item that could be read. */
 export interface EmbeddedBatch extends TriedBatch {
@@ -24,18 +28,18 @@ export interface RunBatch extends EmbeddedBatch {
   readonly release: () => void;
 }
 
-/** Compares the features of a batch. The batch is yielded when the promise settles; until then, its pixels do not change. */
-export type CompareBatch = (pixels: Uint8Array, features: Readonly<Record<string, Tensor>>) => Promise<void>;
+/** Compares the features of a batch. The batch is yielded when the promise settles; until then, its photos do not change. */
+export type CompareBatch = (memory: PhotoMemory, features: Readonly<Record<string, Tensor>>) => Promise<void>;
 
-/** Checks batches while their pixels are in memory. Its errors end the run. */
+/** Checks batches while their photos are in memory. Its errors end the run. */
 export interface BatchCheck {
   /**
    * Called for each batch before it runs, in the order of the batches.
    *
-   * @param images - The places of its images in the pixels.
+   * @param photos - Their places in memory.
    * @returns undefined if this batch is not checked.
    */
-  begin(images: readonly number[]): CompareBatch | undefined;
+  begin(photos: readonly number[]): CompareBatch | undefined;
 }
 
 /** Options of {@link embedBatches}. */
@@ -59,14 +63,14 @@ export async function* embedBatches(
   { maxWaitMs, check }: BatchOptions = {},
 ): AsyncGenerator<RunBatch> {
   const { signal } = setup;
-  const mostRuns = runsAtOnce(extractor);
+  const mostRuns = mostRunsOf(extractor, setup.window);
   const loader = openLoader(source, lanes, extractor, setup, maxWaitMs);
-  const running: Promise<EmbeddedBatch>[] = [];
+  const running: Promise<readonly EmbeddedBatch[]>[] = [];
   /** The buffers of each batch that was released. */
   const released: ArrayBuffer[][] = [];
   const stop = stopOf(signal);
   try {
-    const load = (): Promise<LoadedBatch | LoadFailure | undefined> =>
+    const load = (): Promise<FeedBatch | LoadFailure | undefined> =>
       loader.next().catch((error: unknown) => new LoadFailure(error));
     let loading = load();
     let isLast = false;
@@ -74,22 +78,26 @@ export async function* embedBatches(
     while (!isLast || running.length > 0) {
       const done = running[0]?.then(() => 'done' as const);
       const loaded = isLast || running.length >= mostRuns ? [] : [loading];
-      const event = await stop.orFirst<'done' | LoadedBatch | LoadFailure | undefined>([
+      const event = await stop.orFirst<'done' | FeedBatch | LoadFailure | undefined>([
         ...(done ? [done] : []),
         ...loaded,
       ]);
       if (event === 'done') {
-        const batch = await running.shift()!;
-        yield { ...batch, release: () => void released.push(buffersOf(Object.values(batch.features))) };
+        for (const batch of await running.shift()!)
+          yield {
+            ...batch,
+            release: () => {
+              // Features that were stacked have no buffers of a run.
+              if (setup.window === null) released.push(buffersOf(Object.values(batch.features)));
+            },
+          };
       } else if (event === undefined) isLast = true;
       else if (event instanceof LoadFailure) {
         // Batches that were loaded before are not lost.
         isLast = true;
         failure = event;
       } else {
-        const run = runBatch(extractor, event, setup, check, released.pop()).finally(() =>
-          loader.release(event.pixels),
-        );
+        const run = runBatch(extractor, event, setup, check, released.pop()).finally(event.release);
         // Awaited in order. Until then, a failure must not count as unhandled.
         run.catch(() => undefined);
         running.push(run);
@@ -111,9 +119,14 @@ class LoadFailure {
   }
 }
 
+/** Batches that run at once. The runs of a window keep all sessions busy, and the next window is there when they end. */
+function mostRunsOf(extractor: Extractor, window: number | null): number {
+  return window === null ? runsAtOnce(extractor) : 2;
+}
+
 /** The number of threads that decode for an extractor. */
 export function decodeThreadsOf(extractor: Extractor, { decodeThreads }: EmbedSetup): number {
-  return decodeThreads || coresToDecode(extractor);
+  return decodeThreads || extractorInternals.of(extractor).coresToDecode;
 }
 
 /** Opens the threads that decode for an extractor, or takes `warm` ones, of the same transform and checksum. */
@@ -133,15 +146,15 @@ export function openLoader(
   source: SourceItems,
   lanes: DecodeLanes,
   extractor: Extractor,
-  { batch, input }: EmbedSetup,
+  { batch: photosPerRun, window, feeds }: EmbedSetup,
   maxWaitMs?: number,
-): BatchLoader {
+): Feeds {
   const images = Math.max(IMAGES_AHEAD, IMAGES_AHEAD_PER_THREAD * lanes.most);
+  const batch = window ?? photosPerRun;
   const ahead = Math.max(2, Math.ceil(images / batch));
-  return new BatchLoader(source, lanes, {
+  return openFeeds(source, feeds, lanes, {
     batch,
-    imageBytes: input.imageBytes,
-    openBatches: runsAtOnce(extractor) + ahead,
+    openBatches: mostRunsOf(extractor, window) + ahead,
     // A source that pauses may wait for rows before it continues, so one free batch is enough to read on.
     refill: maxWaitMs === undefined ? Math.ceil(ahead / 4) : 1,
     maxWaitMs,
@@ -170,68 +183,83 @@ function stopOf(signal: AbortSignal | undefined): {
   };
 }
 
-/** Runs a loaded batch. `room` are buffers for its features. */
+/** Runs a loaded batch. Its features are written to `room`. Photos whose features differ in shape come in separate batches. */
 export async function runBatch(
   extractor: Extractor,
-  { items, pixels }: LoadedBatch,
+  { items, memory, photos }: Pick<FeedBatch, 'items' | 'memory' | 'photos'>,
   setup: EmbedSetup,
   check?: BatchCheck,
   room?: readonly ArrayBuffer[],
-): Promise<EmbeddedBatch> {
-  const images = items.flatMap(({ error }, place) => (error ? [] : [place]));
-  if (images.length === 0) return { items, features: {} };
-  const compare = check?.begin(images);
-  const features = await runImages(extractor, pixels, images, setup, room);
-  await compare?.(pixels, features);
-  return { items, features };
+): Promise<readonly EmbeddedBatch[]> {
+  if (photos.length === 0) return [{ items, features: {} }];
+  const compare = check?.begin(photos);
+  if (memory.isUnlike) {
+    const each = await runApart(extractor, memory, photos, setup);
+    await compare?.(memory, stackPhotos(each));
+    return groupAlike(items, each);
+  }
+  const features = await runPhotos(extractor, memory, photos, setup, room);
+  await compare?.(memory, features);
+  return [{ items, features }];
 }
 
 /**
- * Runs images that are in memory.
+ * Runs photos that are in memory.
  *
- * @param pixels - Images one after the other. They must not change until the run has settled.
- * @param images - Indices of the images to run, at least one. The rows of the outputs are in this order.
+ * @param memory - It must not change until the run has settled.
+ * @param photos - The places of the photos to run, at least one. The rows of the outputs are in this order.
  * @param room - Buffers of earlier outputs. They are moved away, and outputs may come in them.
+ * @throws {@link TapirError} `OUTPUT_NOT_BATCHED` for photos of unlike features, too.
  */
-export async function runImages(
+export async function runPhotos(
   extractor: Extractor,
-  pixels: Uint8Array,
-  images: readonly number[],
+  memory: PhotoMemory,
+  photos: readonly number[],
   setup: EmbedSetup,
   room?: readonly ArrayBuffer[],
 ): Promise<Record<string, Tensor>> {
-  const { signal, input } = setup;
-  const { axes, multiple } = input;
-  const rows = multiple === null ? images.length : Math.ceil(images.length / multiple) * multiple;
-  const feed: SharedImages = { ...input.feed, dims: [rows, ...axes], pixels, images };
+  if (memory.isUnlike) return stackPhotos(await runApart(extractor, memory, photos, setup));
+  const { feeds, take } = memory.run(photos);
   const results = await extractorInternals
     .of(extractor)
-    .runWhole(feed, signal, room)
+    .runRows(feeds, { signal: setup.signal, room, isKept: setup.isKept })
     .catch((error: unknown) => {
-      throw withSizes(error, extractor, feed.dims);
+      throw withSizes(error, extractor, feeds);
     });
   const features: Record<string, Tensor> = {};
   for (const { name } of extractor.outputs) {
-    const tensor = results[name]!;
-    if (tensor.dims[0] !== rows) {
-      throw new TapirError(
-        'OUTPUT_NOT_BATCHED',
-        `output "${name}" has dims [${tensor.dims.join(', ')}] for ${rows} images, so it has no row per image; ask for another tensor`,
-        { details: { output: name, dims: tensor.dims, rows } },
-      );
-    }
-    const kept = rows === images.length ? tensor : takeRows(tensor, 0, images.length);
+    const kept = take(results[name]!);
     features[name] = { ...kept, dims: writtenDims(kept.dims, setup) };
   }
   return features;
 }
 
+/** Runs photos that are in memory, each with features without the batch axis, as {@link runPhotosApart} gives them. */
+export async function runApart(
+  extractor: Extractor,
+  memory: PhotoMemory,
+  photos: readonly number[],
+  setup: EmbedSetup,
+): Promise<PhotoFeatures[]> {
+  const each = await runPhotosApart(extractorInternals.of(extractor), memory, photos, setup.batch, setup);
+  const written = ([key, tensor]: [string, Tensor]): [string, Tensor] => {
+    const [, ...dims] = writtenDims([1, ...tensor.dims], setup);
+    return [key, { ...tensor, dims }];
+  };
+  return each.map((features) => Object.fromEntries(Object.entries(features).map(written)));
+}
+
 /** A failed run, with the sizes that the file left to the transform. */
-function withSizes(error: unknown, { inputs }: Extractor, dims: readonly number[]): unknown {
-  const [input] = inputs;
-  const isOpen = input?.dims?.slice(1).some((size) => typeof size !== 'number') !== false;
-  if (!isTapirError(error, 'RUN_FAILED') || !input || !isOpen) return error;
-  const advice = `"${input.name}" was fed [${dims.join(', ')}], of sizes that the file leaves open; if they are the reason, state others (transform, --transform)`;
+function withSizes(error: unknown, { inputs }: Extractor, feeds: readonly Feed[]): unknown {
+  const isOpen = ({ dims }: TensorInfo): boolean =>
+    dims?.slice(1).some((size) => typeof size !== 'number') !== false;
+  const open = inputs.filter(isOpen);
+  if (!isTapirError(error, 'RUN_FAILED') || open.length === 0) return error;
+  const fed = open.map(({ name }) => {
+    const feed = feeds.find((one) => one.name === name);
+    return `"${name}" was fed [${feed?.dims.join(', ')}]`;
+  });
+  const advice = `${fed.join(' and ')}, of sizes that the file leaves open; if they are the reason, state others (transform, --transform)`;
   return new TapirError('RUN_FAILED', `${error.message}; ${advice}`, {
     details: error.details,
     cause: error,

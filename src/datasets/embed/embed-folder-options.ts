@@ -13,6 +13,9 @@ import {
   type Fields,
 } from '../../base/options.js';
 import { FEATURE_FORMATS, type FeatureFormat } from '../formats/feature-files.js';
+import { folderNames } from '../records/folder-name.js';
+import { partsOf } from '../records/dataset-identity.js';
+import { describeParts } from './describe-run.js';
 import { checkShard, type Shard } from '../records/input-names.js';
 import type { EngineChoice } from '../records/engine-choice.js';
 import type { ShardPlan } from '../files/shard-writer.js';
@@ -32,7 +35,7 @@ export interface EmbedFolderOptions extends EmbedOptions {
   /** The folder to write. It is made if it does not exist. */
   readonly out: string;
   /**
-   * Element type of float32 features on disk.
+   * Element type of float32 features on disk. Other outputs are written as the file has them, whatever the extractor's `outputDtype`.
    * @default 'float32'
    */
   readonly dtype: 'float32' | 'float16';
@@ -142,13 +145,22 @@ export function readFolderOptions(
 ): EmbedFolderSetup {
   const options = readWithExtractor(extractor, EMBED_FOLDER_FIELDS, given, 'embedFolder');
   const { format, dtype } = options;
-  const setup = setUpEmbedding(extractor, options);
-  const shardSize = Math.ceil(options.shardSize / setup.batch) * setup.batch;
+  const setup = { ...setUpEmbedding(extractor, options), isKept: true };
+  // A resumed run begins where a shard does, and so must a window.
+  const whole = setup.window ?? setup.batch;
+  const shardSize = Math.ceil(options.shardSize / whole) * whole;
   const limit = readFailureLimit(options.maxFailures);
   const keys = extractor.outputs.map((output) => output.name);
   if (format !== 'npy') checkColumns(keys, format);
   const folders = folderNames(keys);
-  return { ...options, setup, limit, plan: { folders, shardSize, format, half: dtype === 'float16' } };
+  const plan = {
+    folders,
+    shardSize,
+    format,
+    half: dtype === 'float16',
+    parts: partsOf(describeParts(setup)),
+  };
+  return { ...options, setup, limit, plan };
 }
 
 /** Files with columns have two beside the output's. Databases tell columns apart by more than case. */
@@ -157,39 +169,4 @@ function checkColumns(keys: readonly string[], format: FeatureFormat): void {
   if (taken === undefined) return;
   const expected = `free of the key "${taken}": files of format "${format}" have a column "${taken.toLowerCase()}" already; choose another key (--return NAME=KEY), or format "npy"`;
   throw invalidOption('returnNodes', expected, taken);
-}
-
-const WINDOWS_DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
-
-/** Percent-encodes all bytes outside `[A-Za-z0-9._-]`, and escapes names with a special meaning (`..`, `con`, …). */
-export function folderName(key: string): string {
-  const encoded = Array.from(Buffer.from(key, 'utf8'), (byte) => {
-    const char = String.fromCharCode(byte);
-    return /[A-Za-z0-9._-]/.test(char) ? char : percent(byte);
-  }).join('');
-  if (encoded === '.' || encoded === '..' || encoded.endsWith('.'))
-    return encoded.replace(/\.(?=\.*$)/g, '%2E');
-  return WINDOWS_DEVICE.test(encoded) ? percent(encoded.charCodeAt(0)) + encoded.slice(1) : encoded;
-}
-
-function percent(byte: number): string {
-  return `%${byte.toString(16).toUpperCase().padStart(2, '0')}`;
-}
-
-/** Returns the folder of each key. Throws `OPTION_INVALID` for keys whose folders differ only by case. */
-export function folderNames(keys: readonly string[]): ReadonlyMap<string, string> {
-  const folders = new Map(keys.map((key) => [key, folderName(key)]));
-  const seen = new Map<string, string>();
-  for (const [key, folder] of folders) {
-    const other = seen.get(folder.toLowerCase());
-    if (other !== undefined) {
-      throw invalidOption(
-        'returnNodes',
-        `made of keys that differ by more than case ("${other}" is another one)`,
-        key,
-      );
-    }
-    seen.set(folder.toLowerCase(), key);
-  }
-  return folders;
 }

@@ -11,14 +11,19 @@ import { latestComparison } from '../records/float32-comparison.js';
 import { MANIFEST_FILE } from '../files/file-names.js';
 import { belongsTo, takeShare } from '../records/input-names.js';
 import { JournalWriter } from '../files/journal.js';
-import { createManifest, encodeManifest, type Manifest, type SourceRecord } from '../files/manifest.js';
+import {
+  createManifest,
+  encodeManifest,
+  type EmbeddedManifest,
+  type SourceRecord,
+} from '../files/manifest.js';
 import { makePart } from '../merge/parts.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { FORMATS_SHOWN } from '../../images/formats/image-format.js';
 import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import { identifyFile } from '../../model/prune/identify-model.js';
 import { countInputs } from '../sources/count-inputs.js';
-import type { SourceItem } from '../sources/items/source-item.js';
+import type { SourceItem } from '../../feeds/items/source-item.js';
 import { describeUnread, type UnreadCounts } from '../sources/items/unread-files.js';
 import { openSource, type EmbedSource, type OpenedSource } from '../sources/open-source.js';
 import { DatasetRun } from './dataset-run.js';
@@ -42,7 +47,7 @@ export interface EmbedFailure {
 export interface EmbedSummary {
   /** The folder that was written; with `shard`, the folder of the part. */
   readonly out: string;
-  readonly manifest: Manifest;
+  readonly manifest: EmbeddedManifest;
   /** The first 1000 failures of this run, in input order. The metadata has all of them. */
   readonly failures: readonly EmbedFailure[];
   /** The number of inputs that this run tried: new ones, and those that had failed or changed. */
@@ -203,7 +208,7 @@ async function prepare(
   if (before) checkSame(path, compareIdentities(before.identity, identity));
   const known = before && latestWeights(before.runs);
   const weights = await identifyWeights(path, file, externalFiles, known, ending);
-  const inputs = await DatasetInputs.read(path, before?.shards ?? []);
+  const inputs = await DatasetInputs.read(path, before?.shards ?? [], plan.parts);
   await clearLeftovers(folder, plan.folders.values());
   return { model, identity, weights, inputs };
 }

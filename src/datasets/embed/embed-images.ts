@@ -1,8 +1,10 @@
 /** Embeds images, one after the other. */
 import type { Options } from '../../base/checks.js';
 import { type Extractor } from '../../extract/extractor.js';
+import { rowsOfInputs } from '../../feeds/tried-input.js';
+import type { Tile } from '../../images/pixels/tile-grid.js';
 import { takeRow } from '../../tensor/rows.js';
-import { makeTensor, type Tensor } from '../../tensor/tensor.js';
+import { makeTensor, type DType, type Tensor } from '../../tensor/tensor.js';
 import { embedBatches, openDecodeLanes, type RunBatch } from './embed-batches.js';
 import {
   EMBED_FIELDS,
@@ -13,25 +15,34 @@ import {
 } from './embed-options.js';
 import type { ImageError } from '../../images/file/image-errors.js';
 import { openSource, type EmbedSource } from '../sources/open-source.js';
-import type { SourceItems } from '../sources/items/source-item.js';
+import type { SourceItems } from '../../feeds/items/source-item.js';
 
-/** The features of an image, or its error. */
-export type Embedded<Key extends string = string> =
+/** The features of an image, of a crop or of a tile; or the error of an image. */
+export type Embedded<Key extends string = string, Type extends DType = 'float32'> =
   | {
       /** Position in the source, from 0. */
       readonly index: number;
       /** The path as the source has it, relative for a folder. Null for bytes, Blobs, Responses and streams. */
       readonly path: string | null;
       /** One tensor per output, without the batch axis. */
-      readonly features: Record<Key, Tensor>;
+      readonly features: Record<Key, Tensor<Type>>;
+      /** With `cropRows: 'each'`: the number of the crop, from 0. */
+      readonly crop?: number;
+      /** With `tiles`: what the tile covers. */
+      readonly tile?: Tile;
       readonly error?: undefined;
     }
   | {
       readonly index: number;
       readonly path: string | null;
       readonly features?: undefined;
+      readonly crop?: undefined;
+      readonly tile?: undefined;
       readonly error: ImageError;
     };
+
+/** The same of an extractor whose outputs the compiler does not know. */
+export type EmbeddedItem = Embedded<string, DType>;
 
 /**
  * Embeds images in input order. Decoding, preprocessing and the model overlap.
@@ -40,7 +51,8 @@ export type Embedded<Key extends string = string> =
  * @param source - A folder, pattern, list or archive, a stream of paths, or images: see {@link EmbedSource}.
  * @param given - See {@link EmbedOptions}.
  * @returns An iterator over `{ index, path, features }`, or `{ index, path, error }` for an image that cannot be read. A feature has
- * the model's dims without the batch axis. You own its buffer.
+ * the model's dims without the batch axis, and the element type that `run` gives. You own its buffer. With `tiles`, and with
+ * `cropRows: 'each'`, each tile or crop comes by itself.
  * @throws {@link TapirError} `OPTION_INVALID`, also if the transform does not fit the model, or for a URL without `allowHttp`;
  * `SOURCE_INVALID`; `TOO_MANY_OPEN_FILES`; those of `run`.
  *
@@ -55,45 +67,51 @@ export type Embedded<Key extends string = string> =
  * await extractor.close();
  * ```
  */
-export async function* embedImages<Key extends string>(
-  extractor: Extractor<Key>,
+export function embedImages<Key extends string, Type extends DType>(
+  extractor: Extractor<Key, Type>,
+  source: EmbedSource,
+  given?: Options<EmbedOptions>,
+): AsyncGenerator<Embedded<Key, Type>>;
+export async function* embedImages(
+  extractor: Extractor,
   source: EmbedSource,
   given: Options<EmbedOptions> = {},
-): AsyncGenerator<Embedded<Key>> {
+): AsyncGenerator<EmbeddedItem> {
   const setup = setUpEmbedding(extractor, readWithExtractor(extractor, EMBED_FIELDS, given, 'embedImages'));
   yield* embedItems(extractor, openSource(source, setup.source, setup.signal), setup);
 }
 
 /** {@link embedImages} of items, as it was set up. */
-export async function* embedItems<Key extends string>(
-  extractor: Extractor<Key>,
+export async function* embedItems(
+  extractor: Extractor,
   items: SourceItems,
   setup: EmbedSetup,
-): AsyncGenerator<Embedded<Key>> {
+): AsyncGenerator<EmbeddedItem> {
   await using lanes = openDecodeLanes(extractor, setup);
-  for await (const batch of embedBatches(extractor, items, setup, lanes)) yield* rowsOf<Key>(batch);
+  for await (const batch of embedBatches(extractor, items, setup, lanes)) yield* rowsOf(batch);
 }
 
 /** Copies a batch into rows. When the last one is taken, the batch is released. */
-export function* rowsOf<Key extends string>({
-  items,
-  features,
-  release,
-}: RunBatch): Generator<Embedded<Key>> {
-  let row = 0;
-  for (const { index, path, error } of items) {
-    if (error) yield { index, path, error };
+export function* rowsOf({ items, features, release }: RunBatch): Generator<EmbeddedItem> {
+  for (const { item, row, part } of rowsOfInputs(items)) {
+    const { index, path, error } = item;
+    if (error || row === null) yield { index, path, error: error! };
     else {
       const entries = Object.entries(features).map(([key, tensor]) => [key, copyRow(tensor, row)]);
-      row++;
-      // The keys are those of the extractor.
-      yield { index, path, features: Object.fromEntries(entries) as Record<Key, Tensor> };
+      const { crop, tile } = part;
+      yield {
+        index,
+        path,
+        features: Object.fromEntries(entries),
+        ...(crop === null ? {} : { crop }),
+        ...(tile ? { tile } : {}),
+      };
     }
   }
   release();
 }
 
-/** Copies a row, without the batch axis. A view would keep the whole batch in memory. */
+/** Copies a row. A view would keep the whole batch in memory. */
 function copyRow(tensor: Tensor, row: number): Tensor {
   const { dtype, dims, data } = takeRow(tensor, row);
   return makeTensor(dtype, dims, data.slice());

@@ -1,31 +1,29 @@
 /** The options of embedding, checked against the model. */
-import { pickFields, type Options } from '../../base/checks.js';
+import { invalidOption, pickFields, type Options } from '../../base/checks.js';
 import {
   boolean,
   defaultsOf,
   integer,
+  oneOf,
   readOptions,
   signal,
   unchecked,
   type Fields,
 } from '../../base/options.js';
-import { extractorInternals, isOnCpu, type Extractor } from '../../extract/extractor.js';
-import type { TransformRequest } from '../../images/configs/find-transform.js';
-import { TRANSFORM_PRESETS } from '../../images/transform/transform-options.js';
+import { extractorInternals, type Extractor } from '../../extract/extractor.js';
+import { TRANSFORM_FIELDS, type TransformChoice } from '../../feeds/choose-transform.js';
+import { planTiles, type TilesGiven } from '../../images/transform/tile-options.js';
 import type { Transform } from '../../images/transform/transform.js';
-import { fitTransform, type ImageInput } from './image-input.js';
-import { chooseModelTransform } from './model-transform.js';
-import { SOURCE_DEFAULTS, SOURCE_FIELDS, type SourceOptions } from '../sources/items/source-options.js';
+import { chooseModelTransform } from '../../feeds/model-transform.js';
+import { WINDOW_BATCHES, type FeedPlan } from '../../feeds/feed-plan.js';
+import { CROP_ROWS, type CropRows } from '../../images/pixels/crops.js';
+import { hasMean } from '../../tensor/mean-rows.js';
+import { fitSize, SIZE_FIELDS, type SizeChoice } from '../../feeds/photo-size.js';
+import { planFeeds } from '../../feeds/plan-feeds.js';
+import { SOURCE_DEFAULTS, SOURCE_FIELDS, type SourceOptions } from '../../feeds/items/source-options.js';
 
-/** Options of {@link embedImages}. */
-export interface EmbedOptions extends SourceOptions {
-  /**
-   * Preprocessing: `'auto'`, the name of a preset, `torchvision:WEIGHTS`, the path of a configuration file, options, or a transform
-   * from {@link createTransform}. Its results must fit the model's input. `'auto'` takes what {@link findTransform}
-   * finds beside the model; else it assumes `ImageNet1K_V1`, unless the model's file contradicts it.
-   * @default 'auto'
-   */
-  readonly transform: TransformRequest;
+/** Options of embedding where each photo has one row. */
+export interface OneRowOptions extends SourceOptions, TransformChoice, SizeChoice {
   /**
    * Images per run, an integer from 1 to 4096; 0 chooses 8 on the CPU and 32 on a GPU.
    * @default 0
@@ -54,13 +52,25 @@ export interface EmbedOptions extends SourceOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-export const EMBED_FIELDS: Fields<EmbedOptions> = {
+/** Options of {@link embedImages}. */
+export interface EmbedOptions extends OneRowOptions {
+  /**
+   * What becomes of several crops of a photo (`crops`): the `mean` of their features, or a row for `each`, numbered from 0.
+   * @default 'mean'
+   */
+  readonly cropRows: CropRows;
+  /**
+   * Cuts each picture into tiles and gives a row for each: see {@link TileOptions}; `size` is required. Pictures may be of any size, and
+   * may have more pixels than `limitPixels`.
+   * @default undefined
+   */
+  readonly tiles: TilesGiven | undefined;
+}
+
+export const ONE_ROW_FIELDS: Fields<OneRowOptions> = {
   ...SOURCE_FIELDS,
-  // Checked with the model.
-  transform: unchecked(
-    'auto',
-    `preprocessing: auto (the configuration beside the model), ${Object.keys(TRANSFORM_PRESETS).join(', ')}, torchvision:WEIGHTS, a configuration file, or JSON`,
-  ),
+  ...TRANSFORM_FIELDS,
+  ...SIZE_FIELDS,
   batch: integer(0, 4096, 0, 'images per run; 0 for 8 on the CPU and 32 on a GPU'),
   keepDims: boolean(false, 'keep trailing 1×1 dims'),
   decodeThreads: integer(
@@ -73,15 +83,32 @@ export const EMBED_FIELDS: Fields<EmbedOptions> = {
   signal,
 };
 
+export const EMBED_FIELDS: Fields<EmbedOptions> = {
+  ...ONE_ROW_FIELDS,
+  cropRows: oneOf(CROP_ROWS, 'mean', 'of several crops: the mean of their features, or a row for each'),
+  // Checked with the transform.
+  tiles: unchecked<TilesGiven | undefined>(undefined),
+};
+
 export const EMBED_DEFAULTS: EmbedOptions = defaultsOf(EMBED_FIELDS);
 
 /** Checked options, and what follows from them and the model. */
-export interface EmbedSetup extends Omit<EmbedOptions, 'transform' | keyof SourceOptions> {
+export interface EmbedSetup extends Omit<
+  EmbedOptions,
+  keyof TransformChoice | keyof SizeChoice | keyof SourceOptions | 'tiles'
+> {
   readonly transform: Transform;
   /** How to read the source. */
   readonly source: SourceOptions;
-  /** How the model takes the images. */
-  readonly input: ImageInput;
+  /** How photos feed the model. */
+  readonly feeds: FeedPlan;
+  /**
+   * Photos of a window: those that are sorted by shape before batches are cut from them, so that little is padded. Null if all photos have
+   * one shape.
+   */
+  readonly window: number | null;
+  /** Whether features keep the element types of the file, as in datasets: they do not depend on who opened the extractor. */
+  readonly isKept: boolean;
 }
 
 /** Reads options of a call that takes an extractor. Throws `OPTION_INVALID`. */
@@ -98,16 +125,27 @@ export function readWithExtractor<Named extends object>(
 
 /** Fits checked options to the extractor. Throws `OPTION_INVALID`. */
 export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): EmbedSetup {
-  const { keepDims, checksum, decodeThreads } = options;
-  const transform = chooseModelTransform(options.transform, extractor.model.source);
+  const { keepDims, checksum, decodeThreads, cropRows } = options;
+  const { model, photosPerRun } = extractorInternals.of(extractor);
+  const { source } = model.pruned;
+  const transform = fitSize(chooseModelTransform(options, source, model.transform), options.size, source);
+  const tiles = options.tiles && planTiles(options.tiles);
+  const feeds = planFeeds(extractor, transform, { cropRows, tiles });
+  const whole = extractor.outputs.find(({ dtype }) => dtype !== null && !hasMean(dtype));
+  if (feeds.processor.joins && whole)
+    throw invalidOption('cropRows', `"each" for output "${whole.name}" of ${whole.dtype}`, cropRows);
+  const batch = options.batch || photosPerRun;
   return {
-    batch: options.batch || (isOnCpu(extractor) ? 8 : 32),
+    batch,
+    window: feeds.unlike ? WINDOW_BATCHES * batch : null,
     keepDims,
+    cropRows,
     checksum,
     decodeThreads,
     signal: options.signal,
     source: pickFields(options, SOURCE_DEFAULTS),
     transform,
-    input: fitTransform(extractor, transform),
+    feeds,
+    isKept: false,
   };
 }

@@ -7,7 +7,7 @@ import type { FileStamp } from '../../base/file-stamp.js';
 import { stampOf } from '../../images/file/image-file.js';
 import { nameItems, type Named } from '../records/input-names.js';
 import type { KnownInput, KnownInputs } from '../records/known-inputs.js';
-import type { SourceItem, SourceItems } from '../sources/items/source-item.js';
+import type { SourceItem, SourceItems } from '../../feeds/items/source-item.js';
 
 /** The number of files that are looked at at the same time. */
 const STAMPS_AT_ONCE = 64;
@@ -17,6 +17,8 @@ export interface PendingOptions {
   /** The source, such as a folder, never repeats a path. Then new inputs need not be remembered. */
   readonly isUnique: boolean;
   readonly checksum: boolean;
+  /** Pictures of which the dataset has not all tiles, and the tile at which each goes on. */
+  readonly unfinished?: ReadonlyMap<string, number>;
   /** Gives the inputs of the source once more, if it can be read twice. */
   readonly reread?: (() => AsyncIterable<SourceItem>) | undefined;
 }
@@ -48,7 +50,7 @@ export class PendingInputs {
     this.#options = options;
   }
 
-  /** Gives the inputs that the dataset does not hold, in the source's order. */
+  /** Gives the inputs that the dataset does not hold, or not all tiles of, in the source's order. */
   async *fresh(): AsyncGenerator<Named<SourceItem>> {
     const chunk: Named<SourceItem>[] = [];
     // Without known inputs there is nothing to look up: items pass one by one.
@@ -73,6 +75,7 @@ export class PendingInputs {
     const kinds = await Promise.all(chunk.map((item) => this.#classify(item)));
     for (const [at, item] of chunk.entries()) {
       if (kinds[at] === 'fresh') yield item;
+      else if (kinds[at] === 'rest') yield { ...item, firstTile: this.#options.unfinished!.get(item.path)! };
       else if (kinds[at] === 'again') this.#keep(item);
       else if (kinds[at] === 'duplicate') this.duplicates++;
       else this.skipped++;
@@ -100,7 +103,8 @@ export class PendingInputs {
 
   async #compare(item: Named<SourceItem>, known: KnownInput): Promise<Kind> {
     const stamp = await this.#stampOf(item);
-    if (stamp === undefined || known.isAs(stamp)) return 'done';
+    if (stamp === undefined || known.isAs(stamp))
+      return this.#options.unfinished?.has(item.path) ? 'rest' : 'done';
     this.changed++;
     return 'again';
   }
@@ -115,4 +119,5 @@ export class PendingInputs {
   }
 }
 
-type Kind = 'fresh' | 'again' | 'done' | 'duplicate';
+/** `rest`: the tiles that the dataset has not. */
+type Kind = 'fresh' | 'rest' | 'again' | 'done' | 'duplicate';

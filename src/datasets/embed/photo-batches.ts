@@ -1,17 +1,16 @@
 /** Photos → batches of tensors, for what takes tensors. */
 import { availableParallelism } from 'node:os';
 import { checkFields, integer, type Fields } from '../../base/options.js';
-import { EMBED_FIELDS } from './embed-options.js';
-import { chooseModelTransform } from './model-transform.js';
-import { fitTransform } from './image-input.js';
-import { loadFeeds } from './load-feeds.js';
+import { loadTensors } from '../../feeds/open-feeds.js';
+import { chooseModelTransform } from '../../feeds/model-transform.js';
+import { planPictures } from '../../feeds/plan-feeds.js';
 import type { ImageError } from '../../images/file/image-errors.js';
 import type { BatchSource } from '../../extract/replicas/batch-pieces.js';
 import type { RunInput } from '../../extract/replicas/run-options.js';
-import type { TransformRequest } from '../../images/configs/find-transform.js';
+import { TRANSFORM_FIELDS, type TransformChoice } from '../../feeds/choose-transform.js';
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import { type OnnxModel } from '../../model/open/open-model.js';
-import { SOURCE_FIELDS, type SourceOptions } from '../sources/items/source-options.js';
+import { SOURCE_FIELDS, type SourceOptions } from '../../feeds/items/source-options.js';
 import { openSource, type EmbedSource, type ListedImage } from '../sources/open-source.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
 
@@ -19,13 +18,7 @@ import type { NamedTensor } from '../../tensor/tensor.js';
 export type LearnSource = BatchSource | EmbedSource;
 
 /** How photos become batches. */
-export interface PhotoOptions extends SourceOptions {
-  /**
-   * Preprocessing of photos, as for `embedImages`; `'auto'` takes what {@link findTransform} finds beside the model; else it assumes
-   * `ImageNet1K_V1`, unless the model's file contradicts it.
-   * @default 'auto'
-   */
-  readonly transform: TransformRequest;
+export interface PhotoOptions extends SourceOptions, TransformChoice {
   /**
    * Photos per batch, an integer from 1 to 4096. Photos that cannot be read leave their batch smaller.
    * @default 32
@@ -40,7 +33,7 @@ export interface PhotoOptions extends SourceOptions {
 
 export const PHOTO_FIELDS: Fields<PhotoOptions> = {
   ...SOURCE_FIELDS,
-  transform: EMBED_FIELDS.transform,
+  ...TRANSFORM_FIELDS,
   batch: integer(1, 4096, 32, 'photos per batch'),
   decodeThreads: integer(0, 1024, 0, 'threads that decode photos; 0 for all cores'),
 };
@@ -69,15 +62,17 @@ export async function openBatches(
   const threads = decodeThreads || availableParallelism();
   const given = await lookAt(source);
   if (given.areTensors) return { batches: given.source as BatchSource, failures: [] };
-  const transform = chooseModelTransform(reading.transform, model);
-  const input = fitTransform({ inputs: model.inputs, imageNormalization: null }, transform);
+  const transform = chooseModelTransform(reading, model);
+  const plan = planPictures({ inputs: model.inputs, imageNormalization: null }, transform, {
+    cropRows: 'each',
+  });
   const items = openSource(given.source as EmbedSource, reading, signal);
   const failures: PhotoFailure[] = [];
   async function* batches(): AsyncGenerator<Record<string, NamedTensor>> {
     await using lanes = new DecodeLanes(transform, threads);
-    for await (const loaded of loadFeeds(items, lanes, input, batch)) {
-      for (const { path, error } of loaded.items) if (error) failures.push({ path, error });
-      yield { [loaded.feed.name]: loaded.feed };
+    for await (const { input, items: loaded } of loadTensors(items, plan, lanes, batch)) {
+      for (const { path, error } of loaded) if (error) failures.push({ path, error });
+      yield input;
     }
   }
   return { batches: batches(), failures };

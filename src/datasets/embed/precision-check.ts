@@ -1,4 +1,6 @@
 /** Compares the features of the first images with those of the same model in float32. */
+import { deviceName, type Device } from '../../runtime/lanes/device.js';
+import type { PhotoMemory } from '../../feeds/photo-memory.js';
 import { setImmediate } from 'node:timers/promises';
 import { TapirError } from '../../base/errors.js';
 import {
@@ -13,7 +15,7 @@ import { prunedInternals } from '../../model/prune/pruned-model.js';
 import { takeRow } from '../../tensor/rows.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { cosineOfTensors } from '../../tensor/compare-vectors.js';
-import { runImages, type BatchCheck, type CompareBatch } from './embed-batches.js';
+import { runPhotos, type BatchCheck, type CompareBatch } from './embed-batches.js';
 import type { EmbedSetup } from './embed-options.js';
 
 /**
@@ -70,17 +72,17 @@ export class PrecisionCheck implements BatchCheck {
   }
 
   /** Reserves the first images of a batch that are still needed. */
-  begin(images: readonly number[]): CompareBatch | undefined {
-    const reserved = images.slice(0, this.#left);
+  begin(photos: readonly number[]): CompareBatch | undefined {
+    const reserved = photos.slice(0, this.#left);
     if (reserved.length === 0) return undefined;
     this.#left -= reserved.length;
     this.#reservations++;
     // It compiles while the batch runs. A failure is thrown when the batch is compared.
     this.#exact ??= this.#plan.open();
     this.#exact.catch(() => undefined);
-    return async (pixels, features) => {
+    return async (memory, features) => {
       if (this.#isClosed) return;
-      const comparing = this.#compare(pixels, reserved, features);
+      const comparing = this.#compare(memory, reserved, features);
       this.#comparing.add(comparing);
       try {
         await comparing;
@@ -93,14 +95,14 @@ export class PrecisionCheck implements BatchCheck {
   }
 
   async #compare(
-    pixels: Uint8Array,
-    images: readonly number[],
+    memory: PhotoMemory,
+    photos: readonly number[],
     features: Readonly<Record<string, Tensor>>,
   ): Promise<void> {
-    const exact = await runImages(await this.#exact!, pixels, images, this.#plan.setup);
-    const cosine = await compareFeatures(features, exact, images.length);
+    const exact = await runPhotos(await this.#exact!, memory, photos, this.#plan.setup);
+    const cosine = await compareFeatures(features, exact);
     const before = this.#compared ? [this.#compared] : [];
-    this.#compared = joinComparisons([...before, { images: images.length, cosine }]);
+    this.#compared = joinComparisons([...before, { images: photos.length, cosine }]);
     this.#checkLeast();
   }
 
@@ -136,16 +138,15 @@ export class PrecisionCheck implements BatchCheck {
   }
 }
 
-/** The cosines of each output between the rows of two runs. */
+/** The cosines of each output between the rows of two runs; the second may have run fewer of them. */
 export async function compareFeatures(
   features: Readonly<Record<string, Tensor>>,
   exact: Readonly<Record<string, Tensor>>,
-  rows: number,
 ): Promise<Record<string, OutputCosines>> {
   const compared: Record<string, OutputCosines> = {};
   for (const [key, tensor] of Object.entries(exact)) {
     const cosines: number[] = [];
-    for (let row = 0; row < rows; row++) {
+    for (let row = 0; row < tensor.dims[0]!; row++) {
       cosines.push(cosineOfTensors(takeRow(features[key]!, row), takeRow(tensor, row)));
       // A row of a large map takes milliseconds.
       await setImmediate();
@@ -167,15 +168,20 @@ export function createPrecisionCheck(
   const precision = lowered?.precision ?? extractor.floatPrecision;
   if (precision === 'float32') return undefined;
   // One session is enough, also if the extractor has several.
-  const device = sessions[0]!.type;
+  const device = deviceName(sessions[0]!) as Device;
   const open = (): Promise<Extractor> =>
     lowered
       ? createFeatureExtractor(lowered.exact, undefined, {
           ...model.lane,
           precision: 'float32',
+          outputDtype: 'keep',
           session: model.session,
           device,
         })
-      : createFeatureExtractor(extractor, undefined, { precision: 'float32', device });
+      : createFeatureExtractor(extractor, undefined, {
+          precision: 'float32',
+          outputDtype: 'keep',
+          device,
+        });
   return new PrecisionCheck({ precision, setup, open, ...earlier });
 }

@@ -53,8 +53,11 @@ export class ProgressMeter {
   }
 
   add({ items }: EmbeddedBatch): void {
-    this.done += items.length;
-    for (const { error } of items) if (error) this.failed++;
+    for (const { error, cut } of items) {
+      // A picture is done with its last tile.
+      if ((cut?.next ?? null) === null) this.done++;
+      if (error) this.failed++;
+    }
     this.#sample();
   }
 

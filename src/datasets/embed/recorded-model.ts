@@ -15,10 +15,16 @@ export interface RecordedModel {
   readonly transform: Options<TransformOptions>;
 }
 
-/** Reads the record. Throws `DATASET_INVALID` if the manifest does not say. */
+/** Reads the record. Throws `DATASET_INVALID` if the manifest does not say, as that of an imported table. */
 export function readRecordedModel({ folder, manifest }: Dataset): RecordedModel {
   // Opening the dataset has checked only what reading features needs.
   const { model, transform } = manifest as Partial<Dataset['manifest']>;
+  if (model === null)
+    throw new TapirError(
+      'DATASET_INVALID',
+      `"${folder}" was imported from a table: its model is unknown, and this needs it. Search by --path, --vector or --text-model, or embed the photos with tapir embed`,
+      { details: { path: folder, reason: 'its model is unknown' } },
+    );
   const isRecorded = typeof model?.file === 'string' && typeof model.sha256 === 'string';
   if (!isRecorded || transform === null || typeof transform !== 'object')
     throw datasetInvalid(folder, 'its manifest does not say with which model and transform it was made');

@@ -2,10 +2,17 @@
 import { join } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
 import type { ImageErrorCode } from '../../base/errors.js';
-import { MetadataTable, readMetadata, type MetadataRow } from '../formats/metadata.js';
+import { areSameKinds, joinKinds, type ColumnKinds } from '../formats/carried-columns.js';
+import {
+  MetadataTable,
+  readColumnKinds,
+  readMetadata,
+  type MetadataRow,
+  type PartKind,
+} from '../formats/metadata.js';
 import type { JournalShard } from './journal.js';
 import { KnownInputs, type Outcome } from '../records/known-inputs.js';
-import type { TriedInput } from '../records/tried-input.js';
+import type { TriedInput } from '../../feeds/tried-input.js';
 
 /** The inputs of a dataset. Each counts once. */
 export interface InputCounts {
@@ -19,35 +26,90 @@ export interface InputCounts {
 /** The inputs of a dataset. An input counts once, with the outcome in the latest shard that holds it. */
 export class DatasetInputs {
   readonly known: KnownInputs;
-  /** By shard. */
-  readonly #live: { inputs: number; ok: number }[] = [];
+  /** By shard: the inputs that begin in it, and its rows that metadata names. */
+  readonly #live: { inputs: number; ok: number; rows: number }[] = [];
+  readonly #parts: PartKind | undefined;
   #removed = 0;
   /** Shards with inputs that a later shard holds, too. */
   readonly #stale = new Set<number>();
+  /** The input that was begun last, and its shard. */
+  #begun: { readonly path: string; readonly shard: number } | undefined;
+  /** Pictures of which the dataset has not all tiles, and the tile at which each goes on. */
+  readonly unfinished: Map<string, number> = new Map();
 
-  private constructor(expected: number) {
+  private constructor(expected: number, parts: PartKind | undefined) {
     this.known = new KnownInputs(expected);
+    this.#parts = parts;
   }
 
-  /** Reads the metadata of finished shards. Throws `DATASET_INVALID`. */
-  static async read(folder: string, shards: readonly JournalShard[]): Promise<DatasetInputs> {
-    const inputs = new DatasetInputs(shards.reduce((sum, shard) => sum + shard.inputs, 0));
-    for (const { number, metadata } of shards) {
-      for await (const { path, status, errorCode, stamp } of readMetadata(join(folder, metadata)))
-        // This package wrote the code, so it is one of its codes.
-        inputs.#set(path ?? '', status === 'error' ? (errorCode as ImageErrorCode) : status, stamp, number);
+  /**
+   * Reads the metadata of finished shards. Throws `DATASET_INVALID`.
+   *
+   * @param parts - What its rows are parts of.
+   */
+  static async read(
+    folder: string,
+    shards: readonly JournalShard[],
+    parts?: PartKind,
+  ): Promise<DatasetInputs> {
+    const inputs = new DatasetInputs(
+      shards.reduce((sum, shard) => sum + shard.inputs, 0),
+      parts,
+    );
+    for (const { number, metadata, goesOn = [], unfinished } of shards) {
+      for (const path of goesOn) inputs.unfinished.delete(path);
+      for await (const row of readMetadata(join(folder, metadata))) inputs.#read(row, number, goesOn);
+      if (unfinished) inputs.unfinished.set(unfinished.path, unfinished.tile);
     }
     return inputs;
   }
 
-  /** Counts a new input of a shard. */
-  addNew({ error }: TriedInput, shard: number): void {
-    this.#count(shard, error?.code ?? 'ok', 1);
+  #read(
+    { path: given, status, row, errorCode, stamp }: MetadataRow,
+    shard: number,
+    goesOn: readonly string[],
+  ) {
+    const path = given ?? '';
+    // This package wrote the code, so it is one of its codes.
+    const outcome = status === 'error' ? (errorCode as ImageErrorCode) : status;
+    const isFurther =
+      this.#parts !== undefined && (this.known.find(path)?.shard === shard || goesOn.includes(path));
+    if (!isFurther) this.#set(path, outcome, stamp, shard);
+    else if (status === 'error') this.#fail(path, outcome);
+    if (row !== null) this.#liveOf(shard).rows++;
   }
 
-  /** Counts an input of a shard that an earlier shard may hold. */
-  replace({ path, error, stamp }: TriedInput, shard: number): void {
-    this.#set(path ?? '', error?.code ?? 'ok', stamp, shard);
+  /** Counts a new input of a shard, or further tiles of it. */
+  addNew(item: TriedInput, shard: number): void {
+    const path = item.path ?? '';
+    if (item.cut?.isBegun === true) this.#goOn(item);
+    else {
+      this.#count(shard, item.error?.code ?? 'ok', 1);
+      this.#begun = { path, shard };
+    }
+    this.#liveOf(shard).rows += item.rows[1];
+  }
+
+  /** Counts an input of a shard that an earlier shard may hold, or further tiles of it. */
+  replace(item: TriedInput, shard: number): void {
+    const { path, error, stamp } = item;
+    if (item.cut?.isBegun === true) this.#goOn(item);
+    else this.#set(path ?? '', error?.code ?? 'ok', stamp, shard);
+    this.#liveOf(shard).rows += item.rows[1];
+  }
+
+  /** A picture goes on: with tiles, or with the error that ends it. */
+  #goOn({ path, error }: TriedInput): void {
+    if (error) this.#fail(path ?? '', error.code);
+  }
+
+  /** An input that was embedded in part has failed. */
+  #fail(path: string, outcome: Outcome): void {
+    const known = this.known.find(path);
+    const shard = this.#begun?.path === path ? this.#begun.shard : known!.shard;
+    if (known) this.known.fail(path, outcome);
+    this.#count(shard, 'ok', -1);
+    this.#count(shard, outcome, 1);
   }
 
   /** Marks an input as removed in a shard. */
@@ -57,8 +119,12 @@ export class DatasetInputs {
 
   /** Reads the rows of inputs that this run has not seen in the source. It reads the metadata again: memory holds no paths. */
   async *unseen(folder: string, shards: readonly JournalShard[]): AsyncGenerator<MetadataRow> {
+    let latest: string | null | undefined;
     for (const { number, metadata } of shards)
       for await (const row of readMetadata(join(folder, metadata))) {
+        // Further rows of an input.
+        if (row.path === latest) continue;
+        latest = row.path;
         const known = this.known.find(row.path ?? '');
         if (known?.shard === number && !known.isSeen && row.status !== 'removed') yield row;
       }
@@ -69,9 +135,9 @@ export class DatasetInputs {
     return this.known.find(path ?? '')?.outcome !== (error?.code ?? 'ok');
   }
 
-  /** The number of inputs in a shard that no later shard holds, without those that were removed. */
-  liveIn(shard: number): Pick<InputCounts, 'inputs' | 'ok'> {
-    return this.#live[shard] ?? { inputs: 0, ok: 0 };
+  /** The number of inputs in a shard that no later shard holds, without those that were removed; and of its rows that count. */
+  liveIn(shard: number): { readonly inputs: number; readonly ok: number; readonly rows: number } {
+    return this.#liveOf(shard);
   }
 
   get counts(): InputCounts {
@@ -80,18 +146,33 @@ export class DatasetInputs {
     return { inputs, ok, errors: inputs - ok, ...(this.#removed > 0 && { removed: this.#removed }) };
   }
 
-  /** Removes inputs from the metadata of older shards that later shards hold. Throws `OUTPUT_UNWRITABLE`. */
-  async dropStale(folder: string, shards: readonly JournalShard[]): Promise<void> {
-    for (const number of this.#stale) {
-      const path = join(folder, shards[number]!.metadata);
-      const table = new MetadataTable();
-      for await (const row of readMetadata(path)) if (!this.#isStale(row, number)) table.add(row);
-      await writeAtomically(path, await table.encode());
+  /**
+   * Removes inputs from the metadata of older shards that later shards hold, and gives the metadata of all shards the same columns, as
+   * programs that read them as one table expect. Throws `OUTPUT_UNWRITABLE`.
+   */
+  async settle(folder: string, shards: readonly JournalShard[]): Promise<void> {
+    for (const { number, goesOn = [] } of shards)
+      if (goesOn.some((path) => this.#isStale({ path }, number))) this.#stale.add(number);
+    const paths = shards.map(({ metadata }) => join(folder, metadata));
+    const kinds: ColumnKinds[] = [];
+    for (const path of paths) kinds.push(await readColumnKinds(path));
+    const all = joinKinds(kinds);
+    for (const [number, path] of paths.entries()) {
+      if (!this.#stale.has(number) && areSameKinds(kinds[number]!, all)) continue;
+      const table = new MetadataTable(this.#parts);
+      let rows = 0;
+      for await (const row of readMetadata(path)) {
+        if (this.#isStale(row, number)) continue;
+        table.add(row);
+        if (row.row !== null) rows++;
+      }
+      await writeAtomically(path, await table.encode(all));
+      this.#liveOf(number).rows = rows;
     }
     this.#stale.clear();
   }
 
-  #isStale({ path }: MetadataRow, shard: number): boolean {
+  #isStale({ path }: Pick<MetadataRow, 'path'>, shard: number): boolean {
     const latest = this.known.find(path ?? '');
     return latest !== undefined && latest.shard > shard;
   }
@@ -106,12 +187,16 @@ export class DatasetInputs {
   }
 
   #count(shard: number, outcome: Outcome, by: 1 | -1): void {
-    const live = (this.#live[shard] ??= { inputs: 0, ok: 0 });
+    const live = this.#liveOf(shard);
     if (outcome === 'removed') {
       this.#removed += by;
       return;
     }
     live.inputs += by;
     if (outcome === 'ok') live.ok += by;
+  }
+
+  #liveOf(shard: number): { inputs: number; ok: number; rows: number } {
+    return (this.#live[shard] ??= { inputs: 0, ok: 0, rows: 0 });
   }
 }

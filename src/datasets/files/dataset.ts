@@ -3,6 +3,7 @@ import { checkInteger, checkText, invalidOption, withDefaults } from '../../base
 import { elementCount } from '../../tensor/tensor.js';
 import { readFeatureRows } from '../formats/feature-files.js';
 import type { FeatureFile } from '../formats/feature-format.js';
+import { valuesOf } from '../formats/carried-columns.js';
 import { readMetadata, type DatasetRow, type MetadataRow } from '../formats/metadata.js';
 import { locateFile } from '../records/locate-file.js';
 import { rowsOf, type Manifest } from './manifest.js';
@@ -20,15 +21,19 @@ export interface FeatureBlock {
   readonly data: Float32Array;
 }
 
-/** A finished dataset. It keeps no file open. */
-export interface Dataset {
+/**
+ * A finished dataset. It keeps no file open.
+ *
+ * `Columns` are the columns of the list that was embedded: rows have them under their names.
+ */
+export interface Dataset<Columns extends object = object> {
   readonly folder: string;
   readonly manifest: Manifest;
   /**
    * The inputs and their outcomes, in the order of the metadata, without those that `removeMissing` removed. Find features by the `row` of an input: feature rows that no input
    * names belong to older outcomes.
    */
-  rows(): AsyncIterable<DatasetRow>;
+  rows(): AsyncIterable<DatasetRow & Readonly<Columns>>;
   /**
    * The rows of a feature in order, over all shards. A block lies within one shard. float16 is widened, bool becomes 0 and 1.
    * float64 and integers beyond 2^24 (int32, int64, …) are rounded to the nearest float32.
@@ -38,6 +43,20 @@ export interface Dataset {
    * missing, damaged, or differs from the manifest.
    */
   blocks(key: string, options?: BlockOptions): AsyncIterable<FeatureBlock>;
+  /**
+   * Each input that has a vector, with it, in the order of the rows: one loop over the dataset, in bounded memory. The vector is as
+   * {@link Dataset.blocks} gives it, flat, and yours.
+   *
+   * @throws {@link TapirError} as {@link Dataset.blocks}; `DATASET_INVALID` if the metadata names rows out of order.
+   */
+  vectors(key: string): AsyncIterable<DatasetVector & Readonly<Columns>>;
+}
+
+/** An input and its vector. */
+export interface DatasetVector extends DatasetRow {
+  readonly row: number;
+  /** `product(dims)` elements of the feature, in C order. */
+  readonly vector: Float32Array;
 }
 
 export interface BlockOptions {
@@ -50,6 +69,9 @@ const MAX_ROWS_PER_BLOCK = 2 ** 24;
 /**
  * Opens a dataset: reads and checks its manifest. The other files are read and checked when you ask for them.
  *
+ * Columns of a list that was embedded (a CSV file, JSON lines, Parquet) are in its rows under their names; names that a row has itself
+ * are prefixed: `source_status`. The type parameter says what they are; it is not checked.
+ *
  * @param folder - The folder that {@link embedFolder} or `tapir embed` wrote.
  * @throws {@link TapirError} `DATASET_INVALID` if there is no manifest (the folder is not a dataset, or an unfinished one), or if the
  * manifest is damaged or names a path outside the folder.
@@ -59,18 +81,28 @@ const MAX_ROWS_PER_BLOCK = 2 ** 24;
  * import { openDataset } from 'onnx-tapir';
  *
  * const dataset = await openDataset('vectors');
- * for await (const { firstRow, rows, data } of dataset.blocks('embedding')) {
- *   console.log(firstRow, rows, data.length); // 0 2048 4194304
+ * for await (const { path, vector } of dataset.vectors('embedding')) {
+ *   console.log(path, vector.length); // 'cat.jpg' 2048
  * }
+ *
+ * const labelled = await openDataset<{ label: string }>('vectors-of-a-list');
+ * for await (const { path, label } of labelled.rows()) console.log(path, label); // 'cat.jpg' 'cat'
  * ```
  */
-export async function openDataset(folder: string): Promise<Dataset> {
+export async function openDataset<Columns extends object = object>(
+  folder: string,
+): Promise<Dataset<Columns>> {
   const manifest = await readManifest(checkText('folder', folder));
   return {
     folder,
     manifest,
-    rows: () => inputsOf(folder, manifest),
+    // The caller says what the columns of a list are.
+    rows: () => inputsOf(folder, manifest) as AsyncIterable<DatasetRow & Columns>,
     blocks: (key, options = {}) => blocksOf(folder, manifest, key, checkOptions(manifest, key, options)),
+    vectors(key) {
+      const vectors = vectorsOf(folder, manifest, key, checkOptions(manifest, key, {}));
+      return vectors as AsyncIterable<DatasetVector & Columns>;
+    },
   };
 }
 
@@ -92,11 +124,15 @@ async function* inputsOf(folder: string, manifest: Manifest): AsyncGenerator<Dat
   const totalRows = rowsOf(manifest);
   for (const { metadata } of manifest.shards)
     for await (const row of readMetadata(await locateFile(folder, metadata), totalRows))
-      if (isInput(row)) yield row;
+      if (isInput(row)) yield withColumns(row);
 }
 
-function isInput(row: MetadataRow): row is DatasetRow {
+function isInput(row: MetadataRow): row is DatasetRow & MetadataRow {
   return row.status !== 'removed';
+}
+
+function withColumns({ columns, ...input }: DatasetRow & MetadataRow): DatasetRow {
+  return columns ? { ...valuesOf(columns), ...input } : input;
 }
 
 async function* blocksOf(
@@ -113,6 +149,36 @@ async function* blocksOf(
     const elements = elementCount(dims);
     const file: FeatureFile = { path, key, dtype, dims, elements, rows, firstRow, rowsPerBlock };
     for await (const block of cutBlocks(file, readFeatureRows(file))) yield { ...block, dims };
+  }
+}
+
+/** Joins inputs and features, both of which come in the order of the rows. */
+async function* vectorsOf(
+  folder: string,
+  manifest: Manifest,
+  key: string,
+  rowsPerBlock: number,
+): AsyncGenerator<DatasetVector> {
+  const blocks = blocksOf(folder, manifest, key, rowsPerBlock);
+  try {
+    let block: FeatureBlock | undefined;
+    for await (const input of inputsOf(folder, manifest)) {
+      const { row } = input;
+      if (row === null) continue;
+      while (block === undefined || row >= block.firstRow + block.rows) {
+        const next: IteratorResult<FeatureBlock> = await blocks.next();
+        // readMetadata checks that the row exists.
+        if (next.done === true) throw datasetInvalid(folder, `row ${row} has no features`);
+        block = next.value;
+      }
+      if (row < block.firstRow)
+        throw datasetInvalid(folder, `its metadata names row ${row} after ${block.firstRow}`);
+      const size = block.data.length / block.rows;
+      const from = (row - block.firstRow) * size;
+      yield { ...input, row, vector: block.data.slice(from, from + size) };
+    }
+  } finally {
+    await blocks.return(undefined);
   }
 }
 

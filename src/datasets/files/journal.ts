@@ -5,15 +5,19 @@
 import { open, readFile, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { unwritable } from '../../base/atomic-file.js';
+import { isPlainObject } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
+import { firstMisshapen, type Shapes } from '../../base/shapes.js';
 import type { DecoderVersions } from '../../images/decode/open-sharp.js';
 import type { DType } from '../../tensor/tensor.js';
 import { completeIdentity, type DatasetIdentity } from '../records/dataset-identity.js';
 import { JOURNAL_FILE } from './file-names.js';
 import type { EngineCandidate } from '../records/engine-choice.js';
 import type { Float32Comparison } from '../records/float32-comparison.js';
+import type { MarkedCounts } from '../records/marked-images.js';
 import type { ReducedSums } from '../records/reduced-images.js';
 import type { RunWeights } from '../records/run-record.js';
+import { IDENTITY_SHAPE, RUN_SHAPE, SHARD_SHAPE } from './record-shapes.js';
 
 const JOURNAL_FORMAT = 'onnx-tapir journal';
 
@@ -39,7 +43,13 @@ export interface JournalShard {
   readonly metadata: string;
   /** By output key; empty if no input of the shard could be read. */
   readonly features: Readonly<Record<string, ShardFeatures>>;
+  /** The paths of pictures whose first tiles lie in earlier shards. Left out if there are none. */
+  readonly goesOn?: readonly string[];
+  /** The picture of which it has not the last tiles, and the index of the tile at which it goes on; left out if it has all. */
+  readonly unfinished?: { readonly path: string; readonly tile: number };
   readonly reduced: ReducedSums;
+  /** Missing in journals that were written before they were counted. */
+  readonly marked?: MarkedCounts;
   /** Missing if no image of the run needed it so far, and in journals that were written before it was recorded. */
   readonly decoder?: DecoderVersions;
   /** The comparison of this and all earlier shards. Missing in float32, and as long as no image was embedded. */
@@ -102,6 +112,11 @@ export async function readJournal(folder: string): Promise<JournalContent | unde
   if (head.type !== 'dataset' || head.format !== JOURNAL_FORMAT || head.formatVersion !== 1) {
     throw damaged(path, 'this version cannot read its first line');
   }
+  checkShape(path, 'line 1', head.identity, IDENTITY_SHAPE);
+  entries.forEach((entry, at) => {
+    if (entry?.type === 'shard') checkShape(path, `line ${at + 2}`, entry, SHARD_SHAPE);
+    else if (entry?.type === 'run') checkShape(path, `line ${at + 2}`, entry, RUN_SHAPE);
+  });
   const shards = entries.filter((entry): entry is JournalShard => entry?.type === 'shard');
   shards.forEach((shard, at) => {
     if (shard.number !== at) throw damaged(path, `shard ${shard.number} is where shard ${at} should be`);
@@ -134,6 +149,11 @@ function parseLine(path: string, line: string, at: number, lines: number): Journ
   }
   if (at === lines - 1) return undefined;
   throw damaged(path, `line ${at + 1} is damaged`);
+}
+
+function checkShape(path: string, where: string, entry: unknown, shapes: Shapes): void {
+  const field = isPlainObject(entry) ? firstMisshapen(entry, shapes) : 'identity';
+  if (field !== undefined) throw damaged(path, `${where}: "${field}" is missing or damaged`);
 }
 
 function damaged(path: string, reason: string): TapirError<'DATASET_INVALID'> {

@@ -2,6 +2,7 @@
 import { packageVersion } from '../../base/package.js';
 import type { ResolvedRequest } from '../../graph/rewrite/plan.js';
 import type { DecoderVersions } from '../../images/decode/open-sharp.js';
+import type { TilePlan } from '../../images/transform/tile-options.js';
 import type { EngineName } from '../../runtime/capabilities/capabilities.js';
 import { latestWeights } from '../records/dataset-identity.js';
 import type { DatasetInputs, InputCounts } from './dataset-inputs.js';
@@ -9,6 +10,7 @@ import { FEATURES } from './file-names.js';
 import { latestComparison, type Float32Comparison } from '../records/float32-comparison.js';
 import type { FeatureFormat } from '../formats/feature-files.js';
 import type { JournalRun, JournalShard, ShardFeatures } from './journal.js';
+import { sumMarked, type MarkedCounts } from '../records/marked-images.js';
 import { summarizeReduced, type ReductionSummary } from '../records/reduced-images.js';
 import type { ModelIdentity, TransformRecord, WeightsRecord } from '../records/run-record.js';
 
@@ -44,47 +46,20 @@ export interface Manifest {
   /** ISO 8601, UTC. */
   readonly createdAt: string;
   readonly source: SourceRecord;
-  readonly model: ModelIdentity;
-  /** The request, name by name, and the tensors that it was resolved to. */
+  /** Null if the vectors were imported from a table: `tapir import`. */
+  readonly model: ModelIdentity | null;
+  /** The request, name by name, and the tensors that it was resolved to. Empty without a model. */
   readonly request: readonly ResolvedRequest[];
-  readonly transform: TransformRecord;
+  /** Null without a model. */
+  readonly transform: TransformRecord | null;
   /** Of the engines, the one that ran the model. The versions of sharp and libvips are null if no image needed them. */
   readonly versions: Readonly<
     Record<'onnx-tapir' | 'node', string> &
       Partial<Record<EngineName, string>> &
       Record<keyof DecoderVersions, string | null>
   >;
-  /** The latest run, with settings that can change the last bits of a feature. */
-  readonly run: {
-    readonly device: string;
-    /** The library that ran the model: `onnxruntime` or `openvino`. Missing in manifests from before there were two: `onnxruntime`. */
-    readonly engine?: string;
-    /** How the library was called; the results are the same. Missing in manifests from before there were two ways. */
-    readonly binding?: string | null;
-    /** The arithmetic: `float32`, `bfloat16`, `float16`, or `int8`, also of a file in 8 bits. Missing in the same manifests: `float32`. */
-    readonly precision?: string;
-    /** With `int8`, how the engine computes the rest; left out for float32. */
-    readonly floatPrecision?: string;
-    readonly batch: number;
-    /** The result of making a fixed batch dynamic; null if that was not asked for. */
-    readonly batchMode: 'as-exported' | 'dynamic' | 'per-sample' | null;
-    readonly keepDims: boolean;
-    /** Where pixels are normalized: in the graph after a rewrite, in the original model, or on the CPU. */
-    readonly normalize: 'graph' | 'model' | 'cpu';
-    /**
-     * The first images of the dataset, compared with the same model in float32; of a file in 8 bits, with the same file, its rest in
-     * float32. Null where there is nothing to compare, and missing in manifests from before there were other precisions.
-     */
-    readonly againstFloat32?: Float32Comparison | null;
-    /** The images that `transform.decode: 'fast'` reduced, and how far their pixels are from the exact ones; null with `'exact'`. */
-    readonly reduced: ReductionSummary | null;
-    /**
-     * Files of the source that look like images and are not read, by extension. Missing in manifests that were written before they
-     * were counted.
-     */
-    readonly unreadFiles?: Readonly<Record<string, number>>;
-    readonly seconds: number;
-  };
+  /** The latest run, with settings that can change the last bits of a feature. Null without a model. */
+  readonly run: LatestRun | null;
   /** All runs that wrote shards, in order. */
   readonly runs: readonly JournalRun[];
   /** The inputs of the whole dataset. */
@@ -92,6 +67,59 @@ export interface Manifest {
   /** By output key. */
   readonly features: Readonly<Record<string, FeatureRecord>>;
   readonly shards: readonly ShardRecord[];
+}
+
+/** The manifest of a dataset that a model has made. */
+export interface EmbeddedManifest extends Manifest {
+  readonly model: ModelIdentity;
+  readonly transform: TransformRecord;
+  readonly run: LatestRun;
+}
+
+/** The run of a manifest. */
+export interface LatestRun {
+  readonly device: string;
+  /** The library that ran the model: `onnxruntime` or `openvino`. Missing in manifests from before there were two: `onnxruntime`. */
+  readonly engine?: string;
+  /** How the library was called; the results are the same. Missing in manifests from before there were two ways. */
+  readonly binding?: string | null;
+  /** The arithmetic: `float32`, `bfloat16`, `float16`, or `int8`, also of a file in 8 bits. Missing in the same manifests: `float32`. */
+  readonly precision?: string;
+  /** With `int8`, how the engine computes the rest; left out for float32. */
+  readonly floatPrecision?: string;
+  readonly batch: number;
+  /**
+   * Photos that were sorted by shape before batches were cut from them; null where all feeds have one shape, and missing in manifests
+   * from before there were others.
+   */
+  readonly window?: number | null;
+  /** The result of making a fixed batch dynamic; null if that was not asked for. */
+  readonly batchMode: 'as-exported' | 'dynamic' | 'per-sample' | null;
+  readonly keepDims: boolean;
+  /** Where each crop of an image has a row. */
+  readonly cropRows?: 'each';
+  /** How pictures are cut into tiles, where they are. */
+  readonly tiles?: TilePlan;
+  /** Where pixels are normalized: in the graph after a rewrite, in the original model, or on the CPU. */
+  readonly normalize: 'graph' | 'model' | 'cpu';
+  /**
+   * The first images of the dataset, compared with the same model in float32; of a file in 8 bits, with the same file, its rest in
+   * float32. Null where there is nothing to compare, and missing in manifests from before there were other precisions.
+   */
+  readonly againstFloat32?: Float32Comparison | null;
+  /** The images that `transform.decode: 'fast'` reduced, and how far their pixels are from the exact ones; null with `'exact'`. */
+  readonly reduced: ReductionSummary | null;
+  /**
+   * Photos whose pixels depend on `orientation` and `alpha` of the transform, in all shards. Missing in manifests that were written
+   * before they were counted.
+   */
+  readonly marked?: MarkedCounts;
+  /**
+   * Files of the source that look like images and are not read, by extension. Missing in manifests that were written before they
+   * were counted.
+   */
+  readonly unreadFiles?: Readonly<Record<string, number>>;
+  readonly seconds: number;
 }
 
 /** The features of an output. */
@@ -106,9 +134,10 @@ export interface FeatureRecord extends Omit<ShardFeatures, 'path'> {
 /** The model and the settings of a run, for the manifest. */
 export interface RunRecord
   extends
-    Pick<Manifest, 'request' | 'transform'>,
-    Omit<Manifest['run'], 'againstFloat32' | 'reduced' | 'unreadFiles' | 'seconds'> {
+    Pick<Manifest, 'request'>,
+    Omit<LatestRun, 'againstFloat32' | 'reduced' | 'marked' | 'unreadFiles' | 'seconds'> {
   readonly model: Omit<ModelIdentity, 'weights'>;
+  readonly transform: TransformRecord;
   readonly engine: string;
   readonly engineVersion: string;
 }
@@ -137,36 +166,60 @@ export function rowsOf({ shards }: Pick<Manifest, 'shards'>): number {
 }
 
 /** Describes a dataset after a run. */
-export function createManifest(run: RunRecord, state: DatasetState): Manifest {
-  const { model, request, transform, engineVersion, ...settings } = run;
-  const { shards, runs, inputs } = state;
-  const weights = latestWeights(runs);
-  const isFast = transform.decode === 'fast';
+export function createManifest(run: RunRecord, state: DatasetState): EmbeddedManifest {
+  const { request, transform } = run;
+  const made = { model: describeModel(run, state.runs), request, transform, run: describeLatest(run, state) };
+  return { ...describeDataset(made, state, { [run.engine]: run.engineVersion }), ...made };
+}
+
+/** Describes a dataset of vectors from elsewhere. */
+export function createImportedManifest(state: Omit<DatasetState, 'seconds' | 'unreadFiles'>): Manifest {
+  return describeDataset({ model: null, request: [], transform: null, run: null }, state);
+}
+
+function describeDataset(
+  { model, request, transform, run }: Pick<Manifest, 'model' | 'request' | 'transform' | 'run'>,
+  state: Omit<DatasetState, 'seconds' | 'unreadFiles'>,
+  engine: Partial<Record<string, string>> = {},
+): Manifest {
+  const { source, shards, runs, inputs } = state;
   return {
     format: DATASET_FORMAT,
     formatVersion: 1,
     createdAt: new Date().toISOString(),
-    source: state.source,
-    model: { ...model, ...(weights && { weights: weights.map(withoutStamp) }) },
+    source,
+    model,
     request,
     transform,
     versions: {
       'onnx-tapir': packageVersion(),
       node: process.versions.node,
-      [run.engine]: engineVersion,
+      ...engine,
       ...decoderOf(shards),
     },
-    run: {
-      ...settings,
-      againstFloat32: latestComparison(shards) ?? null,
-      reduced: isFast ? summarizeReduced(shards.map(({ reduced }) => reduced)) : null,
-      unreadFiles: state.unreadFiles,
-      seconds: state.seconds,
-    },
+    run,
     runs,
     counts: inputs.counts,
     features: recordFeatures(state),
     shards: shards.map((shard) => recordShard(shard, inputs)),
+  };
+}
+
+function describeModel({ model }: RunRecord, runs: readonly JournalRun[]): ModelIdentity {
+  const weights = latestWeights(runs);
+  return { ...model, ...(weights && { weights: weights.map(withoutStamp) }) };
+}
+
+function describeLatest(run: RunRecord, { shards, unreadFiles, seconds }: DatasetState): LatestRun {
+  const { model: _, request: _request, transform, engineVersion: _version, ...settings } = run;
+  const isFast = transform.decode === 'fast';
+  return {
+    ...settings,
+    againstFloat32: latestComparison(shards) ?? null,
+    reduced: isFast ? summarizeReduced(shards.map(({ reduced }) => reduced)) : null,
+    marked: sumMarked(shards.map(({ marked }) => marked)),
+    unreadFiles,
+    seconds,
   };
 }
 
@@ -181,7 +234,11 @@ function withoutStamp({ path, bytes, sha256 }: WeightsRecord): WeightsRecord {
   return { path, bytes, sha256 };
 }
 
-function recordFeatures({ shards, folders, format }: DatasetState): Record<string, FeatureRecord> {
+function recordFeatures({
+  shards,
+  folders,
+  format,
+}: Pick<DatasetState, 'shards' | 'folders' | 'format'>): Record<string, FeatureRecord> {
   const rows = shards.reduce((sum, shard) => sum + shard.rows, 0);
   const known = new Map(shards.flatMap(({ features }) => Object.entries(features)));
   // In the order of the request.
@@ -200,5 +257,5 @@ function recordShard(shard: JournalShard, inputs: DatasetInputs): ShardRecord {
   const live = inputs.liveIn(number);
   const features = Object.entries(shard.features).map(([key, { path }]) => [key, path] as const);
   const files = { metadata, features: Object.fromEntries(features) };
-  return { inputs: live.inputs, rows, deadRows: rows - live.ok, firstRow, ...files };
+  return { inputs: live.inputs, rows, deadRows: rows - live.rows, firstRow, ...files };
 }

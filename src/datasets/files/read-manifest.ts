@@ -3,16 +3,15 @@ import { existsSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isPlainObject } from '../../base/checks.js';
-import { isDType } from '../../tensor/tensor.js';
+import { count, fields, firstMisshapen, recordOf, text } from '../../base/shapes.js';
 import { MANIFEST_FILE } from './file-names.js';
-import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
+import { datasetInvalid, datasetMissing, datasetUnreadable } from '../../base/files/dataset-invalid.js';
 import { staysInside } from '../records/locate-file.js';
 import { DATASET_FORMAT, type Manifest } from './manifest.js';
+import { isFeature, MANIFEST_SHAPE } from './record-shapes.js';
 
 /** The largest manifest that is read: about 800,000 shards. */
 const MAX_MANIFEST_BYTES = 256 * 2 ** 20;
-/** The largest row of features, in elements: far above any model's, and small enough for a typed array. */
-const MAX_ROW_ELEMENTS = 2 ** 28;
 const FORMAT_VERSION: Manifest['formatVersion'] = 1;
 
 /**
@@ -30,7 +29,7 @@ export async function readManifest(folder: string): Promise<Manifest> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ENOENT' && code !== 'ENOTDIR') throw datasetUnreadable(path, error);
-    if (!existsSync(folder)) throw datasetInvalid(folder, 'there is no such folder', error);
+    if (!existsSync(folder)) throw datasetMissing(folder, error);
     const reason = 'it is not a dataset, or it is unfinished; to finish it, run the same tapir embed again';
     throw datasetInvalid(folder, `${reason} (there is no ${MANIFEST_FILE})`, error);
   }
@@ -47,6 +46,8 @@ function findFlaw(manifest: unknown): string | undefined {
   if (formatVersion !== FORMAT_VERSION)
     return `its formatVersion is ${String(formatVersion)}, this version of onnx-tapir reads ${FORMAT_VERSION}`;
   if (!isPlainObject(features) || !Array.isArray(shards)) return 'it lists no features or no shards';
+  const misshapen = firstMisshapen(manifest, MANIFEST_SHAPE);
+  if (misshapen !== undefined) return `its "${misshapen}" is missing or damaged`;
   for (const [key, feature] of Object.entries(features)) {
     if (!isFeature(feature)) return `feature "${key}" has no valid dtype or dims`;
     if (isPlainObject(feature) && feature['format'] === 'jsonl')
@@ -63,21 +64,16 @@ function findFlaw(manifest: unknown): string | undefined {
   return undefined;
 }
 
-function isFeature(feature: unknown): boolean {
-  if (!isPlainObject(feature) || !isDType(feature['dtype']) || feature['dtype'] === 'string') return false;
-  const { dims } = feature;
-  if (!Array.isArray(dims) || !dims.every(isCount)) return false;
-  return dims.reduce((product, size) => product * size, 1) <= MAX_ROW_ELEMENTS;
-}
-
 function isShard(shard: unknown, keys: readonly string[]): shard is Manifest['shards'][number] {
-  if (!isPlainObject(shard) || !isCount(shard['rows']) || !isCount(shard['firstRow'])) return false;
-  if (typeof shard['metadata'] !== 'string' || !isPlainObject(shard['features'])) return false;
-  const files = shard['features'];
-  if (!Object.values(files).every((file) => typeof file === 'string')) return false;
-  return shard['rows'] === 0 || keys.every((key) => Object.hasOwn(files, key));
+  if (!isPlainObject(shard) || !SHARD(shard)) return false;
+  return shard['rows'] === 0 || keys.every((key) => Object.hasOwn(shard['features'] as object, key));
 }
 
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
-}
+const SHARD = fields({
+  inputs: count,
+  rows: count,
+  deadRows: count,
+  firstRow: count,
+  metadata: text,
+  features: recordOf(text),
+});

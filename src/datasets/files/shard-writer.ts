@@ -5,11 +5,18 @@ import { TapirError } from '../../base/errors.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { featurePath, metadataPath } from './file-names.js';
 import { createFeatureWriter, type FeatureFormat, type FeatureWriter } from '../formats/feature-files.js';
-import { MetadataTable, type MetadataRow } from '../formats/metadata.js';
+import { MetadataTable, type MetadataRow, type PartKind } from '../formats/metadata.js';
 import type { JournalShard, ShardFeatures } from './journal.js';
+import { addMarked, NOTHING_MARKED, type MarkedCounts } from '../records/marked-images.js';
 import { addReduced, NOTHING_REDUCED, type ReducedSums } from '../records/reduced-images.js';
 import { storedTensor } from './stored-tensor.js';
-import type { TriedBatch, TriedInput } from '../records/tried-input.js';
+import {
+  rowsOfInputs,
+  WHOLE,
+  type RowPart,
+  type TriedBatch,
+  type TriedInput,
+} from '../../feeds/tried-input.js';
 
 /** How shards are written. */
 export interface ShardPlan {
@@ -20,6 +27,8 @@ export interface ShardPlan {
   readonly format: FeatureFormat;
   /** Write float32 features as float16. */
   readonly half: boolean;
+  /** What rows are parts of; undefined for whole images. */
+  readonly parts?: PartKind | undefined;
 }
 
 /** Writes batches into shards, after the shards that exist. */
@@ -32,8 +41,15 @@ export class ShardWriter {
   #number: number;
   /** The number of the next row, over all shards. */
   #row: number;
-  #pending = new MetadataTable();
+  #pending: MetadataTable;
+  /** Pictures whose first tiles are in earlier shards. */
+  readonly #goesOn = new Set<string>();
+  /** Pictures whose first tiles are in this shard. */
+  readonly #begun = new Set<string>();
+  /** Where the tiles of the latest picture go on. */
+  #unfinished: JournalShard['unfinished'];
   #reduced: ReducedSums = NOTHING_REDUCED;
+  #marked: MarkedCounts = NOTHING_MARKED;
   #writers = new Map<string, FeatureWriter>();
 
   /**
@@ -48,6 +64,7 @@ export class ShardWriter {
   ) {
     this.#out = out;
     this.#plan = plan;
+    this.#pending = new MetadataTable(plan.parts);
     this.#commit = commit;
     this.#features = new Map(before.flatMap(({ features }) => Object.entries(features)));
     this.#number = before.length;
@@ -65,20 +82,34 @@ export class ShardWriter {
    * @param isWritten - Whether a failed input is written. By default, all are.
    */
   async append(batch: TriedBatch, isWritten: (item: TriedInput) => boolean = () => true): Promise<void> {
-    const paths = batch.items.filter(({ error }) => !error).map(({ path }) => path);
+    const rows = [...rowsOfInputs(batch.items)];
+    const paths = rows.flatMap(({ item, row }) => (row === null ? [] : [item.path]));
     for (const [key, tensor] of Object.entries(batch.features))
       await this.#appendFeature(key, storedTensor(tensor, this.#plan.half), paths);
+    for (const { item, row, part } of rows) {
+      if (row !== null) this.#pending.add(metadataRow(item, this.#row++, part));
+      else if (isWritten(item)) this.#pending.add(metadataRow(item, null, WHOLE));
+    }
     for (const item of batch.items) {
-      if (item.error && !isWritten(item)) continue;
-      this.#pending.add(metadataRow(item, item.error ? null : this.#row++));
+      this.#follow(item);
+      // A picture counts once, however many batches have tiles of it.
+      if (item.cut?.isBegun === true) continue;
       this.#reduced = addReduced(this.#reduced, item);
+      this.#marked = addMarked(this.#marked, item);
     }
     if (this.#pending.length >= this.#plan.shardSize) await this.finish();
   }
 
   /** Appends a row that marks an input as removed, and completes the shard if it is full. Its features stay where they are. */
   async appendRemoved(row: MetadataRow): Promise<void> {
-    this.#pending.add({ ...row, status: 'removed', row: null, errorCode: null, errorMessage: null });
+    this.#pending.add({
+      ...row,
+      status: 'removed',
+      row: null,
+      errorCode: null,
+      errorMessage: null,
+      ...WHOLE,
+    });
     if (this.#pending.length >= this.#plan.shardSize) await this.finish();
   }
 
@@ -102,10 +133,24 @@ export class ShardWriter {
       firstRow: this.#row - rows,
       metadata,
       features,
+      ...(this.#goesOn.size > 0 ? { goesOn: [...this.#goesOn] } : {}),
+      ...(this.#unfinished ? { unfinished: this.#unfinished } : {}),
       reduced: this.#reduced,
+      marked: this.#marked,
     });
-    this.#pending = new MetadataTable();
+    this.#pending = new MetadataTable(this.#plan.parts);
+    this.#goesOn.clear();
+    this.#begun.clear();
     this.#reduced = NOTHING_REDUCED;
+    this.#marked = NOTHING_MARKED;
+  }
+
+  /** Notes which pictures reach over the ends of the shard. */
+  #follow({ path, cut }: TriedInput): void {
+    const name = path ?? '';
+    if (cut?.isBegun === false) this.#begun.add(name);
+    else if (cut && !this.#begun.has(name)) this.#goesOn.add(name);
+    this.#unfinished = cut && cut.next !== null ? { path: name, tile: cut.next } : undefined;
   }
 
   async discard(): Promise<void> {
@@ -142,8 +187,13 @@ export class ShardWriter {
   }
 }
 
-function metadataRow({ path, width, height, stamp, error }: TriedInput, row: number | null): MetadataRow {
+function metadataRow(
+  { path, width, height, stamp, columns, error }: TriedInput,
+  row: number | null,
+  part: RowPart,
+): MetadataRow {
   // The stack of the error is not kept.
   const [errorCode, errorMessage] = error ? [error.code, error.details.reason] : [null, null];
-  return { path, status: error ? 'error' : 'ok', row, errorCode, errorMessage, width, height, stamp };
+  const outcome = { status: error ? 'error' : 'ok', row, errorCode, errorMessage } as const;
+  return { path, ...outcome, width, height, stamp, ...part, ...(columns && { columns }) };
 }

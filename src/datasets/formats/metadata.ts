@@ -1,8 +1,24 @@
 /** The metadata of a shard: a Parquet file with a row per input. */
 import type * as writer from 'hyparquet-writer';
+import type { Tile } from '../../images/pixels/tile-grid.js';
 import type { FileStamp } from '../../base/file-stamp.js';
-import { readParquetRecords } from '../../base/files/parquet-reading.js';
+import {
+  listParquetColumns,
+  readParquetRecords,
+  type ParquetColumn,
+} from '../../base/files/parquet-reading.js';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
+import type { ItemColumns } from '../../feeds/items/source-item.js';
+import {
+  carriedIn,
+  kindOf,
+  kindsOf,
+  STORED,
+  toJson,
+  widen,
+  type ColumnKind,
+  type ColumnKinds,
+} from './carried-columns.js';
 
 /** An input of a dataset and its outcome. */
 export interface DatasetRow {
@@ -18,11 +34,17 @@ export interface DatasetRow {
   readonly height: number | null;
   /** The stamp of its file when it was read; null if unknown. */
   readonly stamp: FileStamp | null;
+  /** The number of its crop, from 0, where each crop has a row; else null. */
+  readonly crop: number | null;
+  /** What its tile covers, in pixels of the full picture; null for whole images. */
+  readonly tile: Tile | null;
 }
 
 /** A row of the metadata: an input with its outcome, or with `removed` if it is no longer in the source. */
 export interface MetadataRow extends Omit<DatasetRow, 'status'> {
   readonly status: DatasetRow['status'] | 'removed';
+  /** What the source says beside the path; left out if it says nothing. */
+  readonly columns?: ItemColumns;
 }
 
 /** The columns, and their types in Parquet. */
@@ -39,21 +61,86 @@ const COLUMNS = {
   sha256: 'STRING',
 } as const;
 const NAMES = Object.keys(COLUMNS) as (keyof typeof COLUMNS)[];
+/** Columns of datasets whose rows are tiles or crops. Others do not have them. */
+const PART_COLUMNS = {
+  tile: {
+    tile_level: 'INT32',
+    tile_x: 'DOUBLE',
+    tile_y: 'DOUBLE',
+    tile_width: 'DOUBLE',
+    tile_height: 'DOUBLE',
+  },
+  crop: { crop: 'INT32' },
+} as const;
+
+/** What a row is a part of: of whole images if undefined. */
+export type PartKind = keyof typeof PART_COLUMNS;
+
+const PART_NAMES = Object.values(PART_COLUMNS).flatMap((columns) => Object.keys(columns));
+
+const OWN_NAMES: ReadonlySet<string> = new Set([...NAMES, ...PART_NAMES]);
+/** Names that a row of a dataset has itself, in the metadata or in JavaScript. */
+const RESERVED: ReadonlySet<string> = new Set([
+  ...OWN_NAMES,
+  'errorCode',
+  'errorMessage',
+  'stamp',
+  'tile',
+  'vector',
+]);
+
+/**
+ * Names what a source says about an image as the metadata does: names that a row has itself are prefixed with `source_`.
+ *
+ * @param refuse - Makes the error for two columns of one name.
+ */
+export function nameColumns(
+  fields: Iterable<readonly [name: string, text: string]>,
+  refuse: (reason: string) => Error,
+): ItemColumns {
+  const columns = new Map<string, string>();
+  for (const [given, text] of fields) {
+    const name = RESERVED.has(given) ? `source_${given}` : given;
+    if (columns.has(name)) throw refuse(`it has two columns "${name}"; rename one of them`);
+    columns.set(name, text);
+  }
+  return columns;
+}
 
 type Value = string | number | null;
 
 /** The metadata of a shard under construction, column by column: row objects would take ten times the memory. */
 export class MetadataTable {
-  readonly #columns = NAMES.map((name) => ({ name, values: [] as Value[] }));
+  readonly #columns: readonly { readonly name: string; readonly type: string; readonly values: Value[] }[];
+  /** Texts of JSON. A column may end before the last row. */
+  readonly #carried = new Map<string, string[]>();
   /** Loads while the first batch is being embedded. */
   readonly #library = loadWriter();
+
+  constructor(parts?: PartKind) {
+    const types = Object.entries<string>({ ...COLUMNS, ...(parts && PART_COLUMNS[parts]) });
+    this.#columns = types.map(([name, type]) => ({ name, type, values: [] }));
+  }
 
   get length(): number {
     return this.#columns[0]!.values.length;
   }
 
-  add({ path, status, row, errorCode, errorMessage, width, height, stamp }: MetadataRow): void {
-    const cells: Readonly<Record<keyof typeof COLUMNS, Value>> = {
+  /** The columns that the rows carry. */
+  get kinds(): ColumnKinds {
+    const widest = (texts: readonly string[]) => texts.map(kindOf).reduce(widen, undefined);
+    return new Map([...this.#carried].map(([name, texts]) => [name, widest(texts)]));
+  }
+
+  add(added: MetadataRow): void {
+    const { path, status, row, errorCode, errorMessage, width, height, stamp, crop, tile } = added;
+    for (const [name, text] of added.columns ?? []) {
+      const texts = this.#carried.get(name) ?? [];
+      while (texts.length < this.length) texts.push('null');
+      texts.push(text);
+      this.#carried.set(name, texts);
+    }
+    const cells: Readonly<Record<string, Value>> = {
       path,
       status,
       row,
@@ -64,17 +151,36 @@ export class MetadataTable {
       size_bytes: stamp?.sizeBytes ?? null,
       modified: stamp?.modifiedMs ?? null,
       sha256: stamp?.sha256 ?? null,
+      crop,
+      tile_level: tile?.level ?? null,
+      tile_x: tile?.x ?? null,
+      tile_y: tile?.y ?? null,
+      tile_width: tile?.width ?? null,
+      tile_height: tile?.height ?? null,
     };
-    for (const { name, values } of this.#columns) values.push(cells[name]);
+    for (const { name, values } of this.#columns) values.push(cells[name]!);
   }
 
-  async encode(): Promise<Uint8Array> {
+  /** @param kinds - The columns that the file carries: those of the rows, or more, or wider ones. */
+  async encode(kinds: ColumnKinds = this.kinds): Promise<Uint8Array> {
     const { parquetWriteBuffer } = await this.#library;
-    const columnData = this.#columns.map(({ name, values }) => {
-      const type = COLUMNS[name];
-      return { name, type, data: values.map((value) => toParquet(type, value)) };
+    const own = this.#columns.map(({ name, type, values }) => ({
+      name,
+      type: type as writer.BasicType,
+      data: values.map((value) => toParquet(type, value)),
+    }));
+    const carried = [...kinds].map(([name, kind]) => this.#encodeCarried(name, kind ?? 'text'));
+    return new Uint8Array(parquetWriteBuffer({ columnData: [...own, ...carried] }));
+  }
+
+  #encodeCarried(name: string, kind: ColumnKind) {
+    const { type, parse } = STORED[kind];
+    const texts = this.#carried.get(name) ?? [];
+    const data = Array.from({ length: this.length }, (_, row) => {
+      const text = texts[row] ?? 'null';
+      return text === 'null' ? null : parse(text);
     });
-    return new Uint8Array(parquetWriteBuffer({ columnData }));
+    return { name, type, data };
   }
 }
 
@@ -98,8 +204,26 @@ function toParquet(type: string, value: Value): Value | bigint | Date {
  * @throws {@link TapirError} `DATASET_INVALID`.
  */
 export async function* readMetadata(path: string, totalRows: number = Infinity): AsyncGenerator<MetadataRow> {
+  let carried: readonly ParquetColumn[] = [];
+  const others = (columns: readonly ParquetColumn[]): readonly string[] => {
+    carried = carriedIn(columns, OWN_NAMES);
+    return carried.map(({ name }) => name);
+  };
   try {
-    for await (const record of readParquetRecords(path, NAMES)) yield toRow(record, path, totalRows);
+    for await (const record of readParquetRecords(path, NAMES, { others, optional: PART_NAMES })) {
+      const row = toRow(record, path, totalRows);
+      const texts = carried.map(({ name, type }) => [name, toJson(record[name], type)] as const);
+      yield carried.length === 0 ? row : { ...row, columns: new Map(texts) };
+    }
+  } catch (error) {
+    throw datasetUnreadable(path, error);
+  }
+}
+
+/** Reads which columns a metadata file carries. Throws `DATASET_INVALID`. */
+export async function readColumnKinds(path: string): Promise<ColumnKinds> {
+  try {
+    return kindsOf(carriedIn(await listParquetColumns(path), OWN_NAMES));
   } catch (error) {
     throw datasetUnreadable(path, error);
   }
@@ -118,9 +242,16 @@ function toRow(record: Readonly<Record<string, unknown>>, path: string, totalRow
     if (Number.isSafeInteger(number) && number >= 0) return number;
     throw datasetInvalid(path, `column "${name}" holds values that are not integers from 0`);
   };
+  const number = (name: string): number => {
+    const value = record[name];
+    if (typeof value === 'number' && Number.isFinite(value) && value >= 0) return value;
+    throw datasetInvalid(path, `column "${name}" holds values that are not numbers from 0`);
+  };
+  const level = integer('tile_level');
   const sizeBytes = integer('size_bytes');
   const modified = record['modified'] ?? null;
-  if (modified !== null && !(modified instanceof Date))
+  // A number beyond the range of dates counts as no date.
+  if (modified !== null && !(modified instanceof Date && Number.isFinite(modified.getTime())))
     throw datasetInvalid(path, 'column "modified" holds values that are not times');
   const status = record['status'];
   const row = integer('row');
@@ -136,6 +267,17 @@ function toRow(record: Readonly<Record<string, unknown>>, path: string, totalRow
     errorMessage: text('error_message'),
     width: integer('width'),
     height: integer('height'),
+    crop: integer('crop'),
+    tile:
+      level === null
+        ? null
+        : {
+            level,
+            x: number('tile_x'),
+            y: number('tile_y'),
+            width: number('tile_width'),
+            height: number('tile_height'),
+          },
     stamp:
       sizeBytes === null
         ? null

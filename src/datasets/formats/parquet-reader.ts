@@ -4,6 +4,7 @@ import type { FileMetaData } from 'hyparquet';
 import { unpackBits } from '../../tensor/bits.js';
 import { elementBytes, type DType } from '../../tensor/tensor.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
+import { readParquetIndex } from '../../base/files/parquet-reading.js';
 import { checkFacts, readExactly, type FeatureFile } from './feature-format.js';
 import { CREATED_BY } from './parquet-writer.js';
 import { widen } from '../../tensor/widen.js';
@@ -21,8 +22,7 @@ const STORED_AS: Readonly<Partial<Record<DType, DType>>> = {
 
 /** Reads the rows of a file, one row group at a time. */
 export async function* readParquetRows(handle: FileHandle, file: FeatureFile): AsyncGenerator<Float32Array> {
-  const { asyncBufferFromFile, parquetMetadataAsync } = await import('hyparquet');
-  const metadata = await parquetMetadataAsync(await asyncBufferFromFile(file.path));
+  const metadata = await readParquetIndex(file.path);
   checkMetadata(metadata, file);
   const { size } = await handle.stat();
   for (const group of metadata.row_groups) {

@@ -1,6 +1,7 @@
 /** Checks that the parts of a dataset hold every input exactly once, in bounded memory. */
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import { readMetadata } from '../formats/metadata.js';
+import { partsOf } from '../records/dataset-identity.js';
 import { nameItems, type Nameable } from '../records/input-names.js';
 import { KnownInputs } from '../records/known-inputs.js';
 import { locateFile } from '../records/locate-file.js';
@@ -21,7 +22,9 @@ export async function checkInputs(
   signal: AbortSignal | undefined,
 ): Promise<KnownInputs> {
   const known = new KnownInputs(parts.reduce((sum, { manifest }) => sum + manifest.counts.inputs, 0));
-  for (const [number, { folder, manifest }] of parts.entries()) {
+  for (const [number, { folder, manifest, journal }] of parts.entries()) {
+    // Then an input has several rows.
+    const hasParts = partsOf(journal.identity) !== undefined;
     for (const shard of manifest.shards) {
       signal?.throwIfAborted();
       for (const path of Object.values(shard.features)) await locateFile(folder, path);
@@ -30,10 +33,11 @@ export async function checkInputs(
       for await (const { path: input, status, row } of readMetadata(path)) {
         // If it is in the source again, it must be embedded again.
         if (status === 'removed') continue;
-        inputs++;
         checkRow(path, row, shard);
         const name = input ?? '';
         const other = known.find(name);
+        if (hasParts && other?.shard === number) continue;
+        inputs++;
         if (other) {
           const where = [...new Set([other.shard, number])].map((part) => parts[part]!.name).join(' and ');
           throw datasetInvalid(out, `it holds the input "${name}" more than once: in ${where}`);

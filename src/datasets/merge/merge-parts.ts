@@ -12,11 +12,12 @@ import {
 import { JOURNAL_FILE, MANIFEST_FILE, metadataPath, PARTS } from '../files/file-names.js';
 import { checkUnlocked } from '../../base/folder-lock.js';
 import { joinComparisons, latestComparison } from '../records/float32-comparison.js';
-import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
+import { datasetInvalid, datasetMissing, datasetUnreadable } from '../../base/files/dataset-invalid.js';
 import { readJournal, type JournalContent } from '../files/journal.js';
 import { decoderOf, rowsOf, type FeatureRecord, type Manifest, type ShardRecord } from '../files/manifest.js';
 import { listParts, partPath, readPartName } from './parts.js';
 import { readManifest } from '../files/read-manifest.js';
+import { sumMarked } from '../records/marked-images.js';
 import { summarizeReduced } from '../records/reduced-images.js';
 
 /** A finished part. */
@@ -69,8 +70,7 @@ async function namesOf(out: string): Promise<string[]> {
       );
     return Array.from({ length: count }, (_, index) => partPath({ index, count }));
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
-      throw datasetInvalid(out, 'there is no such folder', error);
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw datasetMissing(out, error);
     throw datasetUnreadable(out, error);
   }
 }
@@ -150,10 +150,11 @@ export function mergeManifests(parts: readonly Part[]): Manifest {
     ...latest,
     source: { ...latest.source, location: locations.size === 1 ? latest.source.location : null },
     versions: { ...latest.versions, ...decoderOf(written) },
-    run: {
+    run: latest.run && {
       ...latest.run,
       againstFloat32: joinComparisons(comparisons) ?? null,
       reduced: latest.run.reduced === null ? null : summarizeReduced(sums),
+      marked: sumMarked(written.map(({ marked }) => marked)),
     },
     runs,
     counts: {

@@ -5,7 +5,9 @@ import { unwritable, writeAtomically } from '../../base/atomic-file.js';
 import { listShardFiles } from '../files/dataset-folder.js';
 import { MANIFEST_FILE, METADATA } from '../files/file-names.js';
 import { checkUnlocked, lockFolder } from '../../base/folder-lock.js';
-import { MetadataTable, readMetadata } from '../formats/metadata.js';
+import { joinKinds, type ColumnKinds } from '../formats/carried-columns.js';
+import { MetadataTable, readColumnKinds, readMetadata } from '../formats/metadata.js';
+import { partsOf } from '../records/dataset-identity.js';
 import type { Nameable } from '../records/input-names.js';
 import { makeFolder } from '../../base/make-folder.js';
 import type { Progress } from '../../base/progress.js';
@@ -59,17 +61,18 @@ async function writeMerged(
 ): Promise<void> {
   const writer = new ChangedFiles(out);
   await makeFolder(join(out, METADATA));
+  const columns = await columnsOf(parts);
   let number = 0;
   let firstRow = 0;
-  for (const { folder, manifest: part } of parts) {
+  for (const { folder, manifest: part, journal } of parts) {
     for (const { metadata } of part.shards) {
       signal?.throwIfAborted();
       tell(number);
-      const table = new MetadataTable();
+      const table = new MetadataTable(partsOf(journal.identity));
       for await (const input of readMetadata(join(folder, metadata)))
         if (input.status !== 'removed')
           table.add({ ...input, row: input.row === null ? null : firstRow + input.row });
-      await writer.write(manifest.shards[number++]!.metadata, await table.encode());
+      await writer.write(manifest.shards[number++]!.metadata, await table.encode(columns));
     }
     firstRow += rowsOf(part);
   }
@@ -78,6 +81,14 @@ async function writeMerged(
   for (const { folder } of parts) await checkUnlocked(folder);
   await checkSameJournals(parts);
   await writer.write(MANIFEST_FILE, encodeManifest(manifest));
+}
+
+/** The columns that the metadata of any part carries. */
+async function columnsOf(parts: readonly Part[]): Promise<ColumnKinds> {
+  const kinds: ColumnKinds[] = [];
+  for (const { folder, manifest } of parts)
+    for (const { metadata } of manifest.shards) kinds.push(await readColumnKinds(join(folder, metadata)));
+  return joinKinds(kinds);
 }
 
 /** Writes files whose content differs. It removes the manifest before it changes the first file that the manifest names. */

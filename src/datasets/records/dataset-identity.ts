@@ -1,12 +1,13 @@
 /** What all runs that write a dataset must have in common. */
 import { show } from '../../base/checks.js';
 import { TapirError, type ErrorDetails } from '../../base/errors.js';
+import type { TilePlan } from '../../images/transform/tile-options.js';
 import type { RunWeights, TransformRecord, WeightsRecord } from './run-record.js';
 
 /** What every run into a dataset has in common. The external weights must be the same, too; the journal lists them by run. */
 export interface DatasetIdentity {
-  /** The model file. */
-  readonly model: { readonly bytes: number; readonly sha256: string };
+  /** The model file; null for vectors that were imported from a table. */
+  readonly model: { readonly bytes: number; readonly sha256: string } | null;
   /** The outputs: for each key, its tensor and what is computed from the tensor. */
   readonly request: readonly {
     readonly key: string;
@@ -14,7 +15,7 @@ export interface DatasetIdentity {
     readonly computed: readonly string[];
   }[];
   /** Without the limit on pixels: raising it changes no image that was embedded. */
-  readonly transform: Omit<TransformRecord, 'preset' | 'source' | 'assumed' | 'limitPixels'>;
+  readonly transform: Partial<Omit<TransformRecord, 'preset' | 'source' | 'assumed' | 'limitPixels'>>;
   /** The library that ran the model, and its arithmetic. Datasets that do not record them: see {@link completeIdentity}. */
   readonly engine: string;
   readonly precision: string;
@@ -22,10 +23,23 @@ export interface DatasetIdentity {
   readonly floatPrecision?: string;
   /** Of a model that was lowered in memory by what photos say: a digest of the result. */
   readonly lowering?: string;
+  /** Where each crop of an image has a row. */
+  readonly cropRows?: 'each';
+  /** Where pictures are cut into tiles. */
+  readonly tiles?: TilePlan;
   readonly keepDims: boolean;
   readonly dtype: string;
   readonly format: string;
   readonly checksum: boolean;
+}
+
+/** What the rows of a dataset are parts of: undefined for whole images. */
+export function partsOf({
+  tiles,
+  cropRows,
+}: Pick<DatasetIdentity, 'tiles' | 'cropRows'>): 'tile' | 'crop' | undefined {
+  if (tiles) return 'tile';
+  return cropRows && 'crop';
 }
 
 /** Completes the identity of a dataset that was written when there was only one engine, with one precision. */
@@ -57,7 +71,9 @@ export function showDifferences(differences: readonly Difference[], there: strin
 export function compareIdentities(there: DatasetIdentity, asked: DatasetIdentity): Difference[] {
   const before = flatten(there);
   const now = flatten(asked);
-  return [...new Set([...before.keys(), ...now.keys()])]
+  // Without a model, nothing else can be the same.
+  const names = (there.model === null) === (asked.model === null) ? undefined : ['the model'];
+  return (names ?? [...new Set([...before.keys(), ...now.keys()])])
     .filter((what) => before.get(what) !== now.get(what))
     .filter((what) => !isOutput(what) || (before.has(what) && now.has(what))) // The list of outputs names the others.
     .filter((what) => what !== 'lowering' || before.has(what)) // Older datasets do not record it.
@@ -89,16 +105,17 @@ function showContent(bytes: number, sha256: string | undefined): string {
 }
 
 /** Settings as texts that can be compared and shown, by name. */
-function flatten({ model, request, transform, ...settings }: DatasetIdentity): Map<string, string> {
+function flatten({ model, request, transform, tiles, ...settings }: DatasetIdentity): Map<string, string> {
   const outputs = request.map(({ key, tensor, computed }) => {
     const parts = computed.length > 0 ? ` with ${computed.join(', ')}` : '';
     return [`output "${key}"`, `tensor "${tensor}"${parts}`] as const;
   });
   return new Map<string, string>([
-    ['the model', showContent(model.bytes, model.sha256)],
+    ['the model', model ? showContent(model.bytes, model.sha256) : 'unknown (tapir import)'],
     ['the list of outputs', request.map(({ key }) => `"${key}"`).join(', ')],
     ...outputs,
     ...Object.entries(transform).map(([name, value]) => [`transform.${name}`, show(value)] as const),
+    ...Object.entries(tiles ?? {}).map(([name, value]) => [`tiles.${name}`, show(value)] as const),
     ...Object.entries(settings).map(([name, value]) => [name, show(value)] as const),
   ]);
 }

@@ -77,6 +77,12 @@ export class KnownInputs {
     this.#slots.set([high, low, shard, (this.#numberOf(outcome) | seen) >>> 0], at + STAMP);
   }
 
+  /** Changes the outcome of a known input. */
+  fail(path: string, outcome: Outcome): void {
+    const at = this.#slotOf(this.#hashOf(path)) + OUTCOME;
+    this.#slots[at] = (this.#numberOf(outcome) | (this.#slots[at]! & SEEN)) >>> 0;
+  }
+
   /** Remembers that this run has seen an input, before its outcome is known. */
   reserve(path: string): void {
     this.set(path, 'ok', null, 0);

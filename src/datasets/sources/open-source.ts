@@ -2,24 +2,25 @@
 import { statSync, type Stats } from 'node:fs';
 import { basename, extname } from 'node:path';
 import { Readable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
 import { checkOneOf, invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
-import { isImageBody, openImageSource, type ImageSource } from '../../images/file/image-source.js';
+import { isImageBody, type ImageSource } from '../../images/file/image-source.js';
 import { extensionOf, kindOfName, isImageName, unreadAdvice } from '../../images/decode/image-names.js';
+import { openCarriedTexts } from './records/carried-texts.js';
 import { openRecords } from './records/open-records.js';
 import { INPUT_FORMATS, type InputFormat } from './records/source-record.js';
 import { listImages } from './folders/list-folder.js';
-import type { SourceItem } from './items/source-item.js';
+import type { SourceItem } from '../../feeds/items/source-item.js';
 import { UnreadFiles, type UnreadCounts } from './items/unread-files.js';
 import { archiveKind, listArchive, listShards } from './archives/archives.js';
-import { itemOfEntry, type EntryPlan } from './items/entries.js';
+import type { EntryPlan } from '../../feeds/items/entries.js';
+import { IMAGE_FORMS, itemOfImage } from '../../feeds/items/item-of-image.js';
 import { findMatches, isPattern, readPattern, type Pattern } from './folders/pattern.js';
 import { isHttpUrl } from '../../base/http/http.js';
 import { labelOfUrl } from '../../base/printable.js';
 import { invalidSource } from './items/source-errors.js';
 import { LIST_EXTENSIONS, readList } from './lists/read-list.js';
-import { SOURCE_DEFAULTS, type SourceOptions } from './items/source-options.js';
+import { SOURCE_DEFAULTS, type SourceOptions } from '../../feeds/items/source-options.js';
 
 /**
  * One image of a list: a path, a `file:` URL, the bytes of a file, or a Blob, a Response or a web stream of these bytes; with
@@ -47,7 +48,7 @@ export interface PathStream {
  *
  * A string is the path of a folder (searched recursively), of an archive (`.tar`, `.tar.gz`, `.tgz`, `.zip`), of a list (`.txt`,
  * `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`) or of an image; or a pattern of images or archives (`photos/*.jpg`,
- * `shard-{000..009}.tar`).
+ * `shard-{000..009}.tar`). Other columns of a list become columns of a dataset's metadata.
  */
 export type EmbedSource = string | PathStream | Iterable<ListedImage> | AsyncIterable<ListedImage>;
 
@@ -159,8 +160,12 @@ async function* readItems(
   options: SourceOptions,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<SourceItem> {
-  const { records } = await openRecords(bytes, 'the stream of images', format, options, signal);
-  for await (const { item } of records) yield item;
+  const input = await openRecords(bytes, 'the stream of images', format, options, signal);
+  const columnsOf = await openCarriedTexts(input);
+  for await (const { item, extra } of input.records) {
+    const columns = columnsOf(extra);
+    yield columns.size > 0 ? Object.assign(item, { columns }) : item;
+  }
 }
 
 async function* readIterable(
@@ -172,39 +177,6 @@ async function* readIterable(
     if (!item) throw invalidOption('source', `made of ${IMAGE_FORMS}`, image);
     yield item;
   }
-}
-
-/** What an image can be, for messages. */
-export const IMAGE_FORMS = 'paths, URLs, bytes, Blobs, Responses or web streams';
-
-/**
- * Makes the item of a single image. Returns undefined for any other value.
- *
- * @throws {@link TapirError} `OPTION_INVALID` for a URL of another scheme, or of http(s) without `allowHttp`.
- */
-export function itemOfImage(image: unknown, plan: EntryPlan): SourceItem | undefined {
-  if (image instanceof Uint8Array) return { path: null, image };
-  if (image instanceof URL) return itemOfUrlObject(image, plan);
-  if (isImageBody(image)) return itemOfBody(image);
-  return typeof image === 'string' && image !== '' ? itemOfEntry(image, plan) : undefined;
-}
-
-/** The body is read when the image is embedded. A Blob knows its size before that, a File also its time. */
-function itemOfBody(body: Blob | Response | ReadableStream<Uint8Array>): SourceItem {
-  const image = async (): Promise<Uint8Array> => {
-    const file = await openImageSource(body);
-    return file as Uint8Array;
-  };
-  if (!('size' in body)) return { path: null, image };
-  const modifiedMs =
-    'lastModified' in body && typeof body.lastModified === 'number' ? body.lastModified : null;
-  return { path: null, image, stamp: { sizeBytes: body.size, modifiedMs, sha256: null } };
-}
-
-function itemOfUrlObject(url: URL, plan: EntryPlan): SourceItem {
-  if (url.protocol === 'file:') return itemOfEntry(fileURLToPath(url), plan);
-  if (isHttpUrl(url.href)) return itemOfEntry(url.href, plan);
-  throw invalidOption('source', 'made of images with URLs of http, https or file', labelOfUrl(url.href));
 }
 
 async function* iterate(item: SourceItem): AsyncGenerator<SourceItem> {

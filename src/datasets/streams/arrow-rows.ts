@@ -11,7 +11,7 @@ import {
   type Field,
   type Schema,
 } from '../../tensor/arrow/library.js';
-import type { LoadedItem } from '../embed/loader.js';
+import type { LoadedItem } from '../../feeds/feed-batches.js';
 import type { EmbeddedRecords } from './embed-records.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { bytesOf } from '../../tensor/bits.js';

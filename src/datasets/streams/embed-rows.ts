@@ -1,12 +1,19 @@
 /** Images → rows as a stream of bytes, which `tapir embed --out -` writes. */
+import { PhotoMemory } from '../../feeds/photo-memory.js';
 import { recordTransform } from '../embed/describe-run.js';
 import { invalidOption, type Options } from '../../base/checks.js';
 import { callback, oneOf, readOptions, type Fields } from '../../base/options.js';
-import type { Extractor } from '../../extract/extractor.js';
+import { extractorInternals, type Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import { loadArrow } from '../../tensor/arrow/library.js';
-import { type EmbeddedBatch, openDecodeLanes, runImages, writtenDims } from '../embed/embed-batches.js';
-import { EMBED_FIELDS, type EmbedOptions, type EmbedSetup, setUpEmbedding } from '../embed/embed-options.js';
+import { type EmbeddedBatch, openDecodeLanes, runPhotos, writtenDims } from '../embed/embed-batches.js';
+import {
+  EMBED_DEFAULTS,
+  ONE_ROW_FIELDS,
+  type EmbedSetup,
+  type OneRowOptions,
+  setUpEmbedding,
+} from '../embed/embed-options.js';
 import { embedRecords } from './embed-records.js';
 import { EMBED_FOLDER_FIELDS, type EmbedFolderOptions } from '../embed/embed-folder-options.js';
 import { checkFailures, readFailureLimit } from '../embed/failure-limit.js';
@@ -34,7 +41,7 @@ import { storedTensor, storedType } from '../files/stored-tensor.js';
 /** Options of {@link embedRows}. */
 export interface EmbedRowsOptions
   extends
-    EmbedOptions,
+    OneRowOptions,
     Pick<EmbedFolderOptions, 'dtype' | 'maxFailures'>,
     Pick<EmbedStreamOptions, 'maxWaitMs'> {
   /** Format of the rows. */
@@ -48,7 +55,7 @@ export interface EmbedRowsOptions
 }
 
 export const EMBED_ROWS_FIELDS: Fields<EmbedRowsOptions> = {
-  ...EMBED_FIELDS,
+  ...ONE_ROW_FIELDS,
   format: oneOf(ROW_FORMATS, 'jsonl', 'of the rows'),
   dtype: EMBED_FOLDER_FIELDS.dtype,
   inputFormat: oneOf(
@@ -80,7 +87,7 @@ export async function* embedRows(
 ): AsyncGenerator<Uint8Array> {
   const options = readOptions(EMBED_ROWS_FIELDS, given, 'embedRows');
   const { maxWaitMs } = options;
-  const setup = setUpEmbedding(extractor, options);
+  const setup = { ...setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...options }), isKept: true };
   const half = options.dtype === 'float16';
   const limit = readFailureLimit(options.maxFailures);
   await using lanes = openDecodeLanes(extractor, setup, warm);
@@ -110,10 +117,13 @@ async function openInput(
   if (typeof source !== 'string') return openRecords(source, 'standard input', inputFormat, options, signal);
   const items = openSource(source, options, signal);
   async function* records(): AsyncGenerator<SourceRecord<Carried>> {
-    for await (const item of items) yield { item, extra: NOTHING };
+    for await (const item of items)
+      yield { item, extra: item.columns ? { kind: 'json', line: undefined, fields: item.columns } : NOTHING };
     onUnread?.(items.unread);
   }
-  return { format: 'paths', name: source, records: records() };
+  // What a list says about its images is carried as JSON is.
+  const format = items.description.kind === 'list' ? 'jsonl' : 'paths';
+  return { format, name: source, records: records() };
 }
 
 async function createEncoder(
@@ -138,14 +148,13 @@ async function describeColumns(
   setup: EmbedSetup,
   half: boolean,
 ): Promise<readonly FeatureColumn[]> {
-  let known = extractor.outputs.map(({ name, dtype, dims }) => ({
+  let known = extractorInternals.of(extractor).model.kept.map(({ name, dtype, dims }) => ({
     key: name,
     dtype,
     dims: dims && writtenDims(dims, setup).slice(1),
   }));
   if (known.some(({ dtype, dims }) => dtype === null || !isStatic(dims))) {
-    const pixels = new Uint8Array(new SharedArrayBuffer(setup.input.imageBytes));
-    const features = await runImages(extractor, pixels, [0], setup);
+    const features = await runPhotos(extractor, new PhotoMemory(setup.feeds, 1), [0], setup);
     known = Object.entries(features).map(([key, { dtype, dims }]) => ({ key, dtype, dims: dims.slice(1) }));
   }
   return known.map((column) => {

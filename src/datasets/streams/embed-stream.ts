@@ -3,6 +3,7 @@ import { Duplex } from 'node:stream';
 import { callbackify } from 'node:util';
 import type { Options } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
+import type { DType } from '../../tensor/tensor.js';
 import { RowPipe, type EmbedStreamOptions, type StreamInput, type StreamRow } from './row-pipe.js';
 
 export type Written = (error?: Error | null) => void;
@@ -14,6 +15,7 @@ export type Written = (error?: Error | null) => void;
 export interface EmbedStream<
   Key extends string = string,
   Extra extends object = Record<string, unknown>,
+  Type extends DType = 'float32',
 > extends Duplex {
   write(input: StreamInput<Extra> | string | Uint8Array, callback?: Written): boolean;
   write(
@@ -21,7 +23,7 @@ export interface EmbedStream<
     encoding?: BufferEncoding,
     callback?: Written,
   ): boolean;
-  [Symbol.asyncIterator](): NodeJS.AsyncIterator<StreamRow<Key, Extra>>;
+  [Symbol.asyncIterator](): NodeJS.AsyncIterator<StreamRow<Key, Extra, Type>>;
   /** The type that pipelines use. */
   [Symbol.asyncIterator](): ReturnType<Duplex[typeof Symbol.asyncIterator]>;
 }
@@ -54,10 +56,12 @@ export interface EmbedStream<
  * await extractor.close();
  * ```
  */
-export function embedStream<Key extends string, Extra extends object = Record<string, unknown>>(
-  extractor: Extractor<Key>,
-  given: Options<EmbedStreamOptions> = {},
-): EmbedStream<Key, Extra> {
+export function embedStream<
+  Key extends string,
+  Extra extends object = Record<string, unknown>,
+  Type extends DType = 'float32',
+>(extractor: Extractor<Key, Type>, given?: Options<EmbedStreamOptions>): EmbedStream<Key, Extra, Type>;
+export function embedStream(extractor: Extractor, given: Options<EmbedStreamOptions> = {}): Duplex {
   const pipe = new RowPipe(extractor, given, 'embedStream');
   const { highWaterMark, signal } = pipe;
   let isReading = false;
@@ -92,5 +96,5 @@ export function embedStream<Key extends string, Extra extends object = Record<st
   });
   if (signal?.aborted) stop();
   else signal?.addEventListener('abort', stop, { once: true });
-  return stream as EmbedStream<Key, Extra>;
+  return stream;
 }

@@ -2,15 +2,18 @@
 import { ReadableStream, WritableStream } from 'node:stream/web';
 import type { Options } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
+import type { EmbeddedItem } from '../embed/embed-images.js';
+import type { DType } from '../../tensor/tensor.js';
 import { RowPipe, type EmbedStreamOptions, type StreamInput, type StreamRow } from './row-pipe.js';
 
 /** Two ends, as a `TransformStream` has them: images go in, rows come out. */
 export interface EmbedTransformStream<
   Key extends string = string,
   Extra extends object = Record<string, unknown>,
+  Type extends DType = 'float32',
 > {
   readonly writable: WritableStream<StreamInput<Extra>>;
-  readonly readable: ReadableStream<StreamRow<Key, Extra>>;
+  readonly readable: ReadableStream<StreamRow<Key, Extra, Type>>;
 }
 
 /**
@@ -34,10 +37,18 @@ export interface EmbedTransformStream<
  * await extractor.close();
  * ```
  */
-export function embedTransformStream<Key extends string, Extra extends object = Record<string, unknown>>(
-  extractor: Extractor<Key>,
+export function embedTransformStream<
+  Key extends string,
+  Extra extends object = Record<string, unknown>,
+  Type extends DType = 'float32',
+>(
+  extractor: Extractor<Key, Type>,
+  given?: Options<EmbedStreamOptions>,
+): EmbedTransformStream<Key, Extra, Type>;
+export function embedTransformStream(
+  extractor: Extractor,
   given: Options<EmbedStreamOptions> = {},
-): EmbedTransformStream<Key, Extra> {
+): EmbedTransformStream<string, object, DType> {
   const pipe = new RowPipe(extractor, given, 'embedTransformStream');
   const { highWaterMark, signal } = pipe;
   /** How to fail each end that is still open. */
@@ -49,7 +60,7 @@ export function embedTransformStream<Key extends string, Extra extends object = 
     await pipe.stop();
   };
   const onAbort = (): void => void close(signal!.reason);
-  const writable = new WritableStream<StreamInput<Extra>>(
+  const writable = new WritableStream<StreamInput<object>>(
     {
       start: (controller) => void ends.set('writable', (reason) => controller.error(reason)),
       async write(input) {
@@ -71,7 +82,7 @@ export function embedTransformStream<Key extends string, Extra extends object = 
     },
     { highWaterMark },
   );
-  const readable = new ReadableStream<StreamRow<Key, Extra>>(
+  const readable = new ReadableStream<EmbeddedItem>(
     {
       start: (controller) => void ends.set('readable', (reason) => controller.error(reason)),
       async pull(controller) {
@@ -80,8 +91,7 @@ export function embedTransformStream<Key extends string, Extra extends object = 
           // The other end may have failed meanwhile, and this one with it.
           if (!ends.has('readable')) return;
           if (row) {
-            // The row contains the extra fields of its record.
-            controller.enqueue(row as StreamRow<Key, Extra>);
+            controller.enqueue(row);
             return;
           }
           ends.delete('readable');

@@ -1,16 +1,14 @@
 /** Fields of JSON records → Arrow columns. The first rows decide the types. */
 import { textData, validity, type Arrow, type Data, type Field } from '../../tensor/arrow/library.js';
+import { FITS, kindOf, widen, type ColumnKind } from '../formats/carried-columns.js';
 import type { Carried } from '../sources/records/source-record.js';
 import { invalidSource } from '../sources/items/source-errors.js';
 
-type Kind = 'bool' | 'int64' | 'float64' | 'text' | 'json';
-
 interface Column {
   readonly field: Field;
-  readonly kind: Kind;
+  readonly kind: ColumnKind;
 }
 
-const INTEGER = /^-?\d+$/;
 /** Metadata that marks a column of texts as JSON. */
 const JSON_TYPE = new Map([
   ['ARROW:extension:name', 'arrow.json'],
@@ -59,12 +57,12 @@ export class JsonColumns {
   #column(name: string, values: readonly string[]): Column {
     const { Field: ArrowField, Bool, Int64, Float64, Utf8 } = this.#arrow;
     const types = { bool: new Bool(), int64: new Int64(), float64: new Float64() };
-    const kind = kindOf(values.filter((text) => text !== 'null'));
+    const kind = values.map(kindOf).reduce(widen, undefined) ?? 'json';
     const type = kind === 'text' || kind === 'json' ? new Utf8() : types[kind];
     return { kind, field: new ArrowField(name, type, true, kind === 'json' ? JSON_TYPE : new Map()) };
   }
 
-  #build(kind: Kind, name: string, rows: readonly Carried[]): Data {
+  #build(kind: ColumnKind, name: string, rows: readonly Carried[]): Data {
     const { makeData, Bool, Int64, Float64 } = this.#arrow;
     const texts = rows.map((row) => {
       const text = fieldsOf(row).get(name);
@@ -100,19 +98,4 @@ export class JsonColumns {
 
 function fieldsOf(carried: Carried): ReadonlyMap<string, string> {
   return carried.kind === 'json' ? carried.fields : new Map();
-}
-
-const FITS: Readonly<Record<Kind, (text: string) => boolean>> = {
-  bool: (text) => text === 'true' || text === 'false',
-  int64: (text) => INTEGER.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text),
-  float64: (text) => /^[-\d]/.test(text),
-  text: (text) => text.startsWith('"'),
-  json: () => true,
-};
-
-/** The narrowest kind that fits all values; JSON if there are no values. */
-function kindOf(texts: readonly string[]): Kind {
-  if (texts.length === 0) return 'json';
-  const kinds: readonly Kind[] = ['bool', 'int64', 'float64', 'text'];
-  return kinds.find((kind) => texts.every(FITS[kind])) ?? 'json';
 }

@@ -5,20 +5,22 @@ import { type Extractor } from '../../extract/extractor.js';
 import { openDecodeLanes } from '../embed/embed-batches.js';
 import {
   EMBED_DEFAULTS,
-  EMBED_FIELDS,
+  ONE_ROW_FIELDS,
   readWithExtractor,
   setUpEmbedding,
-  type EmbedOptions,
+  type OneRowOptions,
   type EmbedSetup,
 } from '../embed/embed-options.js';
 import { embedRecords } from './embed-records.js';
-import { rowsOf, type Embedded } from '../embed/embed-images.js';
-import type { EntryPlan } from '../sources/items/entries.js';
-import { itemOfImage, type ListedImage } from '../sources/open-source.js';
+import { rowsOf, type Embedded, type EmbeddedItem } from '../embed/embed-images.js';
+import type { EntryPlan } from '../../feeds/items/entries.js';
+import { itemOfImage } from '../../feeds/items/item-of-image.js';
+import type { ListedImage } from '../sources/open-source.js';
 import type { SourceRecord } from '../sources/records/source-record.js';
+import type { DType } from '../../tensor/tensor.js';
 
 /** Options of {@link embedStream} and {@link embedTransformStream}. */
-export interface EmbedStreamOptions extends Omit<EmbedOptions, 'column' | 'nulSeparated'> {
+export interface EmbedStreamOptions extends Omit<OneRowOptions, 'column' | 'nulSeparated'> {
   /**
    * The number of inputs that may wait to be read, and of rows that may wait to be taken: an integer from 1 to 65536. Batches in
    * progress are not counted.
@@ -32,7 +34,7 @@ export interface EmbedStreamOptions extends Omit<EmbedOptions, 'column' | 'nulSe
   readonly maxWaitMs: number;
 }
 
-const { column: _column, nulSeparated: _nulSeparated, ...FIELDS } = EMBED_FIELDS;
+const { column: _column, nulSeparated: _nulSeparated, ...FIELDS } = ONE_ROW_FIELDS;
 
 /** Run a partial batch when the input pauses. */
 export const MAX_WAIT: Field<number> = integer(
@@ -56,29 +58,30 @@ export type StreamInput<Extra extends object = Record<string, unknown>> =
 export type StreamRow<
   Key extends string = string,
   Extra extends object = Record<string, unknown>,
-> = Embedded<Key> & Extra;
+  Type extends DType = 'float32',
+> = Embedded<Key, Type> & Extra;
 
 /** Fields that every row has. */
 const ROW_FIELDS = ['index', 'path', 'features', 'error'] as const;
 
 /** One run of inputs to rows. */
-export class RowPipe<Key extends string> {
+export class RowPipe {
   readonly #inputs = new Handover<SourceRecord<object>>();
-  readonly #rows: AsyncGenerator<Embedded<Key>>;
+  readonly #rows: AsyncGenerator<EmbeddedItem>;
   readonly #stopping = new AbortController();
   readonly #plan: EntryPlan;
   /** The signal of the caller. */
   readonly signal: AbortSignal | undefined;
   readonly highWaterMark: number;
 
-  constructor(extractor: Extractor<Key>, given: Options<EmbedStreamOptions>, what: string) {
+  constructor(extractor: Extractor, given: Options<EmbedStreamOptions>, what: string) {
     const options = readWithExtractor(extractor, EMBED_STREAM_FIELDS, given, what);
     const signal = this.#stopping.signal;
     const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...options });
     this.signal = setup.signal;
     this.highWaterMark = options.highWaterMark;
     this.#plan = { ...setup.source, base: '', signal };
-    this.#rows = embedInputs<Key>(extractor, this.#inputs, { ...setup, signal }, options.maxWaitMs);
+    this.#rows = embedInputs(extractor, this.#inputs, { ...setup, signal }, options.maxWaitMs);
   }
 
   /** Takes an input. Settles when it is being processed. Throws `OPTION_INVALID` for a value that is not an image. */
@@ -91,7 +94,7 @@ export class RowPipe<Key extends string> {
   }
 
   /** Returns the next row; undefined after the last one. */
-  async next(): Promise<Embedded<Key> | undefined> {
+  async next(): Promise<EmbeddedItem | undefined> {
     const { done, value } = await this.#rows.next();
     return done === true ? undefined : value;
   }
@@ -104,16 +107,16 @@ export class RowPipe<Key extends string> {
   }
 }
 
-async function* embedInputs<Key extends string>(
-  extractor: Extractor<Key>,
+async function* embedInputs(
+  extractor: Extractor,
   inputs: AsyncIterable<SourceRecord<object>>,
   setup: EmbedSetup,
   maxWaitMs: number,
-): AsyncGenerator<Embedded<Key>> {
+): AsyncGenerator<EmbeddedItem> {
   await using lanes = openDecodeLanes(extractor, setup);
   for await (const batch of embedRecords(extractor, inputs, setup, lanes, maxWaitMs)) {
     let place = 0;
-    for (const row of rowsOf<Key>(batch)) yield { ...batch.extras[place++]!, ...row };
+    for (const row of rowsOf(batch)) yield { ...batch.extras[place++]!, ...row };
   }
 }
 

@@ -1,13 +1,13 @@
 /** Features of a layer → PNG: places that look alike to the model have like colours. */
 import { checkOneOf, invalidOption, type Options } from '../../base/checks.js';
-import { checkedBy, oneOf, optional, readOptions, type Fields } from '../../base/options.js';
+import { checkedBy, number, oneOf, optional, readOptions, type Fields } from '../../base/options.js';
 import type { Layout } from '../../graph/layout.js';
 import { encodePng } from '../../images/encode.js';
 import type { Size } from '../../images/pixels/geometry.js';
 import { readSides } from '../../images/transform/check-transform.js';
 import { makeTensor, mismatch, readTensor, type TensorLike } from '../../tensor/tensor.js';
 import { floatsOf } from '../../tensor/widen.js';
-import { readMaps } from '../maps/maps.js';
+import { readMaps, type Maps } from '../maps/maps.js';
 import { principalColours } from '../maps/principal-colours.js';
 
 /** Options of {@link drawFeatures}. */
@@ -28,18 +28,25 @@ export interface FeatureDrawOptions {
    * @default undefined
    */
   readonly imageSize: Size | undefined;
+  /**
+   * The share of places that is left out of the range of colours at each end, from 0 to 0.49, so that a few extreme
+   * places do not take the contrast from all others. 0 scales from the minimum to the maximum.
+   * @default 0.01
+   */
+  readonly clip: number;
 }
 
 const LAYOUTS = ['NCHW', 'NHWC', 'NLC', 'NCL'] as const;
 const MOST_PIXELS = 2 ** 24;
 
-const FIELDS: Fields<FeatureDrawOptions> = {
+export const FEATURE_DRAW_FIELDS: Fields<FeatureDrawOptions> = {
   method: oneOf(['pca'], 'pca'),
   layout: checkedBy<Layout | null>(
     (option, value) => (value === null ? null : checkOneOf(option, value, LAYOUTS)),
     null,
   ),
   imageSize: optional(checkSize),
+  clip: number(0, 0.49, 0.01, 'share of places left out of the range of colours at each end; 0 for none'),
 };
 
 function checkSize(option: string, value: unknown): Size {
@@ -55,8 +62,8 @@ const PLACE_PIXELS = 16;
  * Draws the features of a layer as a PNG, as the pictures of DINO are: places with like features have like colours. Class and
  * register tokens are left out.
  *
- * @param features - Maps `[N, C, H, W]` or tokens `[N, L, C]`, of at least three channels, of any number dtype. The pictures of several
- * images stand side by side, and the same colour means the same in all.
+ * @param features - Maps `[N, C, H, W]` or tokens `[N, L, C]`, of at least three channels, of any number dtype; a list of them for
+ * images of several sizes. The pictures of several images stand side by side, and the same colour means the same in all.
  * @param given - See {@link FeatureDrawOptions}.
  * @returns The bytes of the file.
  * @throws {@link TapirError} `OUTPUT_MISFIT` for what has no places; `INPUT_MISMATCH`; `OPTION_INVALID`; `DEPENDENCY_MISSING`
@@ -74,35 +81,82 @@ const PLACE_PIXELS = 16;
  * ```
  */
 export async function drawFeatures(
-  features: TensorLike,
+  features: TensorLike | readonly TensorLike[],
   given: Options<FeatureDrawOptions> = {},
 ): Promise<Uint8Array> {
-  const { layout, imageSize } = readOptions(FIELDS, given, 'drawFeatures');
-  const tensor = readTensor('features', features);
-  const values = floatsOf(tensor);
-  if (!values) throw mismatch('features', 'a tensor of numbers', tensor.dtype);
+  const { layout, imageSize, clip } = readOptions(FEATURE_DRAW_FIELDS, given, 'drawFeatures');
   const shape = imageSize && ([imageSize.height, imageSize.width] as const);
-  const maps = readMaps('features', makeTensor('float32', tensor.dims, values), layout, shape);
-  const [rows, columns] = maps.size;
-  const picture = imageSize ?? { height: rows * PLACE_PIXELS, width: columns * PLACE_PIXELS };
-  const [height, width] = [picture.height, picture.width * maps.rows];
+  const tensors = isList(features) ? features : [features];
+  const maps = tensors.map((each, i) =>
+    readFeatures(isList(features) ? `features[${i}]` : 'features', each, layout, shape),
+  );
+  const [first, ...others] = maps;
+  if (!first) throw invalidOption('features', 'at least one tensor', features);
+  for (const { channels } of others)
+    if (channels !== first.channels)
+      throw mismatch(
+        'features',
+        `tensors of ${first.channels} channels, as the first`,
+        `${channels} channels`,
+      );
+  const pictures = maps.flatMap(({ rows, size: [height, width] }) => {
+    const size = imageSize ?? { height: height * PLACE_PIXELS, width: width * PLACE_PIXELS };
+    return Array.from({ length: rows }, () => size);
+  });
+  const height = Math.max(...pictures.map((picture) => picture.height));
+  const width = pictures.reduce((sum, picture) => sum + picture.width, 0);
   if (height * width > MOST_PIXELS)
     throw invalidOption(
       'imageSize',
       'one that makes a picture of at most 2^24 pixels',
       `${height} × ${width}`,
     );
-  const colours = await principalColours(maps);
+  const colours = await principalColours(maps, clip);
   if (!colours)
-    throw mismatch('features', 'of at least 3 channels and 3 places', `[${tensor.dims.join(', ')}]`);
+    throw mismatch('features', 'of at least 3 channels and 3 places', `${first.channels} channels`);
   const data = new Uint8Array(3 * height * width);
+  let [left, next] = [0, 0];
+  for (const [i, { rows, size }] of maps.entries()) {
+    const pixels = 3 * size[0] * size[1];
+    for (let row = 0; row < rows; row++) {
+      const picture = pictures[next++]!;
+      paint(data, width, left, picture, size, colours[i]!.subarray(row * pixels, (row + 1) * pixels));
+      left += picture.width;
+    }
+  }
+  return await encodePng({ height, width, data });
+}
+
+function isList(features: TensorLike | readonly TensorLike[]): features is readonly TensorLike[] {
+  return Array.isArray(features);
+}
+
+function readFeatures(
+  name: string,
+  features: TensorLike,
+  layout: Layout | null,
+  shape: readonly [number, number] | undefined,
+): Maps {
+  const tensor = readTensor(name, features);
+  const values = floatsOf(tensor);
+  if (!values) throw mismatch(name, 'a tensor of numbers', tensor.dtype);
+  return readMaps(name, makeTensor('float32', tensor.dims, values), layout, shape);
+}
+
+/** Paints the places of one image, from a column of the picture on. */
+function paint(
+  to: Uint8Array,
+  stride: number,
+  left: number,
+  { height, width }: Size,
+  [rows, columns]: readonly [number, number],
+  colours: Uint8Array,
+): void {
   for (let y = 0; y < height; y++)
     for (let x = 0; x < width; x++) {
-      const image = Math.floor(x / picture.width);
       const row = Math.floor(((y + 0.5) * rows) / height);
-      const column = Math.floor((((x % picture.width) + 0.5) * columns) / picture.width);
-      const from = 3 * ((image * rows + row) * columns + column);
-      data.set(colours.subarray(from, from + 3), 3 * (y * width + x));
+      const column = Math.floor(((x + 0.5) * columns) / width);
+      const from = 3 * (row * columns + column);
+      to.set(colours.subarray(from, from + 3), 3 * (y * stride + left + x));
     }
-  return await encodePng({ height, width, data });
 }

@@ -1,5 +1,6 @@
 /** A pruned model as it runs: its inputs and outputs. */
 import { TapirError } from '../../base/errors.js';
+import type { TransformRequest } from '../../feeds/choose-transform.js';
 import type { ImageNormalization } from '../../graph/rewrite/image-input.js';
 import { fetchesOf } from '../../graph/rewrite/rewrite.js';
 import type { SessionFacts } from '../../runtime/lanes/protocol.js';
@@ -8,43 +9,54 @@ import { copyTensor } from '../../tensor/tensor-part.js';
 import { describeInputs } from '../../model/open/value-info.js';
 import { describeFeature, type FeatureInfo } from '../../model/prune/feature-info.js';
 import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
+import type { OutputDtype, PerOutput } from '../../model/prune/rewrite-options.js';
 import type { Runnable } from '../../runtime/run-batch.js';
 import type { SessionSetup } from '../../model/lanes/session-model.js';
+import { asDescribed, givenOutputs } from './output-dtype.js';
 
 /** A pruned model with its inputs and outputs, and how its sessions are opened. Immutable. */
 export interface FeatureModel extends Runnable, SessionSetup {
   readonly pruned: PrunedModel;
+  /** The outputs as runs give them. */
   readonly outputs: readonly FeatureInfo[];
+  /** The outputs as the session gives them, and as datasets hold them. */
+  readonly kept: readonly FeatureInfo[];
+  readonly outputDtype: PerOutput<OutputDtype>;
   readonly imageNormalization: ImageNormalization | null;
+  /** What `'auto'` is where photos are embedded. */
+  readonly transform: TransformRequest;
 }
 
-/** Puts together what is known of a pruned model once a session of it is open. Throws `OUTPUT_NOT_TENSOR`. */
+/** Puts together what is known of a pruned model once a session of it is open. Throws `OUTPUT_NOT_TENSOR`, and those of {@link givenOutputs}. */
 export function createFeatureModel(
   pruned: PrunedModel,
   setup: SessionSetup,
   facts: SessionFacts,
+  { outputDtype, transform }: Pick<FeatureModel, 'outputDtype' | 'transform'>,
 ): FeatureModel {
   const { rewrite, request } = prunedInternals.of(pruned);
   const inputs = describeInputs(rewrite);
-  const outputs = describeOutputs(pruned, facts);
+  const kept = describeOutputs(pruned, facts);
   const batches = new Set(inputs.map(({ dims }) => dims?.[0]));
   const [batch] = batches;
   return {
     pruned,
     ...setup,
     inputs,
-    outputs,
+    outputs: givenOutputs(kept, outputDtype),
+    kept,
+    outputDtype,
     fetches: fetchesOf(rewrite),
-    canPad:
-      batches.size === 1 && typeof batch === 'string' && outputs.every(({ dims }) => dims?.[0] === batch),
+    canPad: batches.size === 1 && typeof batch === 'string' && kept.every(({ dims }) => dims?.[0] === batch),
     imageNormalization: request.image ?? null,
+    transform,
   };
 }
 
 function describeOutputs(pruned: PrunedModel, facts: SessionFacts): FeatureInfo[] {
-  const { cut, outputs } = prunedInternals.of(pruned).rewrite;
+  const { model, rewrite } = prunedInternals.of(pruned);
   const byName = new Map(facts.outputs.map((output) => [output.name, output]));
-  return outputs.map((output) => {
+  return rewrite.outputs.map((output) => {
     const session = byName.get(output.tensor);
     // onnxruntime says that an optional tensor is not a tensor, and returns it nevertheless.
     if (session && !session.isTensor && output.value.producer?.opType !== 'Optional') {
@@ -54,21 +66,26 @@ function describeOutputs(pruned: PrunedModel, facts: SessionFacts): FeatureInfo[
         { details: { output: output.request, type: 'not a tensor' } },
       );
     }
-    return describeFeature(cut.graph, output, session);
+    return describeFeature(model, output, session);
   });
 }
 
-/** The outputs by key, in request order. A tensor that several keys request is copied for each of them. */
+/**
+ * The outputs by key, in request order, as they are described: as runs give them, or as the session does if they are kept. A tensor that
+ * several keys request is copied for each of them.
+ */
 export async function recordOf<Key extends string>(
-  { pruned }: FeatureModel,
+  { pruned, outputs, kept }: FeatureModel,
   byTensor: ReadonlyMap<string, Tensor>,
+  isKept: boolean,
 ): Promise<Record<Key, Tensor>> {
   const given = new Set<string>();
   const entries: [string, Tensor][] = [];
-  for (const { key, tensor: name } of prunedInternals.of(pruned).rewrite.outputs) {
+  for (const [i, { key, tensor: name }] of prunedInternals.of(pruned).rewrite.outputs.entries()) {
     const tensor = byTensor.get(name)!;
     // oxlint-disable-next-line no-await-in-loop -- copies run one after the other anyway
-    entries.push([key, given.has(name) ? await copyTensor(tensor) : tensor]);
+    const own = given.has(name) ? await copyTensor(tensor) : tensor;
+    entries.push([key, asDescribed((isKept ? kept : outputs)[i]!, own)]);
     given.add(name);
   }
   // Exactly the keys of the request.

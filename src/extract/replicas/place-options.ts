@@ -2,7 +2,8 @@
 import { invalidOption, type Options } from '../../base/checks.js';
 import { signal, unchecked, type Fields } from '../../base/options.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
-import { readDevices, type Device } from '../../runtime/lanes/device.js';
+import { namedDevices } from '../../runtime/devices/device-list.js';
+import { readDevices, type Devices } from '../../runtime/lanes/device.js';
 import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../../runtime/lanes/lane-options.js';
 import { readSessionOptions, type SessionOptions } from '../../runtime/lanes/session-options.js';
 import { readSplit, type BatchSplit } from './split.js';
@@ -11,11 +12,11 @@ import type { Place } from './rewrite-sessions.js';
 /** Where a model runs, and what stops it. */
 export interface PlaceOptions {
   /**
-   * The devices, each at most once. `'cpu:0'`, `'cpu:1'`, … are lanes that share the cores. In mode `momentum`, each batch goes whole to
+   * The devices, each at most once; `'all'` is every CUDA GPU that is visible. `'cpu:0'`, `'cpu:1'`, … are lanes that share the cores. In mode `momentum`, each batch goes whole to
    * one of them.
    * @default ['cpu']
    */
-  readonly devices: readonly Device[];
+  readonly devices: Devices;
   /**
    * How the rows of a batch are split over `devices`: `'chunk'` as torch.chunk, `'balanced'` as torch.tensor_split, or a weight per
    * device.
@@ -53,12 +54,12 @@ export const PLACE_FIELDS: Fields<PlaceOptions> = {
   signal,
 };
 
-/** Reads where graphs run. Throws `OPTION_INVALID`. */
-export function readPlace(
+/** Reads where graphs run. Throws `OPTION_INVALID`, and `DEVICE_UNAVAILABLE` for `devices: 'all'` without a GPU. */
+export async function readPlace(
   model: OnnxModel,
   { devices: given, split, session, isolation, cudaLibraries, signal: stop }: PlaceOptions,
-): Place {
-  const devices = readDevices('devices', given);
+): Promise<Place> {
+  const devices = readDevices('devices', await namedDevices(given));
   const checked = readSplit(split, devices.length);
   if (checked === 'dynamic' || checked === 'none')
     throw invalidOption('split', '"chunk", "balanced" or a list of weights: results depend on it', split);

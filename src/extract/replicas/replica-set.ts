@@ -1,12 +1,13 @@
 /** A model on one device or several: splits batches, runs their parts, and joins the outputs. */
-import { TapirError } from '../../base/errors.js';
+import { availableParallelism } from 'node:os';
+import { isTapirError, TapirError } from '../../base/errors.js';
 import { medianOf } from '../../base/median.js';
 import { findImbalance } from '../../runtime/devices/balance.js';
 import type { ResolvedDevice } from '../../runtime/lanes/device.js';
 import { RUNS_PER_SESSION } from '../../runtime/lane-pool.js';
 import type { ReplicaSpent, Runner } from '../../runtime/replica.js';
 import { runRange } from '../../runtime/run-batch.js';
-import { checkSameRows, readBatch, type Batch } from '../../tensor/batch.js';
+import { checkSameRows, hasSameRows, readBatch, type Batch } from '../../tensor/batch.js';
 import { gather } from '../../tensor/gather.js';
 import type { Feed } from '../../tensor/image-feed.js';
 import type { Split } from './split.js';
@@ -21,6 +22,10 @@ import type { RunOptions } from './run-options.js';
 interface SetRunOptions extends RunOptions {
   readonly split: Split;
   readonly room?: readonly ArrayBuffer[] | undefined;
+  /** Whether each output must have a row per row of the feeds. */
+  readonly isPerRow?: boolean | undefined;
+  /** Whether outputs keep the element types of the session, whatever those of runs are. */
+  readonly isKept?: boolean | undefined;
 }
 
 /** How a set of one replica runs: each batch whole. */
@@ -31,6 +36,14 @@ const RUNS_TO_COMPARE = 16;
 /** The warnings of one model, by `code` of the process's warnings. */
 class ParallelWarnings {
   readonly #given = new Set<string>();
+
+  /** Warns that an exporter wrote its batch of 1 into the graph. */
+  baked(): void {
+    this.#warn(
+      'TAPIR_BATCH_BAKED',
+      'the file leaves the batch open, but its graph takes one row at a time, so rows run one by one; batch: "dynamic" (tapir: --dynamic-batch) rewrites it to take all at once',
+    );
+  }
 
   /** Warns that some outputs have no axes. */
   scalars(): void {
@@ -87,6 +100,8 @@ export class ReplicaSet {
   readonly #warnings = new ParallelWarnings();
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
+  /** Whether runs proved that the graph takes one row only, although its file leaves the batch open. */
+  #isBaked = false;
 
   /** Without options, each batch runs whole. `isParallel`: whether failures name the replica. */
   constructor(
@@ -116,17 +131,43 @@ export class ReplicaSet {
     return RUNS_PER_SESSION * this.sessions.length;
   }
 
+  /** Whether it runs on the CPU alone. */
+  get isOnCpu(): boolean {
+    return this.sessions.every(({ type }) => type === 'cpu');
+  }
+
+  /** Photos per run where nobody says otherwise. */
+  get photosPerRun(): number {
+    return this.isOnCpu ? 8 : 32;
+  }
+
+  /** How many threads may decode photos beside it: the cores that its devices leave free, or all if they leave none. */
+  get coresToDecode(): number {
+    const cores = availableParallelism();
+    // A session on a GPU keeps one core busy. One on the CPU states its threads; 0 means all cores.
+    const taken = this.sessions.reduce((sum, { type, threads }) => sum + (type === 'cpu' ? threads : 1), 0);
+    return taken < cores ? cores - taken : cores;
+  }
+
   get isClosed(): boolean {
     return this.#closing !== undefined;
   }
 
-  /** Runs a checked feed whole on the least loaded device. `room`, buffers of earlier outputs, is moved away; outputs may come in it. */
-  runWhole(
-    feed: Feed,
-    signal: AbortSignal | undefined,
-    room?: readonly ArrayBuffer[],
+  /** Throws `CLOSED` once it is. */
+  checkOpen(): void {
+    if (this.isClosed)
+      throw new TapirError('CLOSED', 'the extractor is closed', { details: { what: 'extractor' } });
+  }
+
+  /**
+   * Runs checked feeds whole on the least loaded device. `room`, buffers of earlier outputs, is moved away; outputs may come in it.
+   * Throws `OUTPUT_NOT_BATCHED` for an output that has not a row per row of the feeds, unless `isPerRow` is false.
+   */
+  runRows(
+    feeds: readonly Feed[],
+    { isPerRow = true, ...how }: Pick<SetRunOptions, 'signal' | 'room' | 'isKept' | 'isPerRow'>,
   ): Promise<Record<string, Tensor>> {
-    return this.run([feed], { split: 'none', signal, transfer: false, room });
+    return this.run(feeds, { ...how, isPerRow, split: 'none', transfer: false });
   }
 
   /** Runs checked feeds; see {@link DataParallel.run}. */
@@ -138,13 +179,44 @@ export class ReplicaSet {
     return running;
   }
 
-  async #run(
-    feeds: readonly Feed[],
-    { split, signal, transfer, room }: SetRunOptions,
+  async #run(feeds: readonly Feed[], options: SetRunOptions): Promise<Record<string, Tensor>> {
+    const read = readBatch(this.model.inputs, feeds, this.options.dim);
+    const batch = this.#isBaked ? rowByRow(read) : read;
+    try {
+      return await this.#runBatch(batch, options);
+    } catch (error) {
+      if (!(await this.#isBakedAt(batch, options, error))) throw error;
+      this.#isBaked = true;
+      this.#warnings.baked();
+      return await this.#runBatch(rowByRow(read), { ...options, room: undefined });
+    }
+  }
+
+  /** Whether a failed batch shows that the graph takes one row at a time: two rows fail as well, and one row does not. */
+  async #isBakedAt(batch: Batch, options: SetRunOptions, error: unknown): Promise<boolean> {
+    const { fixed, rows } = batch;
+    // Feeds that were moved away cannot run again.
+    if (fixed !== null || rows === null || rows < 2 || options.transfer || !isBatchFailure(error))
+      return false;
+    const replica = this.replicas.find(({ isRemoved }) => !isRemoved);
+    if (!replica || !hasSameRows(batch)) return false;
+    const takes = async (count: number): Promise<boolean> => {
+      try {
+        const outputs = await runRange(replica, batch, { start: 0, count }, this.model, {});
+        return outputs.every(({ dims }) => dims[batch.axis] === count);
+      } catch (failure) {
+        if (isBatchFailure(failure)) return false;
+        throw failure;
+      }
+    };
+    return !(await takes(2)) && (await takes(1));
+  }
+
+  async #runBatch(
+    batch: Batch,
+    { split, signal, transfer, room, isPerRow, isKept = false }: SetRunOptions,
   ): Promise<Record<string, Tensor>> {
-    const { dim, microBatch } = this.options;
-    const batch = readBatch(this.model.inputs, feeds, dim);
-    const plan = planBatch(batch, split, this.replicas.map(stateOf), microBatch);
+    const plan = planBatch(batch, split, this.replicas.map(stateOf), this.options.microBatch);
     if (split === 'chunk') this.#warnings.idle(this.replicas, plan, batch);
     const count = 'tasks' in plan ? plan.tasks.length : plan.ranges.length;
     if (count > 1) {
@@ -166,7 +238,9 @@ export class ReplicaSet {
         : runDynamic(this.replicas, plan.ranges, run);
     const outputs = await outputsOfRuns(running, this.#isParallel, signal);
     if (split !== 'none' && split !== 'dynamic') this.#warnings.speed(this.replicas);
-    return this.#join(batch, outputs);
+    const joined = await this.#join(batch, outputs, isKept);
+    if (isPerRow) checkRows(joined, batch.rows ?? 0);
+    return joined;
   }
 
   /** An output whose number of rows has nothing to do with the samples cannot be joined of the parts of a batch. */
@@ -179,10 +253,10 @@ export class ReplicaSet {
     }
   }
 
-  async #join(batch: Batch, runs: readonly Outputs[]): Promise<Record<string, Tensor>> {
+  async #join(batch: Batch, runs: readonly Outputs[], isKept: boolean): Promise<Record<string, Tensor>> {
     const joined = await gather(runs, batch.axis);
     if (runs.length > 1 && joined.some((_, i) => runs[0]![i]!.dims.length === 0)) this.#warnings.scalars();
-    return recordOf(this.model, new Map(joined.map(({ name, ...tensor }) => [name, tensor])));
+    return recordOf(this.model, new Map(joined.map(({ name, ...tensor }) => [name, tensor])), isKept);
   }
 
   /** Waits for the runs in flight, and lets go of the replicas. Idempotent. */
@@ -197,8 +271,38 @@ export class ReplicaSet {
   }
 }
 
-function stateOf({ isRemoved, load, devices, counts }: Runner): DeviceState {
+/** What a plan depends on. */
+export function stateOf({ isRemoved, load, devices, counts }: Runner): DeviceState {
   return { isRemoved, load, sessions: devices.length, runs: counts.runs };
+}
+
+/** A batch whose rows run one by one, if the file leaves its size open. */
+function rowByRow(batch: Batch): Batch {
+  return batch.rows === null ? batch : { ...batch, fixed: batch.fixed ?? 1 };
+}
+
+/** Whether a graph may refuse a batch for the number of its rows. */
+function isBatchFailure(error: unknown): boolean {
+  if (isTapirError(error, 'REPLICA_FAILED')) return isBatchFailure(error.cause);
+  return isTapirError(error, 'RUN_FAILED') || isTapirError(error, 'OUTPUT_NOT_BATCHED');
+}
+
+function checkRows(outputs: Readonly<Record<string, Tensor>>, rows: number): void {
+  for (const [output, { dims }] of Object.entries(outputs)) {
+    if (dims[0] !== rows) throw noRowPerImage(output, dims, rows);
+  }
+}
+
+export function noRowPerImage(
+  output: string,
+  dims: readonly number[],
+  rows: number,
+): TapirError<'OUTPUT_NOT_BATCHED'> {
+  return new TapirError(
+    'OUTPUT_NOT_BATCHED',
+    `output "${output}" has dims [${dims.join(', ')}] for ${rows} images, so it has no row per image; ask for another tensor`,
+    { details: { output, dims, rows } },
+  );
 }
 
 function notBatched(

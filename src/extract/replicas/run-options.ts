@@ -1,13 +1,20 @@
 /** The input and the options of `run`. */
 import type { Options } from '../../base/checks.js';
 import { boolean, readOptions, signal, type Fields } from '../../base/options.js';
-import type { TensorLike } from '../../tensor/tensor.js';
+import type { Tensor, TensorLike } from '../../tensor/tensor.js';
 
 /**
- * What `run` accepts: a tensor for the only input, or tensors by input name. Records may be nested; lists give inputs in the
- * model's order; empty ones are passed over.
+ * What `run` accepts: a tensor for the only input, a photo from {@link loadImage} or the tensors of photos ({@link collateImages}), or tensors by input name. Records may be nested; lists
+ * give inputs in the model's order; empty ones are passed over. Tensors of photos are matched to the inputs by name, and converted to their
+ * element types: integers exactly, to bool what is not 0, float32 to float16 rounded.
  */
-export type RunInput = TensorLike | NestedFeeds;
+export type RunInput = TensorLike | LoadedPhoto | NestedFeeds;
+
+/** A photo that gives its tensor, or its tensors by name. */
+export interface LoadedPhoto {
+  toTensor(): TensorLike;
+  toTensors?(): Readonly<Record<string, Tensor>>;
+}
 
 /** Tensors by input name, or in order. */
 export type NestedFeeds =

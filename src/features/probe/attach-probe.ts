@@ -1,28 +1,40 @@
-/** A probe inside the model of its vectors: one file, image tensor in, probabilities out. */
+/** A linear classifier inside the model of its vectors: one file, image tensor in, probabilities out. */
 import { invalidOption } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
-import { withClassLabels } from '../../extract/class-labels.js';
+import { boolean, oneOf, optional, readOptions, text, unchecked, type Fields } from '../../base/options.js';
+import { checkLabels, withClassLabels } from '../../extract/class-labels.js';
 import { withClassifierHead, withNeighbourHead } from '../../graph/rewrite/classifier-head.js';
-import type { Rewrite, RewriteOutput } from '../../graph/rewrite/rewrite.js';
 import { identifyFile } from '../../model/prune/identify-model.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
-import { deriveRewritten } from '../../model/prune/derive-rewritten.js';
-import { pruneModel } from '../../model/oracle/prune-model.js';
-import { prunedInternals } from '../../model/prune/pruned-model.js';
+import { readHead, withHeads, type HeadedNode, type HeadOptions } from '../../extract/with-heads.js';
 import { partsOf } from '../search/query-vectors.js';
 import { checkProbe, givesProbabilities, type Probe } from './probe.js';
 
+/** The weights of a linear classifier from elsewhere, such as `coef_` and `intercept_` of scikit-learn, and the node whose vectors it takes. */
+export interface LinearClassifier extends HeadOptions {
+  /** The node; its name as for {@link pruneModel}. */
+  readonly node: string;
+  /** `softmax` (the default) makes `probabilities` of the scores; `none` leaves `scores`. */
+  readonly activation?: 'softmax' | 'none';
+  /** Whether each vector is divided by its Euclidean norm first. */
+  readonly l2Normalize?: boolean;
+  /** Labels of the classes, in order: written into the metadata of the file. */
+  readonly classes?: readonly string[] | undefined;
+}
+
 /**
- * Puts a probe into the model that made its vectors: the tensor of the dataset goes through the probe, and the result is the only
- * output, `probabilities` or, for `ridge` and `centroid`, `scores`. The labels stand in the metadata of the file (`labels`).
+ * Puts a linear classifier on a node of a model, and makes its result the only output, `probabilities` or `scores`: a probe on the
+ * tensor of its dataset, or weights of your own on the node that you name. The labels stand in the metadata of the file (`labels`).
  *
- * @remarks All kept bytes are those of the model; nodes and weights are added after them. The head computes in float32.
+ * @remarks All kept bytes are those of the model; nodes and weights are added after them. The head computes in float32. A probe of the
+ * kind `ridge` or `centroid` gives `scores`.
  *
- * @param model - The model of the probe's dataset: compared by SHA-256.
- * @param probe - From {@link trainProbe} or {@link readProbe}.
+ * @param model - The model; that of the probe's dataset for a probe: compared by SHA-256.
+ * @param probe - From {@link trainProbe} or {@link readProbe}; or a {@link LinearClassifier}.
  * @returns A model with the source's inputs and the one output `[N, classes]`. Save it with `save`.
- * @throws {@link TapirError} `CHECKSUM_MISMATCH` for another model; `OPTION_INVALID` for a probe whose dataset does not record its
- * model; `OUTPUT_MISFIT` if the model's operator set is older than 10; those of {@link pruneModel}.
+ * @throws {@link TapirError} `CHECKSUM_MISMATCH` for another model than the probe's; `OPTION_INVALID` for a probe whose dataset does not
+ * record its model; `INPUT_MISMATCH` for weights of another form; `OUTPUT_MISFIT` if the node has another number of features, or the
+ * model's operator set is older than 10; those of {@link pruneModel}.
  *
  * @example
  * ```ts
@@ -32,8 +44,21 @@ import { checkProbe, givesProbabilities, type Probe } from './probe.js';
  * console.log(classifier.outputs); // [{ name: 'probabilities', dtype: 'float32', dims: ['batch', 2] }]
  * await classifier.save('classifier.onnx');
  * ```
+ *
+ * @example Weights of your own: two classes of the vectors of `avgpool`.
+ * ```ts
+ * import { attachProbe } from 'onnx-tapir/features';
+ *
+ * const weight = { dims: [2, 2048], data: new Float32Array(2 * 2048) };
+ * const classifier = await attachProbe('resnet50.onnx', { node: 'avgpool', weight, classes: ['cat', 'dog'] });
+ * await classifier.save('cats.onnx');
+ * ```
  */
-export async function attachProbe(model: OnnxModel | ModelSource, probe: Probe): Promise<OnnxModel> {
+export async function attachProbe(
+  model: OnnxModel | ModelSource,
+  probe: Probe | LinearClassifier,
+): Promise<OnnxModel> {
+  if (isLinearClassifier(probe)) return attachLinear(readModel(model), probe);
   checkProbe(probe);
   const opened = readModel(model);
   const { model: recorded, request } = probe.source;
@@ -47,22 +72,54 @@ export async function attachProbe(model: OnnxModel | ModelSource, probe: Probe):
       `"${opened.label}" is not the model that made the probe's vectors (${file}): its SHA-256 is ${actual}, not ${expected}`,
       { details: { path: opened.label, expected, actual } },
     );
-  const pruned = await pruneModel(opened, [[request.request, request.key]], partsOf(request.computed));
-  const { rewrite } = prunedInternals.of(pruned);
-  const headed = withHead(rewrite, rewrite.outputs[0]!, probe);
-  return withClassLabels(await deriveRewritten(opened, headed, 'keys'), probe.classes);
+  const { pool, ...parts } = partsOf(request.computed);
+  const key = givesProbabilities(probe) ? 'probabilities' : 'scores';
+  const headed = await withHeads(
+    opened,
+    [{ node: request.request, key, pool, attach: headOf(probe) }],
+    parts,
+  );
+  return withClassLabels(headed, probe.classes);
 }
 
-function withHead(rewrite: Rewrite, output: RewriteOutput, probe: Probe): Rewrite {
-  const { head, classes, normalize } = probe;
-  const key = givesProbabilities(probe) ? 'probabilities' : 'scores';
+function headOf({ head, classes, normalize }: Probe): NonNullable<HeadedNode['attach']> {
   const l2Normalize = normalize === 'l2';
   if (head.type === 'neighbours')
-    return withNeighbourHead(rewrite, output, key, { ...head, classes: classes.length, l2Normalize });
-  return withClassifierHead(rewrite, output, key, {
-    weight: Float32Array.from(head.weight),
-    bias: Float32Array.from(head.bias),
-    l2Normalize,
-    softmax: head.activation === 'softmax',
-  });
+    return (...at) => withNeighbourHead(...at, { ...head, classes: classes.length, l2Normalize });
+  const linear = { weight: Float32Array.from(head.weight), bias: Float32Array.from(head.bias) };
+  return (...at) =>
+    withClassifierHead(...at, { ...linear, l2Normalize, softmax: head.activation === 'softmax' });
+}
+
+function isLinearClassifier(probe: Probe | LinearClassifier): probe is LinearClassifier {
+  return typeof probe === 'object' && probe !== null && 'node' in probe;
+}
+
+/** Weight, bias and pool are checked by {@link readHead}. */
+const LINEAR_FIELDS: Fields<Required<LinearClassifier>> = {
+  node: text(''),
+  weight: unchecked<HeadOptions['weight']>({ dims: [0, 0], data: new Float32Array() }),
+  bias: unchecked(undefined),
+  pool: unchecked(undefined),
+  activation: oneOf(['softmax', 'none'], 'softmax'),
+  l2Normalize: boolean(false),
+  classes: optional(checkLabels),
+};
+
+async function attachLinear(model: OnnxModel, given: LinearClassifier): Promise<OnnxModel> {
+  const options = readOptions(LINEAR_FIELDS, given, 'attachProbe', 'probe');
+  const { node, activation, l2Normalize, classes } = options;
+  const { pool, ...linear } = readHead('probe', options);
+  const count = linear.bias.length;
+  if (classes && classes.length !== count)
+    throw invalidOption('probe.classes', `${count} labels, one per row of the weight`, classes.length);
+  const softmax = activation === 'softmax';
+  const attach: HeadedNode['attach'] = (...at) =>
+    withClassifierHead(...at, { ...linear, l2Normalize, softmax });
+  const headed = await withHeads(
+    model,
+    [{ node, key: softmax ? 'probabilities' : 'scores', pool, attach }],
+    {},
+  );
+  return classes ? withClassLabels(headed, classes) : headed;
 }

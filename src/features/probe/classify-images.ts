@@ -3,7 +3,7 @@ import { invalidOption, type Options } from '../../base/checks.js';
 import { integer, readOptions, type Fields } from '../../base/options.js';
 import { floatsOf } from '../../tensor/widen.js';
 import { embedImages } from '../../datasets/embed/embed-images.js';
-import { EMBED_FIELDS, type EmbedOptions } from '../../datasets/embed/embed-options.js';
+import { ONE_ROW_FIELDS, type OneRowOptions } from '../../datasets/embed/embed-options.js';
 import type { ImageError } from '../../images/file/image-errors.js';
 import { readClassLabels } from '../../extract/class-labels.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
@@ -13,7 +13,7 @@ import type { EmbedSource } from '../../datasets/sources/open-source.js';
 import { listLargest } from '../../tensor/vectors/largest.js';
 
 /** Options of {@link classifyImages}. */
-export interface ClassifyOptions extends EmbedOptions {
+export interface ClassifyOptions extends OneRowOptions {
   /**
    * Classes per image, an integer from 1 to 1000.
    * @default 5
@@ -27,7 +27,7 @@ export interface ClassifyOptions extends EmbedOptions {
 }
 
 export const CLASSIFY_FIELDS: Fields<ClassifyOptions> = {
-  ...EMBED_FIELDS,
+  ...ONE_ROW_FIELDS,
   top: integer(1, 1000, 5, 'classes per image'),
   device: DEVICE,
 };
@@ -81,7 +81,8 @@ export async function* classifyImages(
   if ('problem' in known)
     throw invalidOption('model', 'a classifier with labels', `${path}: ${known.problem}`);
   const { labels } = known;
-  const extractor = await createFeatureExtractor(model, [[`tensor:${output!.name}`, 'scores']], { device });
+  const nodes = { [`tensor:${output!.name}`]: 'scores' } as const;
+  const extractor = await createFeatureExtractor(model, nodes, { device, outputDtype: 'keep' });
   try {
     for await (const { index, path: image, features, error } of embedImages(extractor, source, options)) {
       if (error) yield { index, path: image, classes: [], error };

@@ -7,6 +7,7 @@ import {
   oneOf,
   positive,
   readOptions,
+  refuseUnused,
   signal,
   type Fields,
 } from '../../base/options.js';
@@ -36,7 +37,7 @@ export interface TrainProbeOptions {
   readonly key: string | undefined;
   /**
    * Strength of the penalty: scikit-learn's `C` for `logistic` (smaller is stronger), its `alpha` for `ridge` (larger is stronger).
-   * `'auto'` chooses the one that predicts held-out folds best.
+   * `'auto'` chooses the one that predicts held-out folds best. Other kinds have none.
    * @default 'auto'
    */
   readonly strength: number | 'auto';
@@ -190,7 +191,17 @@ function checkFolds(option: string, value: unknown): number {
   return checkInteger(option, value, 0, 100);
 }
 
-function checkTogether({ kind, strength, normalize, folds }: TrainProbeOptions): void {
+/** The options that only some kinds use. */
+const UNUSED: Readonly<Record<ProbeKind, readonly (keyof TrainProbeOptions)[]>> = {
+  logistic: ['neighbours'],
+  ridge: ['neighbours', 'tolerance', 'maxIterations'],
+  knn: ['strength', 'classWeights', 'tolerance', 'maxIterations'],
+  centroid: ['strength', 'classWeights', 'neighbours', 'tolerance', 'maxIterations'],
+};
+
+function checkTogether(options: TrainProbeOptions): void {
+  const { kind, strength, normalize, folds } = options;
+  refuseUnused(TRAIN_PROBE_FIELDS, options, UNUSED[kind], `kind "${kind}"`);
   const isPenalised = kind === 'logistic' || kind === 'ridge';
   if (strength === 'auto' && isPenalised && folds === 0)
     throw invalidOption('strength', 'a number, as no folds are held out to choose it', strength);

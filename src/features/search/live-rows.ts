@@ -1,5 +1,6 @@
 /** Rows of a dataset and the inputs that they belong to. */
 import type { Dataset } from '../../datasets/files/dataset.js';
+import type { DatasetRow } from '../../datasets/formats/metadata.js';
 import { RowSet } from '../../datasets/records/row-set.js';
 
 /** The number of rows in all shards. */
@@ -15,17 +16,29 @@ export async function readLiveRows(dataset: Dataset): Promise<RowSet> {
   return live;
 }
 
-/** Reads the paths of some rows. It reads the metadata again, so that memory never holds all paths of a large dataset. */
+/** Reads the paths of some rows. */
 export async function readPaths(
   dataset: Dataset,
   rows: ReadonlySet<number>,
 ): Promise<ReadonlyMap<number, string | null>> {
-  const paths = new Map<number, string | null>();
-  if (rows.size === 0) return paths;
-  for await (const { row, path } of dataset.rows()) {
+  const places = await readPlaces(dataset, rows);
+  return new Map(Array.from(places, ([row, { path }]) => [row, path]));
+}
+
+/** What a row belongs to: an image, and a part of it. */
+export type RowPlace = Pick<DatasetRow, 'path' | 'crop' | 'tile'>;
+
+/** Reads what some rows belong to. It reads the metadata again, so that memory never holds all paths of a large dataset. */
+export async function readPlaces(
+  dataset: Dataset,
+  rows: ReadonlySet<number>,
+): Promise<ReadonlyMap<number, RowPlace>> {
+  const places = new Map<number, RowPlace>();
+  if (rows.size === 0) return places;
+  for await (const { row, path, crop, tile } of dataset.rows()) {
     if (row === null || !rows.has(row)) continue;
-    paths.set(row, path);
-    if (paths.size === rows.size) break;
+    places.set(row, { path, crop, tile });
+    if (places.size === rows.size) break;
   }
-  return paths;
+  return places;
 }

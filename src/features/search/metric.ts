@@ -87,5 +87,6 @@ export function exactValue(metric: Metric, query: Query, rows: Float32Array, off
 
 /** The score that users see: a distance for `l2`. */
 export function scoreOf(metric: Metric, value: number): number {
-  return metric === 'l2' ? Math.sqrt(-value) : value;
+  // Without a negative zero.
+  return metric === 'l2' ? Math.sqrt(0 - value) : value;
 }

@@ -4,7 +4,7 @@ import type { Dataset } from '../../datasets/files/dataset.js';
 import { embedImages } from '../../datasets/embed/embed-images.js';
 import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
-import type { FeatureExtractor } from '../../extract/feature-extractor.js';
+import type { Extractor } from '../../extract/extractor.js';
 import { createTransform } from '../../images/transform/transform.js';
 import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
 import type { Device } from '../../runtime/lanes/device.js';
@@ -28,7 +28,7 @@ export interface QueryModelOptions {
 export class QueryModels {
   readonly #dataset: Dataset;
   readonly #options: QueryModelOptions;
-  #extractor: Promise<FeatureExtractor> | undefined;
+  #extractor: Promise<Extractor> | undefined;
   #tower: Promise<TextTower> | undefined;
 
   constructor(dataset: Dataset, options: QueryModelOptions) {
@@ -93,13 +93,17 @@ export class QueryModels {
     return this.close();
   }
 
-  async #openExtractor(): Promise<FeatureExtractor> {
+  async #openExtractor(): Promise<Extractor> {
     const { key, model, device } = this.#options;
     if (model === undefined)
       throw invalidOption('model', 'given for images: the file that the dataset was made with', model);
     const recipe = readRecipe(this.#dataset, key);
     const opened = await openRecordedModel(recipe, model);
-    return createFeatureExtractor(opened, [[recipe.request, key]], { device, ...recipe.parts });
+    return createFeatureExtractor(opened, [[recipe.request, key]], {
+      device,
+      ...recipe.parts,
+      outputDtype: 'keep',
+    });
   }
 }
 

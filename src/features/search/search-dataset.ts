@@ -21,7 +21,8 @@ import { Largest } from '../../tensor/vectors/largest.js';
 import { unitVector } from '../../tensor/vectors/unit-vector.js';
 import { queryGraph, type QueryScores } from '../linear/row-graphs.js';
 import { openRowSession, rowsTensor } from '../linear/row-session.js';
-import { readLiveRows, readPaths } from './live-rows.js';
+import type { Tile } from '../../images/pixels/tile-grid.js';
+import { readLiveRows, readPlaces } from './live-rows.js';
 import {
   createQuery,
   exactValue,
@@ -32,7 +33,7 @@ import {
   type Metric,
   type Query,
 } from './metric.js';
-import { mapInOrder } from '../../extract/map-in-order.js';
+import { mapInOrder } from '../../extract/replicas/map-in-order.js';
 import { QueryModels } from './query-models.js';
 import { readSearchQuery, type SearchQuery } from './search-query.js';
 
@@ -114,6 +115,10 @@ export interface SearchHit {
   readonly path: string | null;
   /** Row in the features, counted over all shards. */
   readonly row: number;
+  /** In a dataset of crops: the number of the crop. */
+  readonly crop?: number;
+  /** In a dataset of tiles: what the tile covers of its picture. */
+  readonly tile?: Tile;
 }
 
 export const MOST_QUERIES = 1024;
@@ -226,11 +231,11 @@ function readQueries(vectors: readonly (Float32Array | readonly number[])[], ele
     const isVector = given instanceof Float32Array || Array.isArray(given);
     const vector = isVector ? Float32Array.from(given as ArrayLike<number>) : new Float32Array(0);
     if (isVector && vector.length === elements && vector.every(Number.isFinite)) return createQuery(vector);
-    throw invalidOption(
-      `vectors[${i}]`,
-      `${elements} finite numbers`,
-      isVector ? `${vector.length} of them, or others` : given,
-    );
+    const isLong = vector.length === elements;
+    const actual = isLong
+      ? `${vector.find((value) => !Number.isFinite(value))} among them`
+      : `${vector.length} numbers`;
+    throw invalidOption(`vectors[${i}]`, `${elements} finite numbers`, isVector ? actual : given);
   });
 }
 
@@ -281,13 +286,12 @@ async function describeHits(
   metric: Metric,
   best: readonly Largest[],
 ): Promise<SearchHit[][]> {
-  const paths = await readPaths(dataset, new Set(best.flatMap(({ indices }) => indices)));
+  const places = await readPlaces(dataset, new Set(best.flatMap(({ indices }) => indices)));
   return best.map(({ indices, values }) =>
-    indices.map((row, i) => ({
-      rank: i + 1,
-      score: scoreOf(metric, values[i]!),
-      path: paths.get(row) ?? null,
-      row,
-    })),
+    indices.map((row, i) => {
+      const { path = null, crop = null, tile = null } = places.get(row) ?? {};
+      const part = { ...(crop === null ? {} : { crop }), ...(tile ? { tile } : {}) };
+      return { rank: i + 1, score: scoreOf(metric, values[i]!), path, row, ...part };
+    }),
   );
 }

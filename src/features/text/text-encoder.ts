@@ -118,10 +118,7 @@ export async function createTextEncoder(
   const output = options.output ?? chooseOutput(tower);
   const files = readTokenizerFiles(options.tokenizer ?? modelPathOf(tower)!);
   // Cutting to the text output drops the pixels of a model that holds both towers.
-  const extractor = await createFeatureExtractor(tower, [output], {
-    device: options.device,
-    outputDtype: 'float32',
-  });
+  const extractor = await createFeatureExtractor(tower, [output], { device: options.device });
   try {
     const inputs = readInputs(extractor, output);
     const [rows, length] = inputs.ids.dims!.map((size) => (typeof size === 'number' ? size : undefined));

@@ -103,8 +103,9 @@ export class BatchEdits {
 
   #edit(node: Node, position: number, build: (nodes: NodeBuilder) => string): void {
     const nodes = this.#builder();
-    this.#changes.patchOf(node).inputs.set(position, build(nodes));
-    this.#changes.insert(node, nodes.nodes);
+    const edit = this.#changes.editOf(node);
+    edit.inputs.set(position, build(nodes));
+    edit.before.push(...nodes.nodes);
     this.#changes.tensors.push(...nodes.tensors);
   }
 }

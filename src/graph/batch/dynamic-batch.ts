@@ -9,7 +9,8 @@ import { BATCH_NAME, openBatch, type BatchAxis } from './batch-axis.js';
 import { BatchEdits } from './batch-edits.js';
 import { carryBatch } from './batch-rules.js';
 import { BatchRefusal, BatchWalk, type BatchFacts } from './batch-walk.js';
-import { keptInputs, type Rewrite } from '../rewrite/rewrite.js';
+import type { Rewrite } from '../rewrite/rewrite.js';
+import { listFixedInputs } from './fixed-batch.js';
 
 export type BatchResult =
   | {
@@ -46,25 +47,12 @@ export function withDynamicBatch(rewrite: Rewrite, facts: BatchFacts): BatchResu
   return { rewrite: restate(edits.rewrite, walk.axes), batch, changed: walk.changed };
 }
 
-/** Inputs of two or more axes whose first size is a number. A vector is usually not a batch but, for example, a list of sizes. */
-function listFixedInputs(rewrite: Rewrite): { value: Value; batch: number }[] {
-  const values = rewrite.cut.graph.values;
-  const added = rewrite.inputs.map(({ name, dims }) => ({ value: values.get(name), dims }));
-  const kept = keptInputs(rewrite).map((value) => ({ value, dims: tensorType(value)?.dims }));
-  return [...kept, ...added].flatMap(({ value, dims }) => {
-    const batch = dims?.[0];
-    return value && dims && dims.length > 1 && typeof batch === 'number' && batch > 0
-      ? [{ value, batch }]
-      : [];
-  });
-}
-
 /** Restates the types of all values that contain the batch. */
 function restate(rewrite: Rewrite, axes: ReadonlyMap<Value, BatchAxis>): Rewrite {
   const { cut } = rewrite;
   const restated = new Map(rewrite.restated);
   for (const [value, at] of axes) {
-    const { elemType, dims } = tensorType(value) ?? {};
+    const { elemType, dims } = restated.get(value) ?? tensorType(value) ?? {};
     if (dims && cut.values.has(value))
       restated.set(value, { elemType: elemType!, dims: openBatch(dims, at) });
   }
@@ -75,7 +63,10 @@ function restate(rewrite: Rewrite, axes: ReadonlyMap<Value, BatchAxis>): Rewrite
     else if (at.axis !== 0) notes.push(`output "${output.key}" holds the batch on axis ${at.axis}`);
     else if (at.outer * at.inner !== 1)
       notes.push(`output "${output.key}" has ${at.outer * at.inner} rows per sample`);
-    const type: TensorType | undefined = restated.get(output.value);
+    const { elemType, dims } = output.type ?? {};
+    const type: TensorType | undefined =
+      restated.get(output.value) ??
+      (at && dims ? { elemType: elemType!, dims: openBatch(dims, at) } : output.type);
     return type ? { ...output, type } : output;
   });
   const isBatched = (input: NewValue): boolean => axes.has(cut.graph.values.get(input.name)!);

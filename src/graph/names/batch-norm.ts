@@ -27,18 +27,22 @@ export function mayHoldBatchNorm(node: Node, place: Place): boolean {
     node.opType === 'QLinearConv' ? [node.inputs[3], node.inputs[8]] : node.inputs.slice(1);
   if ([weight, bias].some((value) => value && FUSED_WEIGHT.test(value.name))) return true;
   // The bias of an equal tensor proves nothing: a BatchNorm that shifts by zero leaves a bias like many others.
-  if (!bias || behindIdentity(bias).name.startsWith(`${place.path}.`)) return false;
+  if (!bias || storedWeight(bias).name.startsWith(`${place.path}.`)) return false;
   if (weight === undefined) return true;
-  const { name } = behindIdentity(weight);
+  const { name } = storedWeight(weight);
   // The model's own code calls the convolution with a parameter of any name.
   const isOwn = place.path === '' && /^[A-Za-z_][\w.]*$/.test(name);
   return !isOwn && !/\.weight(_\w+)?$/.test(name);
 }
 
-/** The exporter shares equal weights through Identity nodes: the name is then that of an equal tensor. */
-function behindIdentity(value: Value): Value {
-  const source = value.producer?.opType === 'Identity' ? value.producer.inputs[0] : undefined;
-  return source ?? value;
+/**
+ * The constant behind a weight. The exporter shares equal weights through Identity nodes: the name is then that of an equal tensor. Quantizers
+ * keep the name, with an ending.
+ */
+function storedWeight(value: Value): Value {
+  const { producer } = value;
+  const isRead = producer?.opType === 'Identity' || producer?.opType === 'DequantizeLinear';
+  return (isRead ? producer.inputs[0] : undefined) ?? value;
 }
 
 /** Names that the BatchNorm after a convolution of this name usually has. Some depend on which modules still have nodes. */
@@ -78,7 +82,7 @@ function numberedNames(
 export function weightModules(node: Node): string[] {
   return node.inputs.flatMap((input) => {
     const source = input?.producer?.opType === 'DequantizeLinear' ? input.producer.inputs[0] : input;
-    const match = source?.initializer && /^(.+)\.weight(?:\/int8(?:_\d+)?)?$/.exec(source.name);
+    const match = source?.initializer && /^(.+)\.weight(?:\/int8(?:_\d+)?|_quantized)?$/.exec(source.name);
     return match ? [match[1]!] : [];
   });
 }

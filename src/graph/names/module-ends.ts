@@ -3,32 +3,19 @@
  * folded a BatchNorm, that BatchNorm may be the module's last child, or come after the module.
  */
 import { oncePer } from '../../base/once-per.js';
-import type { Node, Value } from '../graph.js';
+import type { Node } from '../graph.js';
 import { operatorOf } from '../operators/operators.js';
 import { isConvolution, mayHoldBatchNorm } from './batch-norm.js';
 import { isUnder, joinPath, splitPath } from '../module-path.js';
-import type { Module, ModuleTree } from './module-tree.js';
-
-const QUANTIZERS = new Set(['QuantizeLinear', 'DequantizeLinear']);
-/** Quantized values pass through a QuantizeLinear and a DequantizeLinear. */
-const MAX_HOPS = 4;
-/** What `quantize/with-qdq` calls a tensor whose channels it scales before it rounds them. */
-const SMOOTHED = /\/smoothed(?:_\d+)?$/;
-
-/** The value that quantization reads, where a value came through it. */
-export function beforeRounding(value: Value): Value {
-  let at = value;
-  for (let hops = 0; at.producer?.inputs[0] && hops < MAX_HOPS; hops++) {
-    if (!QUANTIZERS.has(at.producer.opType) && !SMOOTHED.test(at.name)) break;
-    [at] = at.producer.inputs as [Value];
-  }
-  return at;
-}
+import { beforeRounding, usersOf } from '../roundings.js';
+import type { Module, ModuleTree } from './module.js';
 
 /** The convolution that computes a node's value, itself or through quantization, if a BatchNorm may be folded into it. */
 export function foldedEnd(tree: ModuleTree, node: Node): Node | undefined {
   const [result] = node.outputs;
   const before = result && beforeRounding(result).producer;
+  // What a dropped activation gave is no longer the convolution's.
+  if (before && before !== node && tree.lost.has(before)) return undefined;
   const at = before?.opType === 'ReorderOutput' ? before.inputs[0]?.producer : before;
   const place = at && tree.places.get(at);
   return at && place && mayHoldBatchNorm(at, place) ? at : undefined;
@@ -56,13 +43,6 @@ function feedsActivation(tree: ModuleTree, { path }: Module, end: Node): boolean
   return usersOf(end).some(
     (user) => operatorOf(user)?.isActivation && !isUnder(tree.places.get(user)?.path ?? '', path),
   );
-}
-
-/** The nodes that read a node's value, itself or through quantization. */
-function usersOf(node: Node, hops = 0): readonly Node[] {
-  const users = node.outputs.flatMap((output) => output?.uses ?? []);
-  if (hops === MAX_HOPS) return users;
-  return users.flatMap((user) => (QUANTIZERS.has(user.opType) ? usersOf(user, hops + 1) : [user]));
 }
 
 /**

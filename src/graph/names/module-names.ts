@@ -1,25 +1,19 @@
 /** Module path → value: the right value, or a refusal that names what exists instead. */
 import { oncePer } from '../../base/once-per.js';
 import { batchNormNames, isConvolution, mayHoldBatchNorm, weightModules } from './batch-norm.js';
-import { beforeRounding, doubtEnd, foldedEnd, losesSum } from './module-ends.js';
+import { usersOf } from '../roundings.js';
+import { doubtEnd, foldedEnd, losesSum } from './module-ends.js';
 import { readStage } from './flat-names.js';
-import type { Graph, Node, Value } from '../graph.js';
+import type { Graph, Node } from '../graph.js';
 import { readLayer } from './keras-names.js';
 import { joinPath, splitPath } from '../module-path.js';
-import { moduleTree, type Module, type ModuleTree } from './module-tree.js';
+import type { Module, ModuleTree } from './module.js';
+import { moduleTree } from './module-tree.js';
 import { readOrdinal } from './ordinal-names.js';
 import { hasGapBefore, readOperation } from './operations.js';
-import { isBlocked, losesBias, otherForm } from './other-form.js';
-
-/** What a module path denotes. */
-export type ModuleReading =
-  | { readonly kind: 'value'; readonly value: Value; readonly why: string }
-  /** The value is not in the file. */
-  | { readonly kind: 'folded'; readonly why: string; readonly instead?: string | undefined }
-  /** It may be one of several nodes, and the file does not say which. */
-  | { readonly kind: 'unsure'; readonly why: string; readonly candidates: readonly Node[] }
-  | { readonly kind: 'clash'; readonly readings: readonly { readonly path: string; readonly value: Value }[] }
-  | { readonly kind: 'outputs'; readonly node: Node };
+import { losesBias } from './other-form.js';
+import { foldedBehind, readBefore, readNode, type ModuleReading } from './readings.js';
+import { readVanished } from './vanished.js';
 
 /**
  * Reads a module path.
@@ -59,16 +53,6 @@ function readOtherNaming(graph: Graph, path: string): ModuleReading | undefined 
   return { kind: 'value', value: step.value, why };
 }
 
-/** The tensor that a node denotes: its only used output, unless that has another form than torch's. */
-function readNode(node: Node, why: string): ModuleReading {
-  const form = otherForm(node);
-  if (form !== undefined) return { kind: 'folded', why: form };
-  const outputs = node.outputs.filter((value) => value !== undefined);
-  const used = outputs.filter((value) => value.uses.length > 0);
-  const value = outputs.length === 1 ? outputs[0] : used.length === 1 ? used[0] : undefined;
-  return value ? { kind: 'value', value, why } : { kind: 'outputs', node };
-}
-
 /** A container denotes the last node under it. */
 function readContainer(tree: ModuleTree, module: Module): ModuleReading | undefined {
   let { last } = module;
@@ -85,10 +69,47 @@ function readContainer(tree: ModuleTree, module: Module): ModuleReading | undefi
   }
   if (!last) return undefined;
   return (
+    refuseDoubted(tree, module.path) ??
+    refuseUnplaced(tree, module.path, last) ??
     refuseEnd(tree, module, last) ??
     mergedBehind(tree, module.path, last) ??
     readNode(last, `last node under module "${module.path}"`)
   );
+}
+
+/** Integer kernels that ONNX Runtime's quantizer wrote for nodes of dynamo's files: it drops their places. */
+function isUnplacedKernel(tree: ModuleTree, node: Node): boolean {
+  return tree.scheme === 'dynamo' && /^QLinear|^QGemm$/.test(node.opType) && !tree.places.has(node);
+}
+
+/** Modules with parameters in such kernels: `layer1.0.conv1.weight` gives `layer1`, `layer1.0` and `layer1.0.conv1`. */
+const unplacedModules = oncePer((graph: Graph) => {
+  const tree = moduleTree(graph);
+  const names = graph.nodes
+    .filter((node) => isUnplacedKernel(tree, node))
+    .flatMap(({ inputs }) => inputs.flatMap((input) => input?.name ?? []));
+  return new Set(names.flatMap((name) => [...name.matchAll(/\./g)].map(({ index }) => name.slice(0, index))));
+});
+
+/** Why a module has no node, though its weights are in the file; `undefined` if that is not so. */
+export function hiddenModule(graph: Graph, path: string): string | undefined {
+  return unplacedModules(graph).has(path)
+    ? `a quantizer dropped where the nodes of module "${path}" were`
+    : undefined;
+}
+
+/** The refusal of a module of which only the beginning is left. */
+function refuseUnplaced(tree: ModuleTree, path: string, last: Node): ModuleReading | undefined {
+  if (!usersOf(last).some((user) => isUnplacedKernel(tree, user))) return undefined;
+  const why = `a quantizer dropped where the nodes after it were, which may belong to "${path}"`;
+  return { kind: 'unsure', why, candidates: [last] };
+}
+
+/** The refusal of a module behind whose last node a quantizer dropped an activation, which may have been part of it. */
+function refuseDoubted(tree: ModuleTree, path: string): ModuleReading | undefined {
+  const candidates = tree.doubted.get(path);
+  const why = `a quantizer dropped the activation behind the end of "${path}", which may belong to it`;
+  return candidates && { kind: 'unsure', why, candidates };
 }
 
 /** The refusal of a container whose last node holds the value of a BatchNorm that may come after it. */
@@ -134,14 +155,18 @@ function readLeaf(tree: ModuleTree, module: Module, strict: boolean): ModuleRead
   if (!first) return undefined;
   const end = foldedEnd(tree, first);
   if (end) return foldedInto(tree, end, path);
-  const merged = mergedBehind(tree, path, first);
+  const merged = refuseDoubted(tree, path) ?? mergedBehind(tree, path, first);
   if (merged) return merged;
   if (tree.scheme === 'dynamo' && first.opType === 'Pad' && hasGapBefore(tree, first)) {
     const why = `the exporter merged a padding into a convolution, which may be the first call of "${path}"`;
     return { kind: 'folded', why };
   }
   const { length } = module.calls;
-  const own = readNode(first, length > 1 ? `first of ${length} calls of "${path}"` : `module "${path}"`);
+  const own = readBefore(
+    tree,
+    first,
+    length > 1 ? `first of ${length} calls of "${path}"` : `module "${path}"`,
+  );
   const other = strict ? undefined : tree.torchvision.get(path);
   if (!other || other === first) return own;
   const otherPath = tree.places.get(other)?.path ?? '';
@@ -185,17 +210,11 @@ function readAbsent(
     const place = tree.places.get(renumbered)!;
     const end = foldedEnd(tree, renumbered);
     if (end) return foldedInto(tree, end, place.path);
-    return readNode(renumbered, `torchvision's name for a call of module "${place.path}"`);
+    return readBefore(tree, renumbered, `torchvision's name for a call of module "${place.path}"`);
   }
   const owner = ownerOfWeights(graph, path);
   if (owner) return foldedBehind(path, tree.places.get(owner)?.path);
   return readFoldedNorm(tree, path) ?? readVanished(tree, path);
-}
-
-/** The refusal for a module that vanished into another one. */
-function foldedBehind(path: string, instead: string | undefined): ModuleReading {
-  const why = `the exporter folded module "${path}" into what follows; its own value is not in the file`;
-  return { kind: 'folded', why, instead };
 }
 
 /** The node that reads the weights of a module that has no node. */
@@ -210,7 +229,11 @@ function readFoldedNorm(tree: ModuleTree, path: string): ModuleReading | undefin
   const holder = parent && normHolders(parent, tree).get(path);
   if (!holder) return undefined;
   const convolution = tree.places.get(holder)!.path;
-  return readNode(holder, `BatchNorm "${path}", folded by the exporter into convolution "${convolution}"`);
+  return readBefore(
+    tree,
+    holder,
+    `BatchNorm "${path}", folded by the exporter into convolution "${convolution}"`,
+  );
 }
 
 /** The convolutions in a module that hold BatchNorms beside them, by the paths of those; `undefined` for several. */
@@ -230,91 +253,6 @@ const normHolders = oncePer((parent: Module, tree: ModuleTree): ReadonlyMap<stri
   if (plain > 0 && numbered > 0) found.clear();
   return found;
 });
-
-/**
- * A gap in a Sequential: a child without nodes between two that have some passes its input on (Dropout, Identity).
- * TorchScript and dynamo give a scope only to modules whose forward runs, so a ModuleList has none.
- */
-function readVanished(tree: ModuleTree, path: string): ModuleReading | undefined {
-  const [parent, atom] = splitPath(path);
-  const container = tree.modules.get(parent);
-  if (!container || !/^\d+$/.test(atom) || container.own.length > 0) return undefined;
-  const indices = orderedChildren(container, tree);
-  if (indices === undefined || indices.at(-1)! < Number(atom)) return undefined;
-  const why = `"${path}" does nothing in an exported model (Dropout, Identity): the value it passes on`;
-  const before = lastBelow(indices, Number(atom));
-  const after = tree.modules.get(joinPath(parent, String(indices.find((index) => index > Number(atom)))));
-  const doubt = after && doubtVanished(after, path, Number(atom));
-  if (doubt) return doubt;
-  if (before === undefined) return readEntered(tree, joinPath(parent, String(indices[0])), why);
-  const source = tree.modules.get(joinPath(parent, String(before)));
-  if (source && tree.takenBy.has(source.path)) return undefined;
-  return source?.last && readNode(source.last, why);
-}
-
-/** What dynamo's optimiser does with nodes that leave the values of others as they are. */
-const KEEPS_VALUES = /RemoveOptionalBias|MaterializeReshape|Flatten2Reshape/;
-
-/**
- * Whether a child that vanished may have computed something. Of several in a row, exporters cancel two permutations, or fold two BatchNorms
- * into what is before them: only the last one has a value that is still there. And a rule that merged nodes into the first one after the gap
- * took them from the gap.
- */
-function doubtVanished(after: Module, path: string, index: number): ModuleReading | undefined {
-  const next = Number(splitPath(after.path)[1]);
-  if (next > index + 1) {
-    const why = `"${path}" and the modules after it up to "${after.path}" vanished together, and may have computed something in between`;
-    return { kind: 'folded', why };
-  }
-  const rules = after.first?.scanned.metadata.get('pkg.onnxscript.rewriter.rule_name')?.split(',') ?? [];
-  const isKept = rules.every((rule) => KEEPS_VALUES.test(rule)) && !(after.first && isBlocked(after.first));
-  return isKept ? undefined : foldedBehind(path, after.path);
-}
-
-/**
- * What enters a Sequential, for children that vanished in front of its first one. Only where that is a Linear: a
- * convolution there may hold those children itself.
- */
-function readEntered(tree: ModuleTree, path: string, why: string): ModuleReading | undefined {
-  const module = tree.modules.get(path);
-  const node = module?.first;
-  if (!node || (node.opType !== 'Gemm' && node.opType !== 'MatMul')) return undefined;
-  const value = node.inputs[0] && beforeRounding(node.inputs[0]);
-  return value && !value.initializer ? { kind: 'value', value, why } : undefined;
-}
-
-/** The numbers of a module's children in order, if they run one after the other: a Sequential, no list of branches. */
-const orderedChildren = oncePer((container: Module, tree: ModuleTree): readonly number[] | undefined => {
-  const children = [...container.children];
-  const indices = children.map(Number).sort((a, b) => a - b);
-  const isNumbered = children.every((child) => /^\d+$/.test(child));
-  return isNumbered && runsInOrder(tree, container.path, indices) ? indices : undefined;
-});
-
-/** The last of ascending numbers that is below a limit. */
-function lastBelow(numbers: readonly number[], limit: number): number | undefined {
-  let [low, high] = [0, numbers.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (numbers[middle]! < limit) low = middle + 1;
-    else high = middle;
-  }
-  return numbers[low - 1];
-}
-
-function runsInOrder(tree: ModuleTree, parent: string, indices: readonly number[]): boolean {
-  const modules = indices.map((index) => tree.modules.get(joinPath(parent, String(index))));
-  return modules.every((module, i) => {
-    const next = modules[i + 1];
-    if (!module?.last || !next) return true;
-    const { first } = next;
-    return (
-      first !== undefined &&
-      first.index > module.last.index &&
-      module.last.outputs.some((output) => output?.uses.includes(first))
-    );
-  });
-}
 
 /** An operation outside modules: `layer1.0.add`, `flatten`, `add_1` for the second one. */
 function readOutsideModules(tree: ModuleTree, path: string): ModuleReading | undefined {

@@ -2,48 +2,13 @@
 import { oncePer } from '../../base/once-per.js';
 import type { Graph, Node } from '../graph.js';
 import { weightModules } from './batch-norm.js';
-import {
-  firstPlaceOf,
-  isUnder,
-  joinPath,
-  placeOf,
-  splitPath,
-  type NameScheme,
-  type Place,
-} from '../module-path.js';
+import { firstPlaceOf, isUnder, joinPath, placeOf, splitPath, type Place } from '../module-path.js';
 import { operatorOf } from '../operators/operators.js';
 import { nodeRoles } from '../roles.js';
-
-/** One module that still has nodes. */
-export interface Module {
-  readonly path: string;
-  /** Its own nodes that carry data, not those of its children, in file order. */
-  readonly own: readonly Node[];
-  /** Its own nodes that carry sizes or constants only. */
-  readonly aside: readonly Node[];
-  /** Its own nodes, call by call; a module that runs three times has three. */
-  readonly calls: readonly (readonly Node[])[];
-  /** First atoms of the modules below it. */
-  readonly children: ReadonlySet<string>;
-  /** The first and the last node that carry data under this path. */
-  readonly first: Node | undefined;
-  readonly last: Node | undefined;
-}
-
-export interface ModuleTree {
-  readonly scheme: NameScheme | undefined;
-  readonly modules: ReadonlyMap<string, Module>;
-  readonly places: ReadonlyMap<Node, Place>;
-  /** Modules whose end an optimiser merged into a node of another module, with the last such node. */
-  readonly takenBy: ReadonlyMap<string, Node>;
-  /** The last nodes of calls: what their modules compute. */
-  readonly results: ReadonlySet<Node>;
-  /**
-   * The node that torchvision's list means by a leaf name. torchvision strips a trailing `_<int>` of the last atom
-   * and counts from 0 again per parent, for calls as well as for modules that are really named so.
-   */
-  readonly torchvision: ReadonlyMap<string, Node>;
-}
+import { placeActivations } from './activation-places.js';
+import { lostActivations } from '../lost-activations.js';
+import type { ModuleTree } from './module.js';
+import { isAddedRounding } from '../roundings.js';
 
 interface Draft {
   readonly path: string;
@@ -61,9 +26,18 @@ const NO_CALLS: Node[][] = [];
 const NO_CHILDREN = new Set<string>();
 
 /** The module tree of a graph; built on first use. */
-export const moduleTree: (graph: Graph) => ModuleTree = oncePer(buildTree);
+export const moduleTree: (graph: Graph) => ModuleTree = oncePer((graph) => {
+  const tree = buildTree(graph, new Map(), new Map());
+  if (tree.lost.size === 0) return tree;
+  const { places, doubted } = placeActivations(graph, tree);
+  return buildTree(graph, places, doubted);
+});
 
-function buildTree(graph: Graph): ModuleTree {
+function buildTree(
+  graph: Graph,
+  activations: ReadonlyMap<Node, Place>,
+  doubted: ModuleTree['doubted'],
+): ModuleTree {
   const roles = nodeRoles(graph);
   const places = new Map<Node, Place>();
   const modules = new Map<string, Draft>();
@@ -90,7 +64,8 @@ function buildTree(graph: Graph): ModuleTree {
   const calls: Call[] = [];
   let before: string | undefined;
   for (const node of graph.nodes) {
-    const place = placeOf(node);
+    // Roundings that a quantizer added are no nodes of the source network.
+    const place = activations.get(node) ?? (isAddedRounding(node) ? undefined : placeOf(node));
     if (!place) continue;
     places.set(node, place);
     const module = moduleOf(place.path);
@@ -109,9 +84,10 @@ function buildTree(graph: Graph): ModuleTree {
   for (const { module, nodes } of single) module.calls = append(module.calls, nodes);
   spreadEnds(modules, places);
   const takenBy = new Map<string, Node>();
+  const inLayers = weightModulesOf(places);
   for (const node of graph.nodes) {
     const path = places.get(node)?.path;
-    for (const taken of modulesIn(node, path !== undefined)) {
+    for (const taken of modulesIn(node, inLayers)) {
       // A fused node that computes an output of the graph tells where it began, and not where it ends.
       for (let at = taken; at !== '' && (path === undefined || !isUnder(path, at)); at = splitPath(at)[0]) {
         moduleOf(at);
@@ -121,7 +97,8 @@ function buildTree(graph: Graph): ModuleTree {
   }
   const scheme = [...places.values()][0]?.scheme;
   const results = new Set(single.map(({ nodes }) => nodes.at(-1)!));
-  return { scheme, modules, places, takenBy, results, torchvision: torchvisionNames(single) };
+  const torchvision = torchvisionNames(single);
+  return { scheme, modules, places, takenBy, lost: lostActivations(graph), doubted, results, torchvision };
 }
 
 /** Appends to a list that may be one of the shared empty ones. */
@@ -204,12 +181,30 @@ function spreadEnds(modules: ReadonlyMap<string, Draft>, places: ReadonlyMap<Nod
 }
 
 /** The paths of modules that a node computes: others than its place if operators were fused. */
-function modulesIn(node: Node, isPlaced: boolean): string[] {
+function modulesIn(node: Node, inLayers: ReadonlyMap<Node, readonly string[]>): readonly string[] {
   const first = firstPlaceOf(node);
-  if (first?.scheme === 'torchscript') return [first.path];
-  if (!isPlaced) return [];
-  // The optimiser of dynamo's exports folds others into layers, which keep the weights of the first module.
-  return operatorOf(node)?.isLayer ? weightModules(node) : [];
+  return first?.scheme === 'torchscript' ? [first.path] : (inLayers.get(node) ?? []);
+}
+
+/**
+ * The modules that layers have the weights of and that no node of their own reads: dynamo's optimiser folds others into layers, which keep the
+ * weights of the first module. What reads the weights of a module with a node runs that module again, or is tied to it.
+ */
+function weightModulesOf(places: ReadonlyMap<Node, Place>): ReadonlyMap<Node, readonly string[]> {
+  const found = new Map<Node, readonly string[]>();
+  const running = new Set<string>();
+  for (const [node, { path }] of places) {
+    if (!operatorOf(node)?.isLayer) continue;
+    const modules = weightModules(node);
+    found.set(node, modules);
+    for (const module of modules) if (isUnder(path, module)) running.add(module);
+  }
+  for (const [node, modules] of found)
+    found.set(
+      node,
+      modules.filter((module) => !running.has(module)),
+    );
+  return found;
 }
 
 function torchvisionNames(calls: readonly Call[]): ReadonlyMap<string, Node> {

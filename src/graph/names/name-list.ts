@@ -7,7 +7,8 @@ import { layerEnds } from './keras2onnx-names.js';
 import { nodeRoles } from '../roles.js';
 import { joinPath } from '../module-path.js';
 import { nonTensorType } from '../non-tensor-type.js';
-import { moduleTree, type Module, type ModuleTree } from './module-tree.js';
+import type { Module, ModuleTree } from './module.js';
+import { moduleTree } from './module-tree.js';
 import { isSharedName, resolveName } from './resolve-names.js';
 import { ordinalNames } from './ordinal-names.js';
 import { callsOfOperation, operationsIn } from './operations.js';
@@ -30,7 +31,9 @@ export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
   const known = knownNames(graph);
   const layers = new Map(layerNames(graph));
   for (const [name, end] of layerEnds(graph)) if (end.kind === 'node') layers.set(end.node, name);
-  const names = new Map<Value, string>(graph.inputs.map((value) => [value, value.name]));
+  const names = new Map<Value, string>();
+  for (const value of graph.inputs)
+    names.set(value, firstDenoting(graph, value, () => [value.name]) ?? `tensor:${value.name}`);
   for (const node of graph.nodes) {
     if (roles.get(node) !== 'data') continue;
     const isHidden = isInner(tree, node);

@@ -5,7 +5,7 @@
  */
 import { oncePer } from '../../base/once-per.js';
 import type { Node } from '../graph.js';
-import type { Module, ModuleTree } from './module-tree.js';
+import type { Module, ModuleTree } from './module.js';
 
 /** ONNX operators by torch operation; the names that dynamo gives them in FX are torch's own unless stated here. */
 export const TORCH_OPERATIONS: Readonly<Record<string, readonly string[]>> = {
@@ -187,9 +187,17 @@ export function isOperation(name: string): boolean {
   return OPERATION.test(name);
 }
 
+/** Operations that make a tensor of numbers of the code alone. */
+const FACTORY = /^(arange|eye|full|linspace|ones|scalar_tensor|zeros)(_like)?(_default)?(_\d+)?$/;
+
 /** Whether a constant's name says that the exporter computed it. The weights of layers it only moves, or folds norms into them. */
 export function isComputed(name: string): boolean {
   return FOLDED.test(name) || isOperation(name);
+}
+
+/** Whether a constant's name says that the exporter computed it, and leaves open that a parameter went into it. */
+export function mayHoldParameter(name: string): boolean {
+  return isComputed(name) && !FACTORY.test(name);
 }
 
 /** Whether a node reads a constant that the exporter computed, perhaps of parameters. */

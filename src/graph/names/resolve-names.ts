@@ -4,9 +4,11 @@ import { oncePer } from '../../base/once-per.js';
 import type { ScannedNode } from '../../onnx/scan/scan-graph.js';
 import { operatorKey } from '../../onnx/scan/scan-body.js';
 import { isDefined, type Graph, type Node, type Value } from '../graph.js';
-import { readModulePath, type ModuleReading } from './module-names.js';
+import { hiddenModule, readModulePath } from './module-names.js';
+import type { ModuleReading } from './readings.js';
 import { moduleTree } from './module-tree.js';
 import { layerEnds } from './keras2onnx-names.js';
+import { lostActivations } from '../lost-activations.js';
 import { findInside } from '../scopes.js';
 import { groupBy } from '../../base/group-by.js';
 import { nearestNames } from '../../base/nearest-names.js';
@@ -81,16 +83,29 @@ export function resolveName(graph: Graph, request: string): Found | Failure | un
     (prefixOf(request) ? undefined : readSidecar(graph, request)) ?? readModulePath(graph, request, false);
   if (byModule?.kind === 'value')
     readings.push({ request: `module:${request}`, value: byModule.value, why: byModule.why });
+  const borrowed = byModule ? undefined : readBorrowed(graph, request);
+  if (borrowed) readings.push(borrowed);
   if (readings.some((reading) => reading.value !== readings[0]!.value)) return ambiguous(request, readings);
-  // Dynamo's tensors have names like torchvision's operations (`getitem`), but others than those.
-  if (readings[0] && byModule?.kind === 'unsure' && !request.includes('.')) {
+  // Dynamo's tensors have names like torchvision's operations (`getitem`), but others than those. Those of createModel are torchvision's.
+  const isOwn = graph.model.producer.startsWith('onnx-tapir');
+  if (readings[0] && byModule?.kind === 'unsure' && !request.includes('.') && !isOwn) {
     const others = nodeReadings(byModule.candidates);
     if (others.some(({ value }) => value !== readings[0]!.value))
       return ambiguous(request, [...readings, ...others], byModule.why);
   }
+  const hidden = readings[0] && !byModule ? hiddenModule(graph, request) : undefined;
+  if (hidden !== undefined) return unsure(request, hidden, readings);
   if (readings[0]) return { value: readings[0].value, why: readings[0].why };
   if (byModule && byModule.kind !== 'value') return moduleFailure(request, byModule);
   return readPrefixed(graph, request) ?? readForwardArgument(graph, request);
+}
+
+/** The value after an activation whose name dynamo gave to the tensor, and a quantizer to the value before it. */
+function readBorrowed(graph: Graph, request: string): Resolved | undefined {
+  const { producer } = graph.values.get(request) ?? {};
+  const lost = producer && !request.includes('/') ? lostActivations(graph).get(producer) : undefined;
+  const [after] = lost?.name === request ? (lost.after?.outputs ?? []) : [];
+  return after && tensorReading(after);
 }
 
 /** A Keras layer of several nodes is the last of them. */

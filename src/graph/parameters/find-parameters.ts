@@ -7,7 +7,7 @@ import { isFloatType } from '../../onnx/wire/schema.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { firstPlaceOf, MAX_DEPTH, placeOf, splitPath } from '../module-path.js';
 import { foldedLayer, type FoldedLayer } from './folded-layer.js';
-import { isComputed } from '../names/operations.js';
+import { mayHoldParameter } from '../names/operations.js';
 import {
   calledOnce,
   isMadeUp,
@@ -58,10 +58,10 @@ export interface GraphParameters {
   /** What each tensor of the file is that a node reads; tensors that are not here are constants. */
   readonly kinds: ReadonlyMap<Value, TensorKind>;
   /**
-   * The paths of modules that read a constant which the exporter computed, perhaps of a parameter of the module: `x ** p` and
+   * By the paths of modules: constants that they read and the exporter computed, perhaps of a parameter of the module. `x ** p` and
    * `x ** (1 / p)` are `p` and such a constant.
    */
-  readonly computing: ReadonlySet<string>;
+  readonly computing: ReadonlyMap<string, ReadonlySet<Value>>;
   /** The paths of modules that run a node themselves. */
   readonly running: ReadonlySet<string>;
 }
@@ -75,7 +75,7 @@ function searchGraph(graph: Graph): GraphParameters {
   const uses = new Map<string, ParameterUse>();
   const folded: FoldedLayer[] = [];
   const unnamed: UnnamedSite[] = [];
-  const computing = new Set<string>();
+  const computing = new Map<string, Set<Value>>();
   const running = new Set(graph.nodes.flatMap((node) => moduleOf(node) ?? []));
   const reads = countReads(graph);
   for (const node of graph.nodes) {
@@ -98,12 +98,16 @@ function searchGraph(graph: Graph): GraphParameters {
       else return;
       // A tensor of the model's own code may go by a name that says that it was computed.
       const isUnnamed = !use || use.names[0] === name;
-      const isMade = (isUnnamed && isComputed(name)) || (isComputedHere && isWeightSlot(node, slot));
-      if (isTorch && module !== undefined && isMade) computing.add(calledOnce(module));
+      const isMade = (isUnnamed && mayHoldParameter(name)) || (isComputedHere && isWeightSlot(node, slot));
+      if (isTorch && module !== undefined && isMade) addTo(computing, calledOnce(module), site.initializer);
     });
   }
   const found = { uses: [...uses.values()], folded, unnamed };
   return { ...found, kinds: kindsOf(found, isTorch), computing, running };
+}
+
+function addTo(computing: Map<string, Set<Value>>, module: string, constant: Value): void {
+  computing.set(module, (computing.get(module) ?? new Set()).add(constant));
 }
 
 /** An initializer that several nodes read in different roles is a parameter if it is one anywhere. */

@@ -2,11 +2,11 @@
  * Convolutions and linear layers that hold the BatchNorm after them: weight = W · s and bias = (b − mean) · s + beta, with
  * s = gamma / sqrt(var + eps).
  */
-import type { Node } from '../graph.js';
+import type { Node, Value } from '../graph.js';
 import { batchNormNames } from '../names/batch-norm.js';
-import { firstPlaceOf, parsePythonStrings, placeOf } from '../module-path.js';
+import { classesOf, firstPlaceOf, isUnder, placeOf, splitPath } from '../module-path.js';
 import { operatorOf } from '../operators/operators.js';
-import { isMadeUp } from './parameter-names.js';
+import { isMadeUp, relocate } from './parameter-names.js';
 import { siteOf, type Site } from './site.js';
 
 /** A layer with a BatchNorm folded into it. */
@@ -61,7 +61,7 @@ function foldedNames(node: Node): Pick<FoldedLayer, 'layer' | 'norms' | 'isProve
   if (!place) return undefined;
   if (place.scheme === 'dynamo') {
     // The node is placed in the norm, and its weight keeps the name of the layer's.
-    const layer = /^(.+)\.weight$/.exec(weight!.name)?.[1];
+    const layer = /^(.+)\.weight$/.exec(ownName(weight!, place.path))?.[1];
     if (layer === undefined || (bias?.name !== `${weight!.name}_bias` && !isNorm(node))) return undefined;
     return place.path === layer
       ? { layer, norms: batchNormNames(layer, () => false), isProven: false }
@@ -79,8 +79,16 @@ function foldedNames(node: Node): Pick<FoldedLayer, 'layer' | 'norms' | 'isProve
   return { layer, norms: batchNormNames(layer, () => false), isProven: false };
 }
 
+/**
+ * What a weight is called beside the norm at a path. dynamo's exporter merges equal weights, such as zeros, so its name may be that of an
+ * equal layer of another module.
+ */
+function ownName({ name, uses }: Value, norm: string): string {
+  const [parent] = splitPath(norm);
+  return uses.length > 1 && !isUnder(name, parent) ? (relocate(name, parent)[0] ?? name) : name;
+}
+
 /** Whether dynamo says that a node computes a BatchNorm. */
-function isNorm({ scanned }: Node): boolean {
-  const classes = parsePythonStrings(scanned.metadata.get('pkg.torch.onnx.class_hierarchy') ?? '');
-  return /batch_?norm/i.test(classes?.at(-2) ?? '');
+function isNorm(node: Node): boolean {
+  return /batch_?norm/i.test(classesOf(node).at(-2) ?? '');
 }

@@ -108,13 +108,15 @@ function namedByBias(node: Node, modules: readonly string[]): string[] | undefin
   const bias = node.opType === 'Gemm' ? node.inputs[2] : sum?.inputs.find((input) => input !== product);
   if (!bias || isMadeUp(bias.name) || !bias.name.endsWith('bias')) return undefined;
   const [module] = modules;
-  const isOwn = module === undefined || modules.some((path) => isUnder(bias.name, path));
+  // A bias that is read once was not merged with that of an equal module.
+  const isOwn =
+    module === undefined || bias.uses.length === 1 || modules.some((path) => isUnder(bias.name, path));
   const names = isOwn ? [bias.name] : relocate(bias.name, module);
   return names.map((name) => name.replace(/bias$/, 'weight'));
 }
 
 /** The name of a parameter of an equal module, in this one: what stands at the same depth. */
-function relocate(name: string, module: string): string[] {
+export function relocate(name: string, module: string): string[] {
   const inside = name.split('.').slice(module.split('.').length);
   return inside.length > 0 ? [joinPath(module, inside.join('.'))] : [];
 }

@@ -3,7 +3,7 @@ import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import { operatorKey } from '../../onnx/scan/scan-body.js';
 import type { Node, Value } from '../graph.js';
 import { nodeRoles, type Role } from '../roles.js';
-import type { Rewrite } from '../rewrite/rewrite.js';
+import { editOf, type Rewrite } from '../rewrite/rewrite.js';
 import { isConstant } from './constants.js';
 import type { ElementTypeOf } from './element-types.js';
 import { halfForm, keptReason, readsAnyType } from './half-forms.js';
@@ -46,14 +46,14 @@ function touchesFloat32({ reads, outputs }: Node, typeOf: ElementTypeOf): boolea
 }
 
 function reasonToKeep(
-  { patches, cut }: Rewrite,
+  rewrite: Rewrite,
   node: Node,
   role: Role,
   { typeOf, keep, convert, blocked }: PrecisionRules,
 ): string | undefined {
   const { domain, opType, inputs, outputs, scanned } = node;
   if (scanned.bodies) return 'its bodies read float32';
-  if (domain !== '' || cut.graph.functions.has(operatorKey(node)))
+  if (domain !== '' || rewrite.cut.graph.functions.has(operatorKey(node)))
     return 'it is a function, or an operator of another domain';
   if (keep.has(opType)) return 'you keep it (keep)';
   const form = convert.has(opType) ? 'follows' : halfForm(opType);
@@ -69,10 +69,10 @@ function reasonToKeep(
   const { float16, float64, bfloat16 } = ELEMENT_TYPE;
   if ([float16, float64, bfloat16].some((type) => types.has(type)))
     return 'it has another floating-point type already';
-  const patch = patches.get(node);
+  const edit = editOf(rewrite, node);
   const isPatched =
-    inputs.some((value, slot) => value && isFloat32(value, typeOf) && patch?.inputs.has(slot)) ||
-    outputs.some((value, slot) => value && isFloat32(value, typeOf) && patch?.outputs.has(slot));
+    inputs.some((value, slot) => value && isFloat32(value, typeOf) && edit.inputs.has(slot)) ||
+    outputs.some((value, slot) => value && isFloat32(value, typeOf) && edit.outputs.has(slot));
   return isPatched ? 'a part that was added to the graph reads or feeds it' : undefined;
 }
 

@@ -1,7 +1,7 @@
 /** Finds the matrix products of a rewrite that can be computed with 8-bit weights, and says why others cannot. */
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { Node, Value } from '../graph.js';
-import type { Rewrite } from '../rewrite/rewrite.js';
+import { editOf, type Rewrite } from '../rewrite/rewrite.js';
 import { constantTensor, findConstant, type AttributesOf, type LayerConstant } from './constants.js';
 import { halfForm } from './half-forms.js';
 
@@ -37,12 +37,13 @@ export interface ProductSearch {
 const LEAST_SIZE = 32;
 
 /** Finds the products, in execution order. */
-export function findProducts({ cut, patches }: Rewrite, attributesOf: AttributesOf): ProductSearch {
+export function findProducts(rewrite: Rewrite, attributesOf: AttributesOf): ProductSearch {
+  const { cut } = rewrite;
   const products: Product[] = [];
   const kept = new Map<Node, string>();
   for (const node of cut.graph.nodes) {
     if (!cut.nodes.has(node) || node.domain !== '' || halfForm(node.opType) !== 'computes') continue;
-    const isFed = patches.get(node)?.inputs.has(MATRIX_SLOT) ?? false;
+    const isFed = editOf(rewrite, node).inputs.has(MATRIX_SLOT);
     const found = isFed ? 'a part that was added to the graph feeds it' : readProduct(node, attributesOf);
     if (typeof found === 'string') kept.set(node, found);
     else if (found) products.push(found);

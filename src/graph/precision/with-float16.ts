@@ -72,8 +72,8 @@ class Float16Changes {
     this.#restated = new Map(rewrite.restated);
     this.#changes = new RewriteChanges(rewrite);
     this.#outputs = new Set(rewrite.outputs.map(({ tensor }) => tensor));
-    for (const [node, added] of rewrite.before)
-      for (const { inputs } of added) for (const name of inputs) this.#addReader(name, node);
+    for (const [node, { before }] of rewrite.edits)
+      for (const { inputs } of before) for (const name of inputs) this.#addReader(name, node);
     for (const { inputs } of rewrite.back) for (const name of inputs) this.#addReader(name, null);
   }
 
@@ -92,13 +92,11 @@ class Float16Changes {
   }
 
   result(): Float16Rewrite {
+    for (const [node, casts] of this.#before) this.#changes.editOf(node).before.unshift(...casts);
     const { rewrite } = this.#changes;
-    const before = new Map(rewrite.before);
-    for (const [node, casts] of this.#before) before.set(node, [...casts, ...(before.get(node) ?? [])]);
     return {
       rewrite: {
         ...rewrite,
-        before,
         back: [...this.#back, ...rewrite.back],
         restated: this.#restated,
         retyped: this.#retyped,
@@ -124,7 +122,7 @@ class Float16Changes {
     const name = this.#nameFor(value);
     const producer = value.producer!;
     for (const [slot, output] of producer.outputs.entries())
-      if (output === value) this.#changes.patchOf(producer).outputs.set(slot, name);
+      if (output === value) this.#changes.editOf(producer).outputs.set(slot, name);
     this.#rename(value, inHalf, name);
     const others = readers.filter((node) => !this.#half.has(node));
     this.#addCast(name, value.name, float32, this.#firstOf(value, others));
@@ -172,7 +170,7 @@ class Float16Changes {
   #rename(value: Value, readers: readonly Node[], name: string): void {
     for (const reader of readers)
       for (const [slot, input] of reader.inputs.entries())
-        if (input === value) this.#changes.patchOf(reader).inputs.set(slot, name);
+        if (input === value) this.#changes.editOf(reader).inputs.set(slot, name);
   }
 
   #nameFor(value: Value): string {

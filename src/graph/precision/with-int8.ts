@@ -4,7 +4,8 @@ import type { NewNode, NewTensor } from '../../onnx/wire/write-model.js';
 import { opsetOf } from '../operator-sets.js';
 import { dropUnread } from '../rewrite/drop-unread.js';
 import { NodeBuilder } from '../rewrite/node-builder.js';
-import type { Rewrite } from '../rewrite/rewrite.js';
+import { RewriteChanges } from '../rewrite/rewrite-changes.js';
+import { editOf, type Rewrite } from '../rewrite/rewrite.js';
 import type { Product } from './products.js';
 
 /** A matrix in 8 bits. */
@@ -37,25 +38,18 @@ export function withInt8(
   matrices: ReadonlyMap<string, Int8Matrix>,
 ): Rewrite {
   const parts = new Int8Parts(rewrite, matrices);
-  const replaced = new Map(rewrite.replaced);
+  const changes = new RewriteChanges(rewrite);
   for (const product of products) {
     const { node } = product;
-    const patch = rewrite.patches.get(node);
-    const output = patch?.outputs.get(0) ?? node.outputs[0]!.name;
-    replaced.set(node, parts.compute(product, output, patch?.name ?? node.name));
+    const edit = changes.editOf(node);
+    const output = edit.outputs.get(0) ?? node.outputs[0]!.name;
+    edit.instead = parts.compute(product, output, edit.name ?? node.name);
   }
+  changes.tensors.push(...parts.tensors);
   const gone = new Set(products.map(({ node }) => node));
   const cut = { ...rewrite.cut, nodes: new Set([...rewrite.cut.nodes].filter((node) => !gone.has(node))) };
-  const computed = {
-    ...rewrite,
-    cut,
-    replaced,
-    patches: new Map([...rewrite.patches].filter(([node]) => !gone.has(node))),
-    tensors: [...rewrite.tensors, ...parts.tensors],
-    names: parts.names,
-  };
   return dropUnread(
-    computed,
+    { ...changes.rewrite, cut, names: parts.names },
     products.map(({ matrix }) => matrix.value),
   );
 }
@@ -88,15 +82,15 @@ class Int8Parts {
   /** The nodes of a product. The last one has the given name and output. */
   compute({ node, input, matrix, factor, bias }: Product, output: string, name: string): NewNode[] {
     const builder = new NodeBuilder(this.names, 'int8', this.#opset);
-    const patched = this.#rewrite.patches.get(node)?.inputs;
-    const rows = this.#quantise(patched?.get(0) ?? input.name, builder);
+    const { inputs } = editOf(this.#rewrite, node);
+    const rows = this.#quantise(inputs.get(0) ?? input.name, builder);
     const { values, scales } = this.#weightsOf(matrix.key, builder);
     const { zero } = this.#levelsOf(builder);
     const sums = builder.add('MatMulInteger', [rows.values, values, zero]);
     const steps = scales.map((scale) => (scale * factor) / LEVELS);
     const units = builder.floats([steps.length], steps);
     const inUnits = builder.add('Mul', [builder.add('Cast', [sums], { to: ELEMENT_TYPE.float32 }), units]);
-    const added = bias && (patched?.get(2) ?? bias.name);
+    const added = bias && (inputs.get(2) ?? bias.name);
     const last = added === undefined ? output : undefined;
     const product = builder.add('Mul', [inUnits, rows.magnitudes], {}, last);
     if (added !== undefined) builder.add('Add', [product, added], {}, output);

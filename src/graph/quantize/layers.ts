@@ -4,7 +4,7 @@ import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import type { Node, Value } from '../graph.js';
 import { nodeRoles } from '../roles.js';
 import { operatorOf } from '../operators/operators.js';
-import type { Rewrite } from '../rewrite/rewrite.js';
+import { editOf, type Rewrite } from '../rewrite/rewrite.js';
 import { findConstant, isConstant, type AttributesOf, type LayerConstant } from '../precision/constants.js';
 import { findNorm, type LayerNorm } from './norms.js';
 
@@ -112,8 +112,8 @@ const WEIGHT_SLOT = 1;
 const BIAS_SLOT = 2;
 
 /** The name of the tensor that a node reads in the rewritten graph. */
-export function readName({ patches }: Rewrite, node: Node, slot: number): string | undefined {
-  return patches.get(node)?.inputs.get(slot) ?? node.inputs[slot]?.name;
+export function readName(rewrite: Rewrite, node: Node, slot: number): string | undefined {
+  return editOf(rewrite, node).inputs.get(slot) ?? node.inputs[slot]?.name;
 }
 
 /** A layer, why it stays in float32, or undefined if it has no constant weights. */
@@ -124,9 +124,8 @@ function readLayer(rewrite: Rewrite, node: Node, attributesOf: AttributesOf): La
     return inputs.some((value) => value && findConstant(value, attributesOf)) ? 'it is an Einsum' : undefined;
   const weights = findConstant(weight, attributesOf);
   if (!weights) return findConstant(data, attributesOf) ? 'its constant matrix is on the left' : undefined;
-  const patched = rewrite.patches.get(node)?.inputs;
-  if (patched?.has(WEIGHT_SLOT) || patched?.has(BIAS_SLOT))
-    return 'a part that was added to the graph feeds it';
+  const edited = editOf(rewrite, node).inputs;
+  if (edited.has(WEIGHT_SLOT) || edited.has(BIAS_SLOT)) return 'a part that was added to the graph feeds it';
   if (isConstant(data)) return 'it computes a constant, once';
   const { elemType, dims } = weights.tensor;
   if (elemType !== ELEMENT_TYPE.float32) return 'its weights are not float32';

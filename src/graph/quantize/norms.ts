@@ -30,14 +30,14 @@ export function findNorm(
   channels: number,
   attributesOf: AttributesOf,
 ): LayerNorm | undefined {
-  const { cut, patches, outputs } = rewrite;
+  const { cut, edits, outputs } = rewrite;
   const made = layer.outputs[0];
   const node = made?.uses[0];
   if (!node || made.uses.length > 1 || node.inputs.indexOf(made) !== 0) return undefined;
   if (!FOLDABLE.has(layer.opType) || node.domain !== '' || node.opType !== 'BatchNormalization')
     return undefined;
   const isAsked = outputs.some(({ value, tensor }) => value === made || tensor === made.name);
-  const isChanged = patches.has(layer) || patches.has(node) || rewrite.replaced.size > 0;
+  const isChanged = edits.has(layer) || edits.has(node) || [...edits.values()].some(({ instead }) => instead);
   if (isAsked || isChanged || !cut.nodes.has(node)) return undefined;
   if (addedNodes(rewrite).some(({ inputs }) => inputs.includes(made.name))) return undefined;
   if (!keepsNames(layer, node, weight)) return undefined;

@@ -1,5 +1,5 @@
 /** A rewrite → one that also gives what rounding a layer adds to its results on average, for each layer and channel. */
-import type { BackNode, Rewrite } from '../rewrite/rewrite.js';
+import { editOf, type BackNode, type Rewrite } from '../rewrite/rewrite.js';
 import { isOwn, QdqParts, type RoundedLayer } from './with-qdq.js';
 import type { Rounding } from './roundings.js';
 
@@ -31,10 +31,8 @@ export function withMeanErrors(
     const [rounded, own] = [names.take('tapir/int8/rounded'), names.take(`tapir/int8/${name}`)];
     const inputs = [data, constant, ...node.inputs.slice(2).map(() => '')];
     back.push({ repeats: node, name: own, opType, inputs, outputs: [rounded] });
-    const error = builder.add('Sub', [
-      rounded,
-      rewrite.patches.get(result.producer!)?.outputs.get(0) ?? result.name,
-    ]);
+    const exact = editOf(rewrite, result.producer!).outputs.get(0) ?? result.name;
+    const error = builder.add('Sub', [rounded, exact]);
     // Axis 1 has the channels of convolutions and of Gemm.
     const axes = [...weights.dims.keys()].filter((axis) => axis !== 1);
     const mean = builder.reduce('ReduceMean', error, axes, false);

@@ -89,14 +89,14 @@ export class QdqParts {
 
   /** Lets a node read another tensor. */
   patch(node: Node, slot: number, name: string): void {
-    this.#changes.patchOf(node).inputs.set(slot, name);
+    this.#changes.editOf(node).inputs.set(slot, name);
   }
 
   /** Lets a layer give what the norm behind it gave, under the norm's name. Returns what the norm read. */
   fold(layer: Node, { node, result }: LayerNorm): readonly Value[] {
-    const patch = this.#changes.patchOf(layer);
-    patch.outputs.set(0, result.name);
-    patch.name = node.name;
+    const edit = this.#changes.editOf(layer);
+    edit.outputs.set(0, result.name);
+    edit.name = node.name;
     this.#folded.add(node);
     this.#fused.add(layer.outputs[0]!);
     return node.reads.filter((value) => value !== layer.outputs[0]);
@@ -104,7 +104,7 @@ export class QdqParts {
 
   /** Adds nodes that run before a node. */
   place(before: Node): void {
-    this.#changes.insert(before, this.builder.nodes.splice(0));
+    this.#changes.editOf(before).before.push(...this.builder.nodes.splice(0));
   }
 
   /** The rounded form of a tensor. It is computed once, before its first reader, so ask in execution order. */

@@ -1,6 +1,6 @@
 /** Drops constants that a rewrite no longer needs. */
 import type { Value } from '../graph.js';
-import { addedNodes, type Rewrite } from './rewrite.js';
+import { addedNodes, editOf, type Rewrite } from './rewrite.js';
 
 /** Drops those of some constants that are no outputs, not bound, and that no node reads, with the nodes that made them. */
 export function dropUnread(
@@ -8,7 +8,7 @@ export function dropUnread(
   constants: readonly Value[],
   isBound: (value: Value) => boolean = () => false,
 ): Rewrite {
-  const { cut, patches } = rewrite;
+  const { cut } = rewrite;
   const nodes = new Set(cut.nodes);
   const values = new Set(cut.values);
   const needed = new Set([
@@ -20,7 +20,7 @@ export function dropUnread(
       (node) =>
         nodes.has(node) &&
         (!node.inputs.includes(value) ||
-          node.inputs.some((input, slot) => input === value && !patches.get(node)?.inputs.has(slot))),
+          node.inputs.some((input, slot) => input === value && !editOf(rewrite, node).inputs.has(slot))),
     );
   const drop = (value: Value): void => {
     if (!values.has(value) || needed.has(value.name) || isBound(value) || isRead(value)) return;

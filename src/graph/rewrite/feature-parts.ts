@@ -1,8 +1,17 @@
-/** Nodes that are added after a requested tensor: tokens to a map, pooling, normalisation, another element type. */
+/** Nodes that are added after a requested tensor: a part of its tokens, tokens to a map, pooling, normalisation, another element type. */
 import { TapirError } from '../../base/errors.js';
+import type { ImageAxes } from '../image-axes.js';
 import type { Layout } from '../layout.js';
+import { takeTokenPart, type TokenPart, type TokenParts } from '../token-parts.js';
 import { ELEMENT_TYPE, elementTypeName, isFloatType, type Dim } from '../../onnx/wire/schema.js';
-import { describeTokens, findGrid, reshapeToMap, type MeasuredTokens, type TokenGrid } from './token-grid.js';
+import {
+  describeTokens,
+  findGrid,
+  provenGrid,
+  reshapeToMap,
+  type MeasuredTokens,
+  type TokenGrid,
+} from './token-grid.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
 import { replaceOutput, type Rewrite, type RewriteOutput } from './rewrite.js';
@@ -12,6 +21,8 @@ export type Pool = 'none' | 'avg' | 'max' | 'cls' | 'mean-tokens';
 
 /** The parts to add after one output, in this order. */
 export interface FeatureParts {
+  /** Keep only some of the tokens `[N, L, C]`. */
+  readonly part: 'all' | TokenPart;
   /** Turn patch tokens `[N, L, C]` into a map `[N, C, H, W]`, without the tokens before them. */
   readonly tokensToMap: boolean;
   readonly pool: Pool;
@@ -30,13 +41,19 @@ export interface FeatureFacts {
   readonly layout: Layout | null;
   /** Height and width of the model's image input, for the grid of patch tokens. */
   readonly imageSize: readonly [height: number, width: number] | undefined;
-  /** The tokens as runs of the graph show them, if the file leaves their number open. */
-  readonly tokens: MeasuredTokens | undefined;
+  /** The image input, if it is fed. */
+  readonly image: ImageAxes | undefined;
+  /** The tokens, if they are proven. */
+  readonly tokens: TokenParts | null;
+  /** The tokens as runs of the graph show them, if they are not proven and the file leaves their number open. */
+  readonly measured: MeasuredTokens | undefined;
 }
 
 /** A tensor on its way through the parts. */
-interface State extends Pick<FeatureFacts, 'elemType' | 'dims' | 'layout'> {
+interface State extends Pick<FeatureFacts, 'elemType' | 'dims' | 'layout' | 'tokens'> {
   readonly tensor: string;
+  /** Which of the tokens it holds. */
+  readonly part: FeatureParts['part'];
 }
 
 const EPSILON = 1e-12;
@@ -44,11 +61,14 @@ const EPSILON = 1e-12;
 const DIV_BROADCASTS = 7;
 const MAX_BROADCASTS = 8;
 /** Whether the parts compute anything. */
-export function isPlain({ tokensToMap, pool, l2Normalize, dtype }: FeatureParts): boolean {
-  return !tokensToMap && pool === 'none' && !l2Normalize && dtype === 'keep';
+export function isPlain({ part, tokensToMap, pool, l2Normalize, dtype }: FeatureParts): boolean {
+  return part === 'all' && !tokensToMap && pool === 'none' && !l2Normalize && dtype === 'keep';
 }
 
-/** Adds parts after an output, which then holds their result. Throws `OUTPUT_MISFIT` if its tensor or the operator set does not suit them. */
+/**
+ * Adds parts after an output, which then holds their result. Throws `OUTPUT_MISFIT` if its tensor or the operator set does not suit
+ * them, `FEATURE_AMBIGUOUS` if it is not proven which tokens are meant.
+ */
 export function withFeatureParts(
   rewrite: Rewrite,
   output: RewriteOutput,
@@ -62,7 +82,8 @@ export function withFeatureParts(
       'only floats can be pooled or normalised; for a quantised tensor, request the output of its DequantizeLinear',
     );
   const nodes = new NodeBuilder(rewrite.names, output.key, opset, refuse);
-  let state: State = { tensor: output.tensor, ...facts, dims: tokenDims(facts) };
+  let state: State = { tensor: output.tensor, ...facts, dims: tokenDims(facts), part: 'all' };
+  if (parts.part !== 'all') state = takePart(nodes, state, parts.part, facts, output.request, refuse);
   if (parts.tokensToMap) state = tokensToMap(nodes, state, facts, refuse);
   if (parts.pool !== 'none') state = pooled(nodes, state, parts.pool, facts, refuse);
   if (parts.l2Normalize) state = normalized(nodes, state, refuse);
@@ -75,13 +96,15 @@ export function withFeatureParts(
   nodes.nodes[nodes.nodes.length - 1] = { ...last, outputs: [tensor] };
   const type = { elemType: state.elemType, dims: state.dims };
   const layout = state.layout ?? undefined;
-  const made = { ...output, tensor, type, layout, computed: describeParts(parts) };
-  const notes = facts.tokens ? [describeTokens(output.request, facts.tokens)] : [];
+  const { tokens } = state;
+  const made = { ...output, tensor, type, layout, tokens, computed: describeParts(parts) };
+  const notes = facts.measured ? [describeTokens(output.request, facts.measured)] : [];
   return { ...replaceOutput(rewrite, output, made, nodes), notes: [...rewrite.notes, ...notes] };
 }
 
-function describeParts({ tokensToMap: isMap, pool, l2Normalize, dtype }: FeatureParts): string[] {
+function describeParts({ part, tokensToMap: isMap, pool, l2Normalize, dtype }: FeatureParts): string[] {
   return [
+    ...(part === 'all' ? [] : [`part ${part}`]),
     ...(isMap ? ['tokensToMap'] : []),
     ...(pool === 'none' ? [] : [`pool ${pool}`]),
     ...(l2Normalize ? ['l2Normalize'] : []),
@@ -90,10 +113,10 @@ function describeParts({ tokensToMap: isMap, pool, l2Normalize, dtype }: Feature
 }
 
 /** The dims, completed by measured tokens. */
-function tokenDims({ dims, tokens }: FeatureFacts): readonly Dim[] {
-  if (!tokens) return dims;
+function tokenDims({ dims, measured }: FeatureFacts): readonly Dim[] {
+  if (!measured) return dims;
   const [batch = null, count = null, channels] = dims;
-  return [batch, count, typeof channels === 'number' ? channels : tokens.channels];
+  return [batch, count, typeof channels === 'number' ? channels : measured.channels];
 }
 
 type Refuse = (reason: string) => TapirError;
@@ -106,49 +129,113 @@ function refusal(request: string, { elemType, dims }: FeatureFacts): Refuse {
     });
 }
 
-function gridOf({ dims, layout }: State, { imageSize, tokens }: FeatureFacts, refuse: Refuse): TokenGrid {
+/** The tokens of one part, which stay tokens `[N, L, C]`. */
+function takePart(
+  nodes: NodeBuilder,
+  state: State,
+  part: TokenPart,
+  { tokens, measured, dims }: FeatureFacts,
+  request: string,
+  refuse: Refuse,
+): State {
+  if (dims.length !== 3 && dims.length > 0) throw refuse('only tokens [N, L, C] have parts');
+  const follows = part === 'patches' ? measured?.follows : undefined;
+  const [start, end] = tokens?.[part] ?? (follows ? [follows.prefix, null] : []);
+  if (start === undefined) throw ambiguous(request, part);
+  if (start === end) throw refuse(`it has no ${part === 'class' ? 'class token' : 'register tokens'}`);
+  const isToEnd = part === 'patches';
+  const tensor = isToEnd
+    ? nodes.sliceFrom(state.tensor, 1, start)
+    : nodes.sliceFrom(state.tensor, 1, start, end!);
+  const [batch = null, , channels = null] = state.dims;
+  const count = typeof end === 'number' ? end - start : null;
+  return {
+    ...state,
+    tensor,
+    part,
+    dims: [batch, count, channels],
+    tokens: tokens && takeTokenPart(tokens, part),
+  };
+}
+
+function ambiguous(output: string, part: TokenPart): TapirError {
+  const which = part === 'class' ? 'which one is the class token' : `which ones are ${part}`;
+  const reason = `its graph and its config.json do not prove ${which}`;
+  return new TapirError(
+    'FEATURE_AMBIGUOUS',
+    `"${output}" has tokens, but ${reason}; put the config.json of transformers (num_register_tokens) beside the model, export it with the names of its weights, or take part "all" and choose the tokens yourself`,
+    { details: { output, part, reason } },
+  );
+}
+
+function gridOf(
+  { dims, layout }: State,
+  { imageSize, image, tokens, measured, ...whole }: FeatureFacts,
+  refuse: Refuse,
+): TokenGrid {
   if (dims.length !== 3 || layout === 'NCL') throw refuse('tokens are [N, L, C]');
-  const grid = findGrid(dims[1], imageSize, tokens);
+  const grid =
+    (tokens && provenGrid(tokens, imageSize, image)) ?? findGrid(whole.dims[1], imageSize, measured);
   if (typeof grid === 'string') throw refuse(grid);
   return grid;
 }
 
+/** The patches of a value, without the tokens before them. */
+function patchesOf(nodes: NodeBuilder, { tensor, part }: State, prefix: number): string {
+  return part === 'patches' || prefix === 0 ? tensor : nodes.sliceFrom(tensor, 1, prefix);
+}
+
 function tokensToMap(nodes: NodeBuilder, state: State, facts: FeatureFacts, refuse: Refuse): State {
+  if (state.part === 'class' || state.part === 'registers')
+    throw refuse('only patches make a map; take part "all" or "patches"');
   const grid = gridOf(state, facts, refuse);
-  const { prefix } = grid;
-  const [batch, , channels] = state.dims;
-  if (typeof channels !== 'number') throw refuse('the number of channels is not known');
-  const patches = prefix === 0 ? state.tensor : nodes.sliceFrom(state.tensor, 1, prefix);
+  const [batch = null, , channels = null] = state.dims;
+  const patches = patchesOf(nodes, state, grid.prefix);
   const turned = nodes.add('Transpose', [patches], { perm: [0, 2, 1] });
-  const tensor = reshapeToMap(nodes, turned, channels, grid);
+  const tensor = reshapeToMap(nodes, turned, grid);
   return {
     ...state,
     tensor,
-    dims: [batch ?? null, channels, ...(grid.size ?? [null, null])],
+    dims: [batch, channels, ...(grid.size ?? [null, null])],
     layout: 'NCHW',
+    tokens: null,
   };
 }
 
+/** The axes of places, by layout. */
+const PLACES: Partial<Readonly<Record<Layout, readonly number[]>>> = {
+  NCTHW: [2, 3, 4],
+  NTHWC: [1, 2, 3],
+  NCHW: [2, 3],
+  NHWC: [1, 2],
+};
+
 function pooled(nodes: NodeBuilder, state: State, pool: Pool, facts: FeatureFacts, refuse: Refuse): State {
-  const { dims, layout, tensor } = state;
+  const { dims, layout, tensor, part } = state;
   const batch = dims[0] ?? null;
   if (pool === 'cls' || pool === 'mean-tokens') {
     if (dims.length !== 3 || layout === 'NCL')
       throw refuse(`pool "${pool}" needs tokens [N, L, C]; for a map use "avg" or "max"`);
-    const vector: Pick<State, 'dims' | 'layout'> = { dims: [batch, dims[2] ?? null], layout: 'NC' };
+    const vector: Pick<State, 'dims' | 'layout' | 'tokens'> = {
+      dims: [batch, dims[2] ?? null],
+      layout: 'NC',
+      tokens: null,
+    };
+    if (pool === 'cls' && part !== 'all' && part !== 'class')
+      throw refuse(`pool "cls" needs the class token, which is no part of the ${part}; use "mean-tokens"`);
     if (pool === 'cls')
       return { ...state, ...vector, tensor: nodes.add('Gather', [tensor, nodes.integers(0)], { axis: 1 }) };
-    const { prefix } = gridOf(state, facts, refuse);
-    const patches = prefix === 0 ? tensor : nodes.sliceFrom(tensor, 1, prefix);
-    return { ...state, ...vector, tensor: nodes.reduce('ReduceMean', patches, [1], false) };
+    const averaged = part === 'all' ? patchesOf(nodes, state, gridOf(state, facts, refuse).prefix) : tensor;
+    return { ...state, ...vector, tensor: nodes.reduce('ReduceMean', averaged, [1], false) };
   }
-  if (dims.length !== 4 || (layout !== 'NCHW' && layout !== 'NHWC'))
+  const axes = layout === null ? undefined : PLACES[layout];
+  if (axes === undefined)
     throw refuse(
-      dims.length === 4
+      dims.length === 4 || dims.length === 5
         ? `pool "${pool}" needs to know which axis holds the channels; request the output of a convolution or linear layer`
-        : `pool "${pool}" needs a map [N, C, H, W]; for tokens use "cls" or "mean-tokens"`,
+        : `pool "${pool}" needs a map [N, C, H, W] or [N, C, T, H, W]; for tokens use "cls" or "mean-tokens"`,
     );
-  const [channels, axes] = layout === 'NCHW' ? [dims[1], [2, 3]] : [dims[3], [1, 2]];
+  const channels = dims[axes[0] === 1 ? dims.length - 1 : 1];
   const vector = nodes.reduce(pool === 'avg' ? 'ReduceMean' : 'ReduceMax', tensor, axes, false);
   return { ...state, dims: [batch, channels ?? null], layout: 'NC', tensor: vector };
 }
@@ -158,7 +245,8 @@ function normalized(nodes: NodeBuilder, state: State, refuse: Refuse): State {
     throw refuse(
       'it is not known which axis holds its channels; request the output of a convolution or linear layer',
     );
-  const axis = state.layout === 'NHWC' ? 3 : state.layout === 'NLC' ? 2 : 1;
+  const isLast = state.layout === 'NHWC' || state.layout === 'NTHWC' || state.layout === 'NLC';
+  const axis = isLast ? state.dims.length - 1 : 1;
   const { float32, float64 } = ELEMENT_TYPE;
   // Half precision cannot hold the least norm.
   const elemType = state.elemType === float64 ? float64 : float32;

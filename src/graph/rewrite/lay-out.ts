@@ -24,9 +24,10 @@ import { unusedImports } from './tidy.js';
 import { ADDED_OPSET, opsetOf } from '../operator-sets.js';
 import { keptNames } from './fresh-names.js';
 import {
+  editOf,
   keptInputs,
   standingNodes,
-  type NodePatch,
+  type NodeEdit,
   type RepeatedNode,
   type Rewrite,
   type RewriteOutput,
@@ -62,12 +63,10 @@ export function layOutRewrite(
   if (rewrite.isTidy) for (const field of unusedImports(cut)) dropped.add(field);
   const replaced = new Map<Field, readonly Chunk[]>();
   for (const [field, patches] of weights) replaced.set(field, patchOwner(reader, field, patches));
-  for (const [field, chunks] of patchedNodes(rewrite, reader, weights)) replaced.set(field, chunks);
+  for (const [field, chunks] of editedNodes(rewrite, reader, weights)) replaced.set(field, chunks);
   for (const [tensor, { elemType, data }] of rewrite.retyped)
     if (tensor.field.number === GRAPH.initializer && model.graph.initializers.includes(tensor))
       replaced.set(tensor.field, replaceElements(reader, tensor.field, data, elemType));
-  for (const [node, instead] of rewrite.replaced)
-    replaced.set(node.scanned.field, instead.flatMap(writeNode));
   for (const info of [...model.graph.inputs, ...model.graph.valueInfos]) {
     const type = rewrite.restated.get(cut.graph.values.get(info.name)!);
     if (type && !dropped.has(info.field)) {
@@ -127,13 +126,14 @@ function dropReplacedInfos(cut: Cut, outputs: readonly RewriteOutput[], dropped:
 }
 
 function* droppedFields(rewrite: Rewrite): Generator<Field> {
-  const { cut, replaced } = rewrite;
+  const { cut } = rewrite;
   const { model, nodes, values } = cut.graph;
   const isKept = (name: string): boolean => {
     const value = values.get(name);
     return value !== undefined && cut.values.has(value);
   };
-  for (const node of nodes) if (!cut.nodes.has(node) && !replaced.has(node)) yield node.scanned.field;
+  const standing = new Set(standingNodes(rewrite));
+  for (const node of nodes) if (!standing.has(node)) yield node.scanned.field;
   for (const tensor of model.graph.initializers) if (!keepsInitializer(cut, tensor)) yield tensor.field;
   const fed = new Set(keptInputs(rewrite).map((value) => value.name));
   for (const input of model.graph.inputs) {
@@ -171,25 +171,27 @@ export function patchOwner(reader: WireReader, field: Field, patches: readonly P
   return whole ? [...whole.chunks] : patchField(reader, field, patches);
 }
 
-/** Kept nodes with changed names, or with added nodes before them. */
-function* patchedNodes(
-  { cut, patches, before, retyped }: Rewrite,
+/** What is written in the places of nodes that an edit changes, or that hold tensors with other elements. */
+function* editedNodes(
+  rewrite: Rewrite,
   reader: WireReader,
   weights: MovedWeights,
 ): Generator<readonly [Field, Chunk[]]> {
+  const { cut, edits, retyped } = rewrite;
   const holders = [...cut.nodes].filter(({ scanned }) =>
     scanned.tensors.some(({ tensor }) => retyped.has(tensor)),
   );
-  for (const node of new Set([...patches.keys(), ...before.keys(), ...holders])) {
-    const patch = patches.get(node);
+  for (const node of new Set([...edits.keys(), ...holders])) {
+    const edit = editOf(rewrite, node);
     const { field } = node.scanned;
     const inside = [
-      ...(patch ? namePatches(reader, node, patch) : []),
+      ...namePatches(reader, node, edit),
       ...(weights.get(field) ?? []),
       ...elementPatches(reader, node, retyped),
     ];
-    const body = inside.length > 0 ? patchField(reader, field, inside) : [field];
-    yield [field, [...(before.get(node) ?? []).flatMap(writeNode), ...body]];
+    const kept = inside.length > 0 ? patchField(reader, field, inside) : [field];
+    const body = edit.instead?.flatMap(writeNode) ?? kept;
+    yield [field, [...edit.before.flatMap(writeNode), ...body]];
   }
 }
 
@@ -214,7 +216,12 @@ function elementPatches(reader: WireReader, { scanned }: Node, retyped: Rewrite[
   });
 }
 
-function namePatches(reader: WireReader, node: Node, { inputs, outputs, name: own }: NodePatch): Patch[] {
+function namePatches(
+  reader: WireReader,
+  node: Node,
+  { inputs, outputs, name: own }: Omit<NodeEdit, 'before'>,
+): Patch[] {
+  if (inputs.size === 0 && outputs.size === 0 && own === undefined) return [];
   const patches: Patch[] = [];
   const count = { [NODE.input]: 0, [NODE.output]: 0 };
   let last: Field | undefined;

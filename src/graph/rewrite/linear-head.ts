@@ -12,6 +12,8 @@ export interface LinearHead {
   readonly weight: Float32Array;
   /** `[classes]`. */
   readonly bias: Float32Array;
+  /** The module that its tensors are named for: `NAME.weight` and `NAME.bias`, which {@link OnnxModel.parameters} then lists. */
+  readonly module?: string;
 }
 
 /** Since this operator set, a sum broadcasts by itself. */
@@ -27,7 +29,7 @@ export function withLinearHead(
   rewrite: Rewrite,
   output: RewriteOutput,
   key: string,
-  { weight, bias }: LinearHead,
+  { weight, bias, module }: LinearHead,
 ): Rewrite {
   const opset = opsetOf(rewrite.cut.graph);
   if (opset < ADD_BROADCASTS)
@@ -40,7 +42,12 @@ export function withLinearHead(
   const classes = bias.length;
   const builder = new NodeBuilder(rewrite.names, 'head', opset);
   const flat = builder.add('Flatten', [output.tensor], { axis: 1 });
-  const inputs = [flat, builder.floats([classes, features], weight), builder.floats([classes], bias)];
+  const named = (word: string): string | undefined => module && `${module}.${word}`;
+  const inputs = [
+    flat,
+    builder.floats([classes, features], weight, named('weight')),
+    builder.floats([classes], bias, named('bias')),
+  ];
   const tensor = builder.add('Gemm', inputs, { transB: 1 });
   const headed = {
     ...output,

@@ -86,9 +86,9 @@ export class NodeBuilder {
   }
 
   /** Adds a tensor of float32 numbers; returns its name. */
-  floats(dims: readonly number[], numbers: ArrayLike<number>): string {
+  floats(dims: readonly number[], numbers: ArrayLike<number>, wanted?: string): string {
     const elements = numbers instanceof Float32Array ? numbers : Float32Array.from(numbers);
-    return this.tensor(ELEMENT_TYPE.float32, dims, elements);
+    return this.tensor(ELEMENT_TYPE.float32, dims, elements, wanted);
   }
 
   /** Adds a reduction over axes, such as ReduceMean. */

@@ -120,14 +120,14 @@ class NormChanges {
       if (added) {
         if (given || added.statistics) this.#addNorm(nodes, norm, added, readers, given);
       } else if (given) {
-        const { inputs } = this.#changes.patchOf(norm.node);
+        const { inputs } = this.#changes.editOf(norm.node);
         inputs.set(MEAN_SLOT, cast(nodes, given.mean, norm));
         inputs.set(VARIANCE_SLOT, cast(nodes, given.variance, norm));
       }
     }
     this.#changes.tensors.push(...nodes.tensors);
     const [first] = readers;
-    if (first) this.#changes.insert(first, nodes.nodes);
+    if (first) this.#changes.editOf(first).before.push(...nodes.nodes);
     else this.#back.push(...nodes.nodes);
   }
 
@@ -159,7 +159,8 @@ class NormChanges {
 
   #tap(norm: Norm, { mean, rest, variance, shape }: NormTap): void {
     const type = { elemType: ELEMENT_TYPE[momentsType(norm)], dims: [norm.channels] };
-    const why = { request: norm.input.name, value: norm.input, why: 'norm', layout: undefined, computed: [] };
+    const plain = { layout: undefined, tokens: null, computed: [] };
+    const why = { request: norm.input.name, value: norm.input, why: 'norm', ...plain };
     this.#outputs.push(
       { ...why, key: mean, tensor: mean, type },
       { ...why, key: rest, tensor: rest, type },
@@ -198,7 +199,7 @@ class NormChanges {
     for (const reader of readers) {
       const slots = [...reader.inputs.keys()].filter((slot) => reader.inputs[slot] === norm.input);
       if (slots.length === 0) throw readInside(norm, reader);
-      for (const slot of slots) this.#changes.patchOf(reader).inputs.set(slot, result);
+      for (const slot of slots) this.#changes.editOf(reader).inputs.set(slot, result);
     }
   }
 }

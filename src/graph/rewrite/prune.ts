@@ -79,6 +79,17 @@ export function wholeCut(graph: Graph, outputs: readonly CutOutput[]): Cut {
   };
 }
 
+/** Whether a cut leaves the graph as it is: every node stays, and inputs and outputs are the graph's own, in their order. */
+export function isUncut({ graph, nodes, inputs, outputs }: Cut): boolean {
+  return (
+    nodes.size === graph.nodes.length &&
+    inputs.length === graph.inputs.length &&
+    inputs.every((value, i) => value === graph.inputs[i]) &&
+    outputs.length === graph.outputs.length &&
+    outputs.every(({ value }, i) => value === graph.outputs[i])
+  );
+}
+
 /** Values as outputs of a cut, under their own names. */
 export function outputsOf(values: Iterable<Value>, why: string): CutOutput[] {
   return Array.from(values, (value) => ({ request: value.name, key: value.name, value, why }));

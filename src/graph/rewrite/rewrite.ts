@@ -6,6 +6,7 @@ import type { NewNode, NewTensor, NewValue, TensorType } from '../../onnx/wire/w
 import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
 import type { Node, Value } from '../graph.js';
 import type { Layout } from '../layout.js';
+import type { TokenParts } from '../token-parts.js';
 import { FreshNames, keptNames } from './fresh-names.js';
 import type { BatchPlan } from './plan.js';
 import { cutGraph, interiorInputs, outputsOf, type Cut, type CutOutput } from './prune.js';
@@ -18,12 +19,19 @@ export interface RewriteOutput extends CutOutput {
   readonly type: TensorType | undefined;
   /** The meaning of its axes, if added nodes change it. */
   readonly layout: Layout | undefined;
+  /** Its tokens, if added nodes change them; null if it has none any more. */
+  readonly tokens: TokenParts | null | undefined;
   /** The parts that added nodes compute from the value, in a few words each. */
   readonly computed: readonly string[];
 }
 
-/** New names for a kept node's inputs and outputs, by position. */
-export interface NodePatch {
+/** What is written in the place of a node of the source, if it is not the node as it is. */
+export interface NodeEdit {
+  /** Added nodes that run before it. */
+  readonly before: readonly NewNode[];
+  /** Added nodes that compute its outputs. The cut leaves the node itself out then. */
+  readonly instead?: readonly NewNode[];
+  /** New names for what it reads and gives, by position. */
   readonly inputs: ReadonlyMap<number, string>;
   readonly outputs: ReadonlyMap<number, string>;
   /** A new name for the node itself. */
@@ -55,14 +63,11 @@ export interface Rewrite {
   readonly computedInputs: ReadonlySet<Value>;
   /** Added nodes that run before all kept ones. */
   readonly front: readonly NewNode[];
-  /** Dropped nodes of the source with the added ones that compute their outputs, in their place. */
-  readonly replaced: ReadonlyMap<Node, readonly NewNode[]>;
-  /** Added nodes that run before one kept node. */
-  readonly before: ReadonlyMap<Node, readonly NewNode[]>;
+  /** What happens to nodes of the source, besides what the cut drops. */
+  readonly edits: ReadonlyMap<Node, NodeEdit>;
   /** Added nodes that run after all kept ones. */
   readonly back: readonly BackNode[];
   readonly tensors: readonly NewTensor[];
-  readonly patches: ReadonlyMap<Node, NodePatch>;
   /** New types for values whose type the source states. */
   readonly restated: ReadonlyMap<Value, TensorType>;
   /** Kept constants that get another element type: initializers, and tensors of Constant nodes. Their bytes are in memory. */
@@ -100,6 +105,7 @@ export function startRewrite(
       tensor: output.value.name,
       type: undefined,
       layout: undefined,
+      tokens: undefined,
       computed: [],
     })),
     inputs: interior.map((value) => {
@@ -108,11 +114,9 @@ export function startRewrite(
     }),
     computedInputs: new Set(),
     front: [],
-    replaced: new Map(),
-    before: new Map(),
+    edits: startEdits(cut, new Set(interior), names, isTidy),
     back: [],
     tensors: [],
-    patches: startPatches(cut, new Set(interior), names, isTidy),
     restated: new Map(),
     retyped: new Map(),
     notes: [],
@@ -134,13 +138,13 @@ export function fetchValues({ cut, inputs, restated }: Rewrite, values: readonly
 const NO_TYPE: TensorType = { elemType: 0, dims: null };
 
 /** Renames outputs of kept nodes if their tensors are fed now, and nodes whose name is taken. */
-function startPatches(
+function startEdits(
   { graph, nodes }: Cut,
   fed: ReadonlySet<Value>,
   names: FreshNames,
   isTidy: boolean,
-): ReadonlyMap<Node, NodePatch> {
-  const patches = new Map<Node, NodePatch>();
+): ReadonlyMap<Node, NodeEdit> {
+  const edits = new Map<Node, NodeEdit>();
   const seen = new Set<string>();
   for (const node of graph.nodes) {
     if (!nodes.has(node)) continue;
@@ -151,9 +155,16 @@ function startPatches(
     seen.add(node.name);
     if (outputs.length === 0 && !isTwice) continue;
     const name = isTwice ? { name: names.take(node.name) } : {};
-    patches.set(node, { inputs: new Map(), outputs: new Map(outputs), ...name });
+    edits.set(node, { ...UNCHANGED, outputs: new Map(outputs), ...name });
   }
-  return patches;
+  return edits;
+}
+
+const UNCHANGED: NodeEdit = { before: [], inputs: new Map(), outputs: new Map() };
+
+/** What happens to a node. */
+export function editOf({ edits }: Pick<Rewrite, 'edits'>, node: Node): NodeEdit {
+  return edits.get(node) ?? UNCHANGED;
 }
 
 /** A rewrite with another output in place of one, and the nodes that compute it. */
@@ -199,11 +210,13 @@ export function keptInputs({ cut, computedInputs }: Rewrite): Value[] {
 }
 
 /** The nodes of the source in whose places something is written, in execution order: the kept ones, and those that are replaced. */
-export function standingNodes({ cut: { graph, nodes }, replaced }: Rewrite): Node[] {
-  return graph.nodes.filter((node) => nodes.has(node) || replaced.has(node));
+export function standingNodes(rewrite: Rewrite): Node[] {
+  const { graph, nodes } = rewrite.cut;
+  return graph.nodes.filter((node) => nodes.has(node) || editOf(rewrite, node).instead);
 }
 
 /** All nodes that a rewrite adds. */
-export function addedNodes({ front, replaced, before, back }: Rewrite): BackNode[] {
-  return [...front, ...[...replaced.values()].flat(), ...[...before.values()].flat(), ...back];
+export function addedNodes({ front, edits, back }: Rewrite): BackNode[] {
+  const inPlace = [...edits.values()].flatMap(({ before, instead = [] }) => before.concat(instead));
+  return [...front, ...inPlace, ...back];
 }

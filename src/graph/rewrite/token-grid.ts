@@ -1,5 +1,7 @@
 /** The grid of patch tokens `[N, L, C]`: its rows and columns, and the tokens before the patches. */
 import type { Dim } from '../../onnx/wire/schema.js';
+import type { ImageAxes } from '../image-axes.js';
+import type { TokenParts } from '../token-parts.js';
 import type { NodeBuilder } from './node-builder.js';
 
 type Size = readonly [height: number, width: number];
@@ -69,7 +71,23 @@ function greatestDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestDivisor(b, a % b);
 }
 
-/** Finds the grid of tokens. Returns the reason as text if there is no grid. */
+/** The grid of proven tokens: that of the image's size, or one that follows an image of open sides; undefined if the graph starts behind the image. */
+export function provenGrid(
+  { patches: [prefix, end], patchSize: patch }: TokenParts,
+  imageSize: Size | undefined,
+  image: ImageAxes | undefined,
+): TokenGrid | undefined {
+  if (!imageSize) {
+    const follows = image && { image: image.value.name, axis: image.axis, patch, prefix };
+    return follows && { prefix, size: null, follows };
+  }
+  const [rows, columns] = imageSize.map((side) => Math.floor(side / patch)) as [number, number];
+  return end === null || end - prefix === rows * columns
+    ? { prefix, size: [rows, columns], follows: undefined }
+    : undefined;
+}
+
+/** Finds the grid of tokens that are not proven. Returns the reason as text if there is no grid. */
 export function findGrid(
   tokens: Dim | undefined,
   imageSize: Size | undefined,
@@ -89,17 +107,13 @@ export function findGrid(
 }
 
 /** Adds the Reshape of channels `[N, C, L]` to a map `[N, C, H, W]`; returns the name of the map. */
-export function reshapeToMap(
-  nodes: NodeBuilder,
-  input: string,
-  channels: number,
-  { size, follows }: TokenGrid,
-): string {
-  if (size) return nodes.reshape(input, [0, channels, ...size]);
+export function reshapeToMap(nodes: NodeBuilder, input: string, { size, follows }: TokenGrid): string {
+  // 0 keeps a size.
+  if (size) return nodes.reshape(input, [0, 0, ...size]);
   const { image, axis, patch } = follows!;
   const sides = nodes.sliceFrom(nodes.add('Shape', [image]), 0, axis, axis + 2);
   const grid = nodes.add('Div', [sides, nodes.integers([patch, patch])]);
-  const shape = nodes.add('Concat', [nodes.integers([0, channels]), grid], { axis: 0 });
+  const shape = nodes.add('Concat', [nodes.integers([0, 0]), grid], { axis: 0 });
   return nodes.add('Reshape', [input, shape]);
 }
 

@@ -17,6 +17,8 @@ const LICENCE =
 /** OpenVINO's devices besides the CPU, and its readers of formats besides ONNX and its own IR: almost half of the bytes. */
 const UNNEEDED_OF_OPENVINO =
   /intel_[gn]pu_|_(?:auto|auto_batch|hetero)_plugin|_(?:gguf|jax|paddle|pytorch|tensorflow|tensorflow_lite)_frontend/;
+/** Names of the provider's library that say its version, for linkers. */
+const UNNEEDED_OF_PLUGINS = /_plugin\.so\.[\d.]+$/;
 /** Wrappers with the interfaces of BLAS and FFTW, and a second run-time compiler: onnxruntime calls none of them. */
 const UNNEEDED_OF_CUDA = /^lib(?:nvblas|cufftw)\.|\.alt\.so/;
 
@@ -51,6 +53,10 @@ function nvidia(project: string, ...required: readonly RegExp[]): readonly [stri
   ];
 }
 
+function plugin(project: string, ...required: readonly RegExp[]): readonly [string, WheelContents] {
+  return [project, contents(/^onnxruntime_ep_\w+\/([^/]+)$/, UNNEEDED_OF_PLUGINS, required, '')];
+}
+
 /** The contents of each package's wheel, by project. */
 export const WHEEL_CONTENTS: ReadonlyMap<string, WheelContents> = new Map([
   [
@@ -78,4 +84,7 @@ export const WHEEL_CONTENTS: ReadonlyMap<string, WheelContents> = new Map([
   nvidia('nvidia-nvjitlink', /libnvJitLink\b/),
   nvidia('nvidia-cuda-nvrtc', /libnvrtc\b/, /libnvrtc-builtins\b/),
   nvidia('nvidia-cudnn-cu13', /libcudnn\b/, /libcudnn_ops\b/, /libcudnn_graph\b/),
+  plugin('onnxruntime-ep-webgpu', /_providers_webgpu\b/),
+  plugin('onnxruntime-ep-openvino', /_providers_openvino_plugin\b/),
+  plugin('onnxruntime-ep-nv-tensorrt-rtx-cu13', /_providers_nv_tensorrt_rtx\b/),
 ]);

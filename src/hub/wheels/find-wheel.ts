@@ -1,126 +1,70 @@
-/** Finds the wheel of a pinned package for this platform, on a package index or on disk, and downloads it. */
+/** Finds the wheel of a pinned package, on a package index or on disk, and downloads it. Its content is known beforehand. */
 import { basename, join, resolve } from 'node:path';
 import { digestFile } from '../../base/digest.js';
 import { invalidOption } from '../../base/checks.js';
-import { TapirError } from '../../base/errors.js';
-import { labelOfUrl } from '../../base/printable.js';
-import { checksumMismatch, downloadFile, type Authorized, type DownloadOptions } from '../download-file.js';
+import { startOfWheel, type EnginePackage } from '../../base/engine-packages.js';
+import { checksumMismatch, downloadFile, type DownloadOptions } from '../download-file.js';
 import { PartialFile, sizeOfFile } from '../partial-file.js';
-import { readPackageIndex } from './index-settings.js';
-import { listWheels, type IndexedWheel } from './package-index.js';
-import {
-  chooseWheel,
-  describePlatform,
-  parseWheelName,
-  readPlatform,
-  type Platform,
-  type WheelName,
-} from './wheel-name.js';
+import type { PinnedWheel } from './engine-wheels.js';
+import { findOnIndex, type RemoteFile } from './package-index.js';
 
-/** A package of exactly one version. */
-export interface PinnedPackage {
-  /** As the index spells it. */
-  readonly project: string;
-  readonly version: string;
-}
-
-/** A wheel that fits this platform. */
-export interface FoundWheel {
-  readonly filename: string;
-  readonly sha256: string;
+/** A wheel, and where it is. */
+export interface FoundWheel extends PinnedWheel {
   /** Null if it is unknown. */
   readonly sizeBytes: number | null;
-  readonly from: LocalWheel | RemoteWheel;
+  readonly from: LocalFile | RemoteFile;
 }
 
-/** A wheel that the user has downloaded. */
-interface LocalWheel {
+/** A file that the user has downloaded. */
+interface LocalFile {
   readonly path: string;
 }
 
-/** A wheel on an index. The address is without user and password. */
-interface RemoteWheel extends Authorized {
-  readonly url: string;
-  /** The index and where its address comes from, for a message. */
-  readonly index: string;
-}
-
-/** Finds the wheel of a package for this platform among the user's files. Throws `OPTION_INVALID` if no file is such a wheel. */
-export async function readLocalWheel(wanted: PinnedPackage, given: readonly string[]): Promise<FoundWheel> {
-  const platform = readPlatform();
-  const candidates = given.flatMap((path) => {
-    const name = parseWheelName(basename(path));
-    return name && isOf(name, wanted) ? [{ filename: basename(path), name, path: resolve(path) }] : [];
-  });
-  const chosen = chooseWheel(candidates, platform);
-  if (!chosen) {
-    const expected = `a wheel of ${textOf(wanted)} for ${describePlatform(platform)}, under its full name`;
-    throw invalidOption('wheel', expected, given.join(', '));
-  }
-  const { path, filename } = chosen;
-  const sizeBytes = await sizeOfFile(path);
-  if (sizeBytes === null) throw invalidOption('wheel', 'an existing file', path);
-  return { filename, sha256: await digestFile(path), sizeBytes, from: { path } };
+/** The wheels of a package, the preferred one first. */
+function wheelsOf(wanted: EnginePackage, pinned: readonly PinnedWheel[]): readonly PinnedWheel[] {
+  return pinned.filter(({ filename }) => filename.startsWith(startOfWheel(wanted)));
 }
 
 /**
- * Asks the package index, that of pip's settings unless one is given, for a wheel of a package for this platform. Throws `DOWNLOAD_FAILED`
- * with the platforms that there are wheels for; `OPTION_INVALID`.
+ * Finds the wheel of a package among the user's files, and checks it. Throws `OPTION_INVALID` if no file is such a wheel;
+ * `CHECKSUM_MISMATCH`.
  */
+export async function readLocalWheel(
+  wanted: EnginePackage,
+  pinned: readonly PinnedWheel[],
+  given: readonly string[],
+): Promise<FoundWheel> {
+  const wheels = wheelsOf(wanted, pinned);
+  const path = given.find((one) => wheels.some(({ filename }) => filename === basename(one)));
+  if (path === undefined) {
+    const names = wheels.map(({ filename }) => filename).join(', ');
+    const expected = `a wheel of ${wanted.project} ${wanted.version} for this system, under its full name (${names})`;
+    throw invalidOption('wheel', expected, given.join(', '));
+  }
+  const sizeBytes = await sizeOfFile(path);
+  if (sizeBytes === null) throw invalidOption('wheel', 'an existing file', path);
+  const { filename, sha256 } = wheels.find((wheel) => wheel.filename === basename(path))!;
+  const actual = await digestFile(path);
+  if (actual !== sha256) throw checksumMismatch(path, path, sha256, actual);
+  return { filename, sha256, sizeBytes, from: { path: resolve(path) } };
+}
+
+/** Finds the preferred wheel of a package on a package index. Throws `DOWNLOAD_FAILED`, `OPTION_INVALID`. */
 export async function findWheel(
-  wanted: PinnedPackage,
+  wanted: EnginePackage,
+  pinned: readonly PinnedWheel[],
   indexUrl: string | undefined,
   options: DownloadOptions,
 ): Promise<FoundWheel> {
-  const platform = readPlatform();
-  const index = await readPackageIndex(indexUrl);
-  const all = await listWheels(index, wanted.project, options);
-  const wheels = all?.filter(({ name }) => isOf(name, wanted));
-  const wheel = chooseWheel(wheels?.filter(({ yanked }) => yanked === null) ?? [], platform);
-  const label = `${labelOfUrl(index.url)} (${index.from})`;
-  if (wheel) return take(wheel, label, wanted);
-  throw notFound(labelOfUrl(index.url), wanted, `${label} ${whyNone(wheels, wanted, platform)}`);
-}
-
-function isOf({ project, version }: WheelName, wanted: PinnedPackage): boolean {
-  return project === wanted.project && version === wanted.version;
-}
-
-function textOf({ project, version }: PinnedPackage): string {
-  return `${project} ${version}`;
-}
-
-function whyNone(
-  wheels: readonly IndexedWheel[] | undefined,
-  wanted: PinnedPackage,
-  platform: Platform,
-): string {
-  if (!wheels) return 'does not have this project';
-  const kept = wheels.filter(({ yanked }) => yanked === null);
-  const platforms = new Set(kept.flatMap(({ name }) => name.platforms));
-  if (platforms.size > 0)
-    return `has wheels for ${[...platforms].toSorted().join(', ')}, and this is ${describePlatform(platform)}`;
-  const [withdrawn] = wheels;
-  if (!withdrawn) return `has no wheel of ${textOf(wanted)}`;
-  return `has withdrawn ${textOf(wanted)}${withdrawn.yanked ? ` (${withdrawn.yanked})` : ''}`;
-}
-
-function take({ sha256, url, ...wheel }: IndexedWheel, index: string, wanted: PinnedPackage): FoundWheel {
-  const { filename, sizeBytes, authorization } = wheel;
-  if (sha256 !== null) return { filename, sha256, sizeBytes, from: { url, authorization, index } };
-  const reason = `${index} does not state the SHA-256 of ${filename}; download it yourself, and pass it with --wheel`;
-  throw notFound(labelOfUrl(url), wanted, reason);
-}
-
-function notFound(url: string, wanted: PinnedPackage, reason: string): TapirError<'DOWNLOAD_FAILED'> {
-  const message = `cannot download ${textOf(wanted)}: ${reason}`;
-  return new TapirError('DOWNLOAD_FAILED', message, { details: { url, reason } });
+  const wheel = wheelsOf(wanted, pinned)[0]!;
+  const { sizeBytes, ...from } = await findOnIndex(wanted.project, wheel.filename, indexUrl, options);
+  return { ...wheel, sizeBytes, from };
 }
 
 /** Downloads a wheel into a folder, checks it, and returns its path. One that an earlier call has downloaded is used. */
 export async function fetchWheel(
   { filename, sha256, sizeBytes }: FoundWheel,
-  { url, authorization }: RemoteWheel,
+  { url, authorization }: RemoteFile,
   folder: string,
   options: DownloadOptions,
 ): Promise<string> {

@@ -12,9 +12,11 @@ import {
   type InstallableEngine,
 } from '../../base/engine-packages.js';
 import { isTapirError } from '../../base/errors.js';
+import { readGlibcVersion } from '../../base/glibc-version.js';
 import { optional, readOptions, type Fields } from '../../base/options.js';
 import { DOWNLOAD_FIELDS, type DownloadOptions } from '../download-file.js';
 import { WHEEL_CONTENTS } from './engine-files.js';
+import { ENGINE_WHEELS, type WheelTable } from './engine-wheels.js';
 import { fetchWheel, findWheel, readLocalWheel, type FoundWheel } from './find-wheel.js';
 import {
   discardEngine,
@@ -27,7 +29,7 @@ import {
 import { unpackWheel } from './unpack-wheel.js';
 
 export interface InstallOptions extends DownloadOptions {
-  /** A Python package index; may contain user and password. Undefined: `PIP_INDEX_URL`, else pip's files, else the public index. */
+  /** A Python package index or its mirror; may contain user and password. Undefined: `PIP_INDEX_URL`, else the public index. */
   readonly indexUrl: string | undefined;
   /** Paths of all wheels, for a machine without a network. No index is asked. */
   readonly wheel: string | readonly string[] | undefined;
@@ -35,10 +37,7 @@ export interface InstallOptions extends DownloadOptions {
 
 export const INSTALL_FIELDS: Fields<InstallOptions> = {
   ...DOWNLOAD_FIELDS,
-  indexUrl: optional(
-    checkText,
-    'package index (default: PIP_INDEX_URL, pip’s configuration, the public index)',
-  ),
+  indexUrl: optional(checkText, 'mirror of the Python package index (default: PIP_INDEX_URL, else PyPI)'),
   wheel: optional(checkPaths),
 };
 
@@ -59,20 +58,26 @@ export interface InstallPlan {
 
 /**
  * Finds what to install, and where from: the engine OpenVINO, or what onnxruntime needs for NVIDIA GPUs (`cuda`: its provider, CUDA and
- * cuDNN; Linux x64). Nothing is downloaded but the index. Throws `DOWNLOAD_FAILED`, `OPTION_INVALID`.
+ * cuDNN; Linux x64). Nothing is downloaded but pages of the index. Throws `DOWNLOAD_FAILED`, `OPTION_INVALID`; `CHECKSUM_MISMATCH`
+ * for a given file.
+ *
+ * @param table - The wheels that may be installed; tests have smaller ones.
  */
 export async function planInstall(
   name: InstallableEngine,
   given: Options<InstallOptions>,
+  table: WheelTable = ENGINE_WHEELS,
 ): Promise<InstallPlan> {
   const options = readOptions(INSTALL_FIELDS, given, 'installEngine');
   checkOneOf('name', name, Object.keys(ENGINE_PACKAGES));
-  checkSystem(name);
+  const pinned = table.get(checkSystem(name)) ?? [];
   const { wheel: paths, indexUrl } = options;
   const folder = engineFolder(name);
   const installed = await findInstalledEngine(name);
   const findOne = (one: EnginePackage): Promise<FoundWheel> =>
-    paths === undefined ? findWheel(one, indexUrl, options) : readLocalWheel(one, [paths].flat());
+    paths === undefined
+      ? findWheel(one, pinned, indexUrl, options)
+      : readLocalWheel(one, pinned, [paths].flat());
   const wheels: PlannedWheel[] = [];
   for (const one of installed === null ? ENGINE_PACKAGES[name].packages : [])
     wheels.push({ package: one, wheel: await findOne(one) });
@@ -83,11 +88,27 @@ function checkPaths(option: string, value: unknown): readonly string[] {
   return [value].flat().map((path) => checkText(option, path));
 }
 
-function checkSystem(name: InstallableEngine): void {
+/** Returns this system, as the table names it. Throws `OPTION_INVALID` if the engine is not for it. */
+function checkSystem(name: InstallableEngine): string {
   const { systems } = ENGINE_PACKAGES[name];
   const system = `${process.platform} ${process.arch}`;
-  if (systems?.includes(system) === false)
-    throw invalidOption('name', `an engine for ${system} ("${name}" is for ${systems.join(', ')})`, name);
+  const glibc = process.platform === 'linux' ? readGlibcVersion() : null;
+  const needed = systems[system];
+  if (needed === null || (needed !== undefined && glibc !== null && isAtLeast(glibc, needed))) return system;
+  const ours = process.platform === 'linux' ? `${system}, ${withGlibc(glibc)}` : system;
+  const all = Object.entries(systems).map(
+    ([one, least]) => one + (least === null ? '' : ` (glibc ${least})`),
+  );
+  throw invalidOption('name', `an engine for ${ours} ("${name}" is for ${all.join(', ')})`, name);
+}
+
+function withGlibc(glibc: string | null): string {
+  return glibc === null ? 'without glibc' : `glibc ${glibc}`;
+}
+
+/** Whether a version, such as `2.36`, is another one or later. */
+function isAtLeast(version: string, least: string): boolean {
+  return version.localeCompare(least, 'en', { numeric: true }) >= 0;
 }
 
 /**

@@ -9,19 +9,13 @@ import {
   ENGINE_RECORD,
   engineFolder,
   enginesFolder,
+  startOfWheel,
   type InstallableEngine,
 } from '../../base/engine-packages.js';
 import { lockFolder, type FolderLock } from '../../base/folder-lock.js';
 import { makeFolder } from '../../base/make-folder.js';
 import { sizeOfFile } from '../partial-file.js';
-import { normalizeProject, parseWheelName } from './wheel-name.js';
-
-/** A wheel that libraries were unpacked from. */
-export interface InstalledWheel {
-  readonly filename: string;
-  /** In hexadecimal digits. */
-  readonly sha256: string;
-}
+import type { PinnedWheel } from './engine-wheels.js';
 
 /** An engine whose libraries are installed. */
 export interface InstalledEngine {
@@ -32,12 +26,12 @@ export interface InstalledEngine {
   readonly libraries: string;
   readonly sizeBytes: number;
   /** The wheels that the libraries come from. */
-  readonly wheels: readonly InstalledWheel[];
+  readonly wheels: readonly PinnedWheel[];
 }
 
 /** The content of the record, which is written after all other files. */
 export interface EngineRecord {
-  readonly wheels: readonly InstalledWheel[];
+  readonly wheels: readonly PinnedWheel[];
   /** The size of each file, by its path in the folder. */
   readonly sizes: Readonly<Record<string, number>>;
 }
@@ -58,10 +52,9 @@ export async function findInstalledEngine(name: InstallableEngine): Promise<Inst
 }
 
 /** Whether each package of an engine was installed in its pinned version. */
-function isPinned(name: InstallableEngine, wheels: readonly Partial<InstalledWheel>[]): boolean {
-  const names = wheels.map(({ filename }) => parseWheelName(filename ?? ''));
+function isPinned(name: InstallableEngine, wheels: readonly Partial<PinnedWheel>[]): boolean {
   return ENGINE_PACKAGES[name].packages.every((one) =>
-    names.some((wheel) => wheel?.project === one.project && wheel.version === one.version),
+    wheels.some(({ filename = '' }) => filename.startsWith(startOfWheel(one))),
   );
 }
 
@@ -106,10 +99,9 @@ export async function removeEngine(name: InstallableEngine): Promise<string[]> {
 
 /** Whether a name in the folder of all engines is a version of an engine, or a download of one of its packages. */
 function isOf(name: InstallableEngine, other: string): boolean {
-  if (other.startsWith(`${name}-`)) return true;
-  const project = /^([\w.]+)-.*\.whl(?:\.partial(?:\.json)?)?$/.exec(other)?.[1];
-  if (project === undefined) return false;
-  return ENGINE_PACKAGES[name].packages.some((one) => one.project === normalizeProject(project));
+  if (other.startsWith(`${name}-`) && /^\d/.test(other.slice(name.length + 1))) return true;
+  const project = /^(\w+)-.*\.whl(?:\.partial(?:\.json)?)?$/.exec(other)?.[1]?.replaceAll('_', '-');
+  return ENGINE_PACKAGES[name].packages.some((one) => one.project === project);
 }
 
 /** Removes the folder of an engine, if it exists. It is renamed first, so that no process sees it half deleted. Throws `OUTPUT_UNWRITABLE`. */

@@ -1,100 +1,104 @@
-/** Lists the wheels of a project on a Python package index: its JSON (PEP 691). */
+/** Finds a file on a Python package index, or on a mirror of it, by its name: where it is and its size (PEP 691). */
+import { invalidOption } from '../../base/checks.js';
 import { HttpFailure } from '../../base/http/http-failure.js';
-import { fetchUrl } from '../../base/http/http.js';
+import { authorizationOf, fetchUrl, isHttpUrl } from '../../base/http/http.js';
+import { labelOfUrl } from '../../base/printable.js';
 import { parseJson } from '../../base/read-json.js';
-import { downloadRules, retryDownload, type DownloadOptions } from '../download-file.js';
-import { splitCredentials, type PackageIndex } from './index-settings.js';
-import { normalizeProject, parseWheelName, type WheelName } from './wheel-name.js';
+import { downloadRules, retryDownload, type Authorized, type DownloadOptions } from '../download-file.js';
 
-/** A wheel on an index. */
-export interface IndexedWheel {
-  readonly filename: string;
-  readonly name: WheelName;
-  /** Without user and password. */
+/** A file of an index. The addresses are without user and password. */
+export interface RemoteFile extends Authorized {
   readonly url: string;
-  readonly authorization: string | undefined;
-  /** 64 hexadecimal digits; null if the index does not state it. */
-  readonly sha256: string | null;
-  /** Null if the index does not state it. */
-  readonly sizeBytes: number | null;
-  /** Why it was withdrawn from the index, if that is known; null if it was not withdrawn. */
-  readonly yanked: string | null;
+  readonly index: string;
 }
 
+const DEFAULT_INDEX = 'https://pypi.org/simple/';
 const JSON_TYPE = 'application/vnd.pypi.simple.v1+json';
 const MOST_PAGE_BYTES = 64 * 2 ** 20;
+const ADVICE = 'download the wheel yourself, and pass it with --wheel';
 
-interface StatedFile {
-  readonly filename: string;
-  /** May be relative to the page. */
-  readonly url: string;
-  readonly hashes?: { readonly sha256?: unknown } | undefined;
-  readonly size?: unknown;
-  readonly yanked?: unknown;
-}
-
-/** Lists the wheels of a project; undefined if the index does not have the project. Throws `DOWNLOAD_FAILED`. */
-export async function listWheels(
-  { url, authorization, from }: PackageIndex,
+/**
+ * Asks an index for a file of a project. Throws `DOWNLOAD_FAILED`; `OPTION_INVALID` for an address that cannot be read.
+ *
+ * @param indexUrl - Undefined for that of `PIP_INDEX_URL`, else the public one.
+ */
+export async function findOnIndex(
   project: string,
+  filename: string,
+  indexUrl: string | undefined,
   options: DownloadOptions,
-): Promise<IndexedWheel[] | undefined> {
-  const page = `${url}${normalizeProject(project)}/`;
+): Promise<RemoteFile & { readonly sizeBytes: number | null }> {
+  const { url: index, authorization } = readIndex(
+    indexUrl ?? (process.env['PIP_INDEX_URL']?.trim() || DEFAULT_INDEX),
+  );
+  const page = `${index}${project}/`;
   const rules = { ...downloadRules({ ...options, authorization }), headers: { accept: JSON_TYPE } };
   return retryDownload(page, options, async () => {
-    try {
-      const { bytes, response } = await fetchUrl(page, rules, MOST_PAGE_BYTES);
-      const files = readFiles(Buffer.from(bytes));
-      const origin = { origin: new URL(url).origin, authorization };
-      return files.flatMap((file) => readFile(file, response.url, origin) ?? []);
-    } catch (error) {
-      const status = error instanceof HttpFailure ? error.status : undefined;
-      if (status === 404) return undefined;
-      if (status === 401 || status === 403) throw refused(error, from, authorization !== undefined);
-      throw error;
-    }
+    const { bytes, response } = await fetchUrl(page, rules, MOST_PAGE_BYTES).catch((error: unknown) => {
+      throw refused(error, authorization !== undefined);
+    });
+    const file = readFiles(Buffer.from(bytes)).find((one) => one?.filename === filename);
+    if (typeof file?.url !== 'string' || !URL.canParse(file.url, response.url))
+      throw new HttpFailure('failed', `${labelOfUrl(index)} does not have ${filename}; ${ADVICE}`);
+    const own = splitCredentials(new URL(file.url, response.url).href);
+    const isOfIndex = new URL(own.url).origin === new URL(index).origin;
+    const { size } = file;
+    return {
+      url: own.url,
+      index: labelOfUrl(index),
+      authorization: own.authorization ?? (isOfIndex ? authorization : undefined),
+      sizeBytes: Number.isSafeInteger(size) && Number(size) > 0 ? Number(size) : null,
+    };
   });
 }
 
-function refused(error: unknown, from: string, isNamed: boolean): HttpFailure {
-  const advice = isNamed
-    ? `check the user and password in ${from}`
-    : `put user and password into ${from}, as in https://USER:PASSWORD@HOST/simple`;
-  return new HttpFailure('failed', `${(error as Error).message}; ${advice}`, { cause: error });
-}
-
-function readFiles(bytes: Buffer): StatedFile[] {
+function readIndex(text: string): ReturnType<typeof splitCredentials> {
   try {
-    const { files } = parseJson(bytes) as { readonly files: readonly StatedFile[] };
-    return files.map((file) =>
-      Object.assign(file, { filename: String(file.filename), url: String(file.url) }),
-    );
-  } catch (error) {
-    const reason = 'it does not answer with the JSON of a package index (PEP 691)';
-    throw new HttpFailure('failed', `${reason}; download the wheel yourself, and pass it with --wheel`, {
-      cause: error,
-    });
+    if (!isHttpUrl(text)) throw new Error('not an HTTP address');
+    const { url, authorization } = splitCredentials(text);
+    return { url: url.replace(/\/*$/, '/'), authorization };
+  } catch {
+    // The value may contain a password.
+    const expected = 'the address of a package index, such as https://index.example/simple';
+    throw invalidOption('indexUrl', `${expected} (--index-url, PIP_INDEX_URL)`, '(hidden)');
   }
 }
 
-/** Reads a stated file; undefined for one that is not a wheel, or whose address cannot be read. */
-function readFile(
-  { filename, url, hashes, size, yanked }: StatedFile,
-  page: string,
-  index: { readonly origin: string; readonly authorization: string | undefined },
-): IndexedWheel | undefined {
-  const name = parseWheelName(filename);
-  if (!name || !URL.canParse(url, page)) return undefined;
-  const own = splitCredentials(new URL(url, page).href);
-  const sha256 = hashes?.sha256;
-  const isOfIndex = new URL(own.url).origin === index.origin;
-  return {
-    filename,
-    name,
-    url: own.url,
-    authorization: own.authorization ?? (isOfIndex ? index.authorization : undefined),
-    sha256: typeof sha256 === 'string' && /^[\da-f]{64}$/i.test(sha256) ? sha256.toLowerCase() : null,
-    sizeBytes: Number.isSafeInteger(size) && Number(size) > 0 ? Number(size) : null,
-    yanked: yanked === true ? '' : typeof yanked === 'string' && yanked !== '' ? yanked : null,
-  };
+/** Splits an address into the address without user and password, and the header that carries them. Throws if it cannot be read. */
+function splitCredentials(text: string): {
+  readonly url: string;
+  readonly authorization: string | undefined;
+} {
+  const url = new URL(text);
+  const { authorization } = authorizationOf(url);
+  url.username = '';
+  url.password = '';
+  return { url: url.href, authorization };
+}
+
+function refused(error: unknown, isNamed: boolean): unknown {
+  const status = error instanceof HttpFailure ? error.status : undefined;
+  if (status !== 401 && status !== 403) return error;
+  const advice = isNamed
+    ? 'check the user and password of the index'
+    : 'put user and password into its address, as in https://USER:PASSWORD@HOST/simple';
+  return new HttpFailure('failed', `${(error as Error).message}; ${advice}`, { cause: error });
+}
+
+interface StatedFile {
+  readonly filename?: unknown;
+  /** May be relative to the page. */
+  readonly url?: unknown;
+  readonly size?: unknown;
+}
+
+function readFiles(bytes: Buffer): readonly (StatedFile | null)[] {
+  try {
+    const { files } = parseJson(bytes) as { readonly files: readonly (StatedFile | null)[] };
+    if (Array.isArray(files)) return files;
+    throw new Error('it has no list of files');
+  } catch (error) {
+    const reason = `it does not answer with the JSON of a package index (PEP 691); ${ADVICE}`;
+    throw new HttpFailure('failed', reason, { cause: error });
+  }
 }

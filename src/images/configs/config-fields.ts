@@ -21,7 +21,7 @@ export type Channels = readonly [number, number, number];
 
 /** Words in the names of fields that may change pixels. */
 const CHANGES_PIXELS =
-  /^do_|pad|crop|size|resiz|resampl|interpol|mean|std|scale|norm|fill|colou?r|channel|flip|rotat|gamma|patch|frame|thumbnail|align|grid|tile|split|mode/;
+  /^do_|pad|crop|size|resiz|resampl|interpol|mean|std|scale|norm|fill|colou?r|channel|flip|rotat|gamma|patch|frame|thumbnail|align|grid|tile|split|mode|orient|exif|alpha|transparen/;
 
 /** The fields of one JSON object. Fields of the value null count as left out. */
 export class ConfigFields {
@@ -48,6 +48,11 @@ export class ConfigFields {
   /** Counts fields as harmless. */
   skip(...names: readonly string[]): void {
     for (const name of names) this.#seen.add(name);
+  }
+
+  /** Counts all fields of a pattern as harmless. */
+  skipAll(pattern: RegExp): void {
+    this.skip(...Object.keys(this.#fields).filter((name) => pattern.test(name)));
   }
 
   /** Whether the file has the field with the value null. */

@@ -1,19 +1,15 @@
 /** The transform that belongs to a model: the configuration file beside it. */
+import { readdirSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { checkPath, invalidOption, isPlainObject, type Options } from '../../base/checks.js';
-import { TRANSFORM_FILES } from '../../base/config-files.js';
+import { checkPath, isPlainObject, type Options } from '../../base/checks.js';
+import { MODULES_FILE, TRANSFORM_FILES } from '../../base/config-files.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { readJson } from '../../base/read-json.js';
-import { TRANSFORM_PRESETS, type TransformPreset } from '../transform/transform-options.js';
-import {
-  createTransform,
-  type Transform,
-  type TransformLike,
-  type TransformSource,
-} from '../transform/transform.js';
+import type { TransformOptions } from '../transform/transform-options.js';
+import { Transform, type TransformSource } from '../transform/transform.js';
 import { isHuggingFace, type ModelConfig } from './hugging-face.js';
 import { isTimm } from './timm.js';
-import { readTransform, transformFromConfig, type ConfigReading } from './transform-from-config.js';
+import { readTransform, type ConfigReading } from './transform-from-config.js';
 
 /** A transform that was found. */
 export interface FoundTransform {
@@ -26,7 +22,7 @@ export interface FoundTransform {
 
 /**
  * Finds the transform of a model: `MODEL.onnx.transform.json`, `transform.json`, Hugging Face's, OpenCLIP's, Immich's or timm's file, beside
- * the model or one folder up.
+ * the model, one folder up, or in the folder of a sentence-transformers part there.
  *
  * @param model - Path or `file:` URL of the model file.
  * @param given - See {@link ConfigReading}.
@@ -48,20 +44,78 @@ export async function findTransform(
   return lookUpTransform(checkPath('model', model), given);
 }
 
-function lookUpTransform(model: string, given: Options<ConfigReading> = {}): FoundTransform | null {
-  const path = resolve(model);
-  const folder = dirname(path);
-  const candidates = [
-    sidecarOf(path),
-    ...[folder, dirname(folder)].flatMap((place) => TRANSFORM_FILES.map((name) => join(place, name))),
-  ];
-  for (const from of candidates) {
-    const json = readConfig(from);
-    if (json === undefined || !mayHoldTransform(from, json)) continue;
-    const transform = readTransformFile(from, json, given);
-    return { transform, from, kind: transform.source!.kind };
+/** {@link findTransform}, at once. */
+export function lookUpTransform(model: string, given: Options<ConfigReading> = {}): FoundTransform | null {
+  for (const files of candidatesOf(resolve(model))) {
+    for (const [place, from] of files.entries()) {
+      const json = readConfig(from);
+      if (json === undefined || !mayHoldTransform(from, json)) continue;
+      const transform = readTransformFile(from, json, given);
+      const noted = withOthers(transform, files.slice(place + 1));
+      return { transform: noted, from, kind: transform.source!.kind };
+    }
   }
   return null;
+}
+
+/** The files that may tell a model's pixels, folder by folder. */
+function* candidatesOf(model: string): Generator<readonly string[]> {
+  yield [sidecarOf(model)];
+  for (const place of [dirname(model), dirname(dirname(model))]) {
+    yield TRANSFORM_FILES.map((name) => join(place, name));
+    for (const part of partFolders(place)) yield TRANSFORM_FILES.map((name) => join(place, part, name));
+  }
+}
+
+/** Folders of the parts of a sentence-transformers model: those that it lists, else by their names. */
+function partFolders(place: string): readonly string[] {
+  const list = readConfig(join(place, MODULES_FILE));
+  const paths = Array.isArray(list) ? list.map((part: unknown) => isPlainObject(part) && part['path']) : [];
+  // A path that leads elsewhere is no part of the model.
+  const listed = paths.filter((path) => typeof path === 'string' && /^\w[\w.-]*$/.test(path)) as string[];
+  if (list !== undefined) return listed;
+  try {
+    return readdirSync(place).filter((name) => /^0_\w+$/.test(name));
+  } catch {
+    // Why the folder cannot be read is said when its model is opened.
+    return [];
+  }
+}
+
+/** How the arithmetic of libraries differs in the last digits; two of them would differ always. */
+const ROUNDING: ReadonlySet<string> = new Set(['arithmetic', 'cropOffset', 'resampler']);
+
+/** Notes the other configurations of the folder that mean other pixels. What the user wrote needs no such note. */
+function withOthers(transform: Transform, files: readonly string[]): Transform {
+  const { options, preset, source } = transform;
+  if (!source || source.kind === 'onnx-tapir') return transform;
+  const others = files.flatMap((file) => {
+    const differs = differencesTo(options, file);
+    return differs.length > 0 ? [{ file, differs }] : [];
+  });
+  return others.length === 0 ? transform : new Transform(options, preset, { ...source, others });
+}
+
+function differencesTo(options: TransformOptions, file: string): string[] {
+  try {
+    const json = readConfig(file);
+    if (json === undefined || !mayHoldTransform(file, json)) return [];
+    const other = readTransformFile(file, json, {}).options;
+    const names = Object.keys(other) as (keyof TransformOptions)[];
+    const changed = names.filter(
+      (name) => !ROUNDING.has(name) && textOf(name, other[name]) !== textOf(name, options[name]),
+    );
+    return changed.map((name) => `${name}: ${textOf(name, other[name])}`);
+  } catch (error) {
+    // Most models have a config.json, and few of them tell pixels.
+    return basename(file) === 'config.json' ? [] : [reasonOf(error)];
+  }
+}
+
+/** An option as text. A square crop has two spellings. */
+function textOf(name: string, value: unknown): string {
+  const isSquare = name === 'crop' && isPlainObject(value) && value['height'] === value['width'];
+  return JSON.stringify(isSquare ? value['height'] : value);
 }
 
 /** The file with the transform of one model. */
@@ -70,7 +124,7 @@ export function sidecarOf(model: string): string {
 }
 
 /** Reads a configuration; undefined only if there is no such file. */
-function readConfig(path: string): unknown {
+export function readConfig(path: string): unknown {
   return readJson(
     path,
     (reason, cause) =>
@@ -88,7 +142,8 @@ function mayHoldTransform(path: string, json: unknown): boolean {
   return name !== 'processor_config.json' || (isPlainObject(json) && 'image_processor' in json);
 }
 
-function readTransformFile(from: string, json: unknown, given: Options<ConfigReading>): Transform {
+/** The transform of a configuration file. Throws `TRANSFORM_UNSUPPORTED`, which names the file; `OPTION_INVALID` for a backend that it does not have. */
+export function readTransformFile(from: string, json: unknown, given: Options<ConfigReading>): Transform {
   try {
     const model = given.model ?? (isNameless(json) ? readModel(from) : undefined);
     return readTransform(json, from, { ...given, model });
@@ -113,39 +168,4 @@ function isNameless(json: unknown): boolean {
 function readModel(from: string): ModelConfig | undefined {
   const json = readConfig(join(dirname(from), 'config.json'));
   return isPlainObject(json) ? json : undefined;
-}
-
-/** What functions that know a model take as a transform; `'auto'` is what belongs to the model. */
-export type TransformRequest = 'auto' | TransformLike | (string & {});
-
-/**
- * The transform that a request means.
- *
- * @param request - `'auto'` looks beside the model. Other texts are a preset's name,
- * `torchvision:WEIGHTS`, JSON, or the path of a configuration file.
- * @param model - Path of the model; undefined for one that was opened from bytes.
- * @returns Undefined where `'auto'` finds nothing.
- * @throws {@link TapirError} `OPTION_INVALID`, `TRANSFORM_UNSUPPORTED`.
- */
-export function chooseTransform(request: TransformRequest, model: string | undefined): Transform | undefined {
-  if (typeof request !== 'string') return createTransform(request);
-  if (request === 'auto') return (model === undefined ? null : lookUpTransform(model))?.transform;
-  if (request.trimStart().startsWith('{')) return transformFromConfig(parseOptions(request));
-  if (request.startsWith('torchvision:')) return transformFromConfig(request);
-  const presets = Object.keys(TRANSFORM_PRESETS);
-  if (presets.some((name) => name.toLowerCase() === request.toLowerCase()))
-    return createTransform(request as TransformPreset);
-  const json = readConfig(resolve(request));
-  if (json !== undefined) return readTransformFile(resolve(request), json, {});
-  const names = presets.map((name) => `"${name}"`).join(', ');
-  const expected = `"auto", ${names}, "torchvision:WEIGHTS", a file that exists, or options (as text: JSON)`;
-  throw invalidOption('transform', expected, request);
-}
-
-function parseOptions(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch (error) {
-    throw invalidOption('transform', `JSON that can be parsed (${reasonOf(error)})`, text);
-  }
 }

@@ -1,26 +1,103 @@
 /** What a processor of transformers resizes to and crops. */
 import { show } from '../../base/checks.js';
-import type { ResizeTarget, Size } from '../pixels/geometry.js';
-import type { ConfigFields } from './config-fields.js';
+import { roundHalfEven } from '../../base/round-half-even.js';
+import { isFixedSize, type ResizeTarget, type Size } from '../pixels/geometry.js';
+import type { ConfigFields, ConfigOptions } from './config-fields.js';
 import type { ProcessorClass } from './hugging-face-classes.js';
 
+/** The options that tell sizes and places. */
+type Geometry = Pick<ConfigOptions, 'resize' | 'crop' | 'first' | 'cropOffset' | 'cropPlace' | 'fill'>;
+
 /** Reads sizes, with the defaults and the rules of a class. */
-export function readGeometry(
+export function readGeometry(fields: ConfigFields, own: ProcessorClass): Geometry {
+  if (own.special === 'longest edge') return readLongest(fields, own);
+  if (own.special === 'thumbnail') return readThumbnail(fields, own);
+  if (own.special === 'crops first') return readFirstCrop(fields, own);
+  const { resize, crop } = readPlain(fields, own);
+  if (own.special !== 'multiple' || resize === null) return { resize, crop };
+  if (!isFixedSize(resize)) throw fields.refuse('size', 'this class needs height and width');
+  const multiple = fields.has('ensure_multiple_of') ? fields.integer('ensure_multiple_of') : 1;
+  const sideOf = (side: number): number => roundHalfEven(side / multiple) * multiple;
+  return { resize: { height: sideOf(resize.height), width: sideOf(resize.width) }, crop };
+}
+
+/** SAM: the longer side, then zeros at the right and the bottom. */
+function readLongest(fields: ConfigFields, own: ProcessorClass): Geometry {
+  if (!fields.flag('do_resize', true)) throw fields.refuse('do_resize', 'this class pads what it resized');
+  refuseCrop(fields);
+  const size = readSize(fields, 'size', false) ?? own.size;
+  const { longest_edge: longest } = size;
+  if (longest === undefined || size['shortest_edge'] !== undefined)
+    throw fields.refuse('size', 'this class needs longest_edge');
+  if (!fields.flag('do_pad', true)) return { resize: { longest }, crop: null };
+  const { height, width } = readSize(fields, 'pad_size', true) ?? { height: 1024, width: 1024 };
+  if (height === undefined || width === undefined || Math.min(height, width) < longest)
+    throw fields.refuse('pad_size', `it must be height and width, at least ${longest}`);
+  return { resize: { longest }, crop: { height, width }, cropPlace: 'start', fill: null };
+}
+
+/** Donut: the shorter side, then a thumbnail of that, in the middle of a black page. */
+function readThumbnail(fields: ConfigFields, own: ProcessorClass): Geometry {
+  const page = readFixed(fields, own);
+  for (const name of ['do_resize', 'do_thumbnail', 'do_pad'])
+    if (!fields.flag(name, true))
+      throw fields.refuse(name, 'without it, the size of the result depends on the image');
+  refuseCrop(fields);
+  return {
+    first: { resize: Math.min(page.height, page.width) },
+    resize: { fit: 'thumbnail', ...page },
+    crop: page,
+    // It pads half of what is missing, rounded down, on the left and above.
+    cropOffset: 'trunc',
+  };
+}
+
+/** Height and width, which a class needs. */
+function readFixed(fields: ConfigFields, own: ProcessorClass): Size {
+  const { height, width } = readSize(fields, 'size', true) ?? own.size;
+  if (height === undefined || width === undefined)
+    throw fields.refuse('size', 'this class needs height and width');
+  return { height, width };
+}
+
+function refuseCrop(fields: ConfigFields): void {
+  if (fields.flag('do_center_crop', false))
+    throw fields.refuse('do_center_crop', 'this class pads instead of cropping');
+}
+
+/** Perceiver: a crop of the photo itself, by the ratio of its two sizes, and then the resize. */
+function readFirstCrop(fields: ConfigFields, own: ProcessorClass): Geometry {
+  const { height, width } = readFixed(fields, own);
+  const resize = fields.flag('do_resize', true) ? { height, width } : null;
+  const crop = readCrop(fields, own);
+  if (crop === null) return { resize, crop: null };
+  if (crop.height < height || crop.width < width)
+    throw fields.refuse('crop_size', `it must be at least ${height}×${width}, the size`);
+  return { first: { crop: { height: height / crop.height, width: width / crop.width } }, resize, crop: null };
+}
+
+function readPlain(
   fields: ConfigFields,
   own: ProcessorClass,
 ): { readonly resize: ResizeTarget; readonly crop: Size | null } {
   const resizes = fields.flag('do_resize', true);
   if (resizes) for (const name of ['size', 'resample']) fields.checkSet(name, 'do_resize');
   const size = readSize(fields, 'size', own.isSquare) ?? own.size;
+  if ('longest_edge' in size && !('shortest_edge' in size))
+    throw fields.refuse('size', 'this class does not take longest_edge alone');
   const crop = readCrop(fields, own);
   if (!resizes) return { resize: null, crop };
   const { shortest_edge: side } = size;
   if (own.special === 'crop_pct below 384') {
     if (side === undefined) throw fields.refuse('size', 'this class needs shortest_edge');
+    const whole = { height: side, width: side };
+    // From 384 on, it has no effect.
+    if (side >= 384) {
+      fields.skip('crop_pct');
+      return { resize: whole, crop };
+    }
     fields.checkSet('crop_pct', 'do_resize');
     const share = fields.positive('crop_pct', own.share);
-    const whole = { height: side, width: side };
-    if (side >= 384) return { resize: whole, crop };
     if (crop !== null && (crop.height !== side || crop.width !== side))
       throw fields.refuse('do_center_crop', `below 384, this class crops to ${side}×${side} already`);
     return { resize: Math.trunc(side / share), crop: whole };
@@ -69,7 +146,8 @@ function readSize(fields: ConfigFields, name: string, isSquare: boolean): SizeFi
     .map(([kind]) => kind)
     .sort()
     .join(' ');
-  if (!['height width', 'shortest_edge', 'longest_edge shortest_edge'].includes(kinds))
+  const known = ['height width', 'shortest_edge', 'longest_edge shortest_edge', 'longest_edge'];
+  if (!known.includes(kinds))
     throw fields.refuse(
       name,
       `it must be height and width, or shortest_edge (with longest_edge), got ${show(value)}`,

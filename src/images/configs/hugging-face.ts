@@ -1,4 +1,4 @@
-/** `preprocessor_config.json` of Hugging Face's transformers (5.23), with the arithmetic of either backend. */
+/** `preprocessor_config.json` of Hugging Face's transformers (5.24), with the arithmetic of either backend. */
 import { show } from '../../base/checks.js';
 import { isFixedSize } from '../pixels/geometry.js';
 import type { Interpolation } from '../resample/kernel.js';
@@ -9,6 +9,7 @@ import {
   REFUSED_CLASSES,
   type ProcessorClass,
 } from './hugging-face-classes.js';
+import { readPatches } from './hugging-face-patches.js';
 import { readGeometry } from './hugging-face-sizes.js';
 
 /**
@@ -23,6 +24,9 @@ const HARMLESS = [
 
 /** Fields that only some classes read. */
 const OF_OTHER_CLASSES = ['crop_pct', 'rescale_offset', 'include_top', 'do_flip_channel_order'] as const;
+
+/** Classes that pad to a size of their own. */
+const PADS: ReadonlySet<string> = new Set(['longest edge', 'thumbnail']);
 
 /** Pillow's numbers. */
 const RESAMPLE: readonly Interpolation[] = ['nearest', 'lanczos', 'bilinear', 'bicubic', 'box', 'hamming'];
@@ -58,18 +62,24 @@ export function readHuggingFace(
 ): Omit<ResolvedConfig, 'kind'> {
   const own = readClass(fields, model);
   const { special } = own;
-  // DINOv3 has no processor for Pillow.
-  const backend = special === 'float' ? 'torchvision' : (asked ?? 'torchvision');
+  // Some classes have no processor for Pillow.
+  const isTorchOnly = special === 'float' || own.isTorchOnly === true;
+  const backend = isTorchOnly ? 'torchvision' : (asked ?? 'torchvision');
   fields.skip(...HARMLESS);
-  const { resize, crop } = readGeometry(fields, own);
-  checkPadding(fields, crop !== null || isFixedSize(resize));
-  const interpolation = readResample(fields, own.resample, backend, resize !== null);
+  if (own.aside) fields.skipAll(own.aside);
+  for (const [name, reason] of Object.entries(own.never ?? {}))
+    if (fields.flag(name, false)) throw fields.refuse(name, reason);
+  const cut = readPatches(fields, own);
+  const geometry: ConfigOptions = cut ?? readGeometry(fields, own);
+  const { resize, crop = null } = geometry;
+  if (!(special !== undefined && PADS.has(special)))
+    checkPadding(fields, crop !== null || isFixedSize(resize ?? null));
+  const interpolation = readResample(fields, own.resample, backend, cut !== undefined || resize !== null);
   if (special === 'float' && interpolation !== 'bilinear')
     throw fields.refuse('resample', `floats are resized with bilinear only, got ${interpolation}`);
   const options: ConfigOptions = {
-    resize,
-    crop,
     cropOffset: backend === 'pil' ? 'floor' : 'trunc',
+    ...geometry,
     interpolation,
     resampler: special === 'float' ? 'torch-float' : backend === 'pil' ? 'pillow' : 'torch',
     channelOrder: special === 'bgr' && fields.flag('do_flip_channel_order', true) ? 'bgr' : 'rgb',
@@ -100,9 +110,7 @@ function readClass(fields: ConfigFields, model: ModelConfig | undefined): Proces
   const field =
     stated === undefined
       ? 'model_type'
-      : fields.has('image_processor_type')
-        ? 'image_processor_type'
-        : 'auto_map';
+      : (['image_processor_type', 'feature_extractor_type'].find((one) => fields.has(one)) ?? 'auto_map');
   throw fields.refuse(
     field,
     `${shown}: ${refused?.[1] ?? `the class is not known; known are ${Object.keys(PROCESSOR_CLASSES).join(', ')}`}`,
@@ -156,7 +164,7 @@ function readValues(
   const rescales = fields.flag('do_rescale', true);
   if (special === 'float' && !rescales)
     throw fields.refuse('do_rescale', 'this class resizes scaled values, and fails without scaling');
-  const asksNormal = fields.flag('do_normalize', true);
+  const asksNormal = fields.flag('do_normalize', own.normalizes ?? true);
   // MobileViT never normalises.
   const normalizes = asksNormal && special !== 'bgr';
   if (rescales) fields.checkSet('rescale_factor', 'do_rescale');
@@ -168,6 +176,11 @@ function readValues(
   if (asksNormal) for (const name of ['image_mean', 'image_std']) fields.checkSet(name, 'do_normalize');
   const mean = fields.channels('image_mean') ?? own.mean;
   const std = fields.channels('image_std') ?? own.std;
+  if (normalizes && (mean === null || std === null))
+    throw fields.refuse(
+      mean === null ? 'image_mean' : 'image_std',
+      'it is asked to normalise, and neither the file nor its class has numbers',
+    );
   const isTop = special === 'include_top';
   return {
     scale: rescales ? factor : 1,

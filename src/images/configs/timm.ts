@@ -22,7 +22,8 @@ export function isTimm(json: Readonly<Record<string, unknown>>): boolean {
 export function readTimm(file: ConfigFields): Pick<ResolvedConfig, 'options' | 'ignored'> {
   const fields = file.has('pretrained_cfg') ? file.inner('pretrained_cfg') : file;
   fields.skip(...HARMLESS);
-  const { height, width } = readInputSize(fields);
+  const stated = readInputSize(fields);
+  const { height, width } = readImageSize(file, fields) ?? stated;
   const share = fields.positive('crop_pct', 0.875);
   const interpolation = fields.interpolation(INTERPOLATIONS, 'bicubic');
   const mean = fields.channels('mean') ?? IMAGENET_MEAN;
@@ -43,6 +44,23 @@ export function readTimm(file: ConfigFields): Pick<ResolvedConfig, 'options' | '
       throw fields.refuse('crop_mode', `it must be center, squash or border, got ${show(mode)}`);
     return scaled.height === scaled.width ? scaled.height : { fit: 'outside', ...scaled };
   }
+}
+
+/** The size that the model was made for: it counts where the network has one size, as in timm's own reading of a saved model. */
+function readImageSize(file: ConfigFields, fields: ConfigFields): Size | undefined {
+  const given = file.take('model_args');
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return undefined;
+  const args = given as Readonly<Record<string, unknown>>;
+  if (args['in_chans'] !== undefined && args['in_chans'] !== null && args['in_chans'] !== 3)
+    throw file.refuse('model_args', `models of ${show(args['in_chans'])} channels are not supported`);
+  const isOpen =
+    Boolean(args['dynamic_img_size']) || args['strict_img_size'] === false || Boolean(args['use_naflex']);
+  const size = args['img_size'] ?? undefined;
+  if (size === undefined || isOpen || !fields.take('fixed_input_size')) return undefined;
+  const [height, width, ...more] = Array.isArray(size) ? (size as unknown[]) : [size, size];
+  if (more.length > 0)
+    throw file.refuse('model_args', `img_size must be one or two numbers, got ${show(size)}`);
+  return { height: file.pixels('model_args', height), width: file.pixels('model_args', width) };
 }
 
 function readInputSize(fields: ConfigFields): Size {

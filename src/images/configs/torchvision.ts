@@ -1,4 +1,4 @@
-/** The transforms of torchvision's classification weights (0.29.2), by name. Source: torchvision.models, `*_Weights` (BSD licence). */
+/** The transforms of torchvision's weights (0.29.2), by name. Source: torchvision.models, `*_Weights` (BSD licence). */
 import { nearestNames } from '../../base/nearest-names.js';
 import type { Interpolation } from '../resample/kernel.js';
 import { ConfigFields, type ConfigOptions } from './config-fields.js';
@@ -38,6 +38,39 @@ const WEIGHTS: readonly (readonly [number, number, Interpolation, string, string
   [600, 600, 'bicubic', 'IMAGENET1K_V1', 'EfficientNet_B7'],
 ]; // prettier-ignore
 
+/** Photos of segmentation weights keep their ratio, and are not cropped. */
+const SEGMENTATION: ConfigOptions = { resize: 520, crop: null, interpolation: 'bilinear' };
+/** Frames of videos are resized without antialias. */
+const FRAMES: ConfigOptions = { interpolation: 'bilinear', resampler: 'torch', antialias: false };
+const KINETICS: ConfigOptions = {
+  ...FRAMES,
+  mean: [0.43216, 0.394666, 0.37645],
+  std: [0.22803, 0.22145, 0.216989],
+};
+const RESNETS: ConfigOptions = { ...KINETICS, resize: { height: 128, width: 171 }, crop: 112 };
+const MVITS: ConfigOptions = {
+  ...FRAMES,
+  resize: 256,
+  crop: 224,
+  mean: [0.45, 0.45, 0.45],
+  std: [0.225, 0.225, 0.225],
+};
+const SWINS: ConfigOptions = { ...FRAMES, resize: 256, crop: 224 };
+/** Detectors resize and normalise in the network; their weights only scale. */
+const DETECTION: ConfigOptions = { resize: null, crop: null, mean: null, std: null };
+
+/** Weights of other tasks: their version, the transform, and the models. */
+const TASKS: readonly (readonly [string, ConfigOptions, string])[] = [
+  ['COCO_WITH_VOC_LABELS_V1', SEGMENTATION, 'DeepLabV3_MobileNet_V3_Large DeepLabV3_ResNet101 DeepLabV3_ResNet50 FCN_ResNet101 FCN_ResNet50 LRASPP_MobileNet_V3_Large'],
+  ['KINETICS400_V1', RESNETS, 'MC3_18 R2Plus1D_18 R3D_18'],
+  ['KINETICS400_V1', { ...KINETICS, resize: { height: 256, width: 256 }, crop: 224 }, 'S3D'],
+  ['KINETICS400_V1', MVITS, 'MViT_V1_B MViT_V2_S'],
+  ['KINETICS400_V1', SWINS, 'Swin3D_B Swin3D_S Swin3D_T'],
+  ['KINETICS400_IMAGENET22K_V1', SWINS, 'Swin3D_B'],
+  ['COCO_V1', DETECTION, 'FasterRCNN_MobileNet_V3_Large_320_FPN FasterRCNN_MobileNet_V3_Large_FPN FasterRCNN_ResNet50_FPN FasterRCNN_ResNet50_FPN_V2 FCOS_ResNet50_FPN KeypointRCNN_ResNet50_FPN MaskRCNN_ResNet50_FPN MaskRCNN_ResNet50_FPN_V2 RetinaNet_ResNet50_FPN RetinaNet_ResNet50_FPN_V2 SSD300_VGG16 SSDLite320_MobileNet_V3_Large'],
+  ['COCO_LEGACY', DETECTION, 'KeypointRCNN_ResNet50_FPN'],
+]; // prettier-ignore
+
 /** Weights with other numbers than ImageNet's. */
 const NORMALIZED: Readonly<Record<string, Pick<ConfigOptions, 'mean' | 'std'>>> = {
   'EfficientNet_V2_L_Weights.IMAGENET1K_V1': { mean: HALF, std: HALF },
@@ -49,25 +82,54 @@ const NORMALIZED: Readonly<Record<string, Pick<ConfigOptions, 'mean' | 'std'>>> 
 
 export const TORCHVISION_PREFIX = 'torchvision:';
 
+/** How many names a message has. */
+const MOST_NAMES = 4;
+
+/** The versions that torchvision's `DEFAULT` can be, the first that there is. */
+const DEFAULT = [
+  'IMAGENET1K_V2',
+  'IMAGENET1K_V1',
+  'IMAGENET1K_SWAG_E2E_V1',
+  'COCO_WITH_VOC_LABELS_V1',
+  'KINETICS400_V1',
+  'COCO_V1',
+];
+
 /**
- * Reads the transform of weights by their name, as in `torchvision:ResNet50_Weights.IMAGENET1K_V2`.
+ * Reads the transform of weights by their name, as in `torchvision:ResNet50_Weights.IMAGENET1K_V2`, or `….DEFAULT`.
  *
  * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED` for an unknown name.
  */
-export function readTorchvisionWeights(request: string): ConfigOptions {
+export function readTorchvisionWeights(request: string): {
+  readonly options: ConfigOptions;
+  /** What `DEFAULT` stands for. */
+  readonly weights: string;
+} {
   const wanted = request.slice(TORCHVISION_PREFIX.length);
-  const names: string[] = [];
+  const [, model] = /^(.+)\.DEFAULT$/.exec(wanted) ?? [];
+  const meant = model === undefined ? [wanted] : DEFAULT.map((version) => `${model}.${version}`);
+  const found = new Map<string, ConfigOptions>();
   for (const [resize, crop, interpolation, version, models] of WEIGHTS)
-    for (const model of models.split(' ')) {
-      const name = `${model}_Weights.${version}`;
-      if (name === wanted) return { resize, crop, interpolation, ...NORMALIZED[name] };
-      names.push(name);
+    for (const one of models.split(' ')) {
+      const name = `${one}_Weights.${version}`;
+      found.set(name, { resize, crop, interpolation, ...NORMALIZED[name] });
     }
-  const nearest = nearestNames(wanted, names).map((name) => `"${TORCHVISION_PREFIX}${name}"`);
-  throw new ConfigFields({}, 'torchvision').refuse(
-    'weights',
-    `there are no weights "${wanted}"; near it are ${nearest.join(', ')}`,
-  );
+  for (const [version, options, models] of TASKS)
+    for (const one of models.split(' ')) found.set(`${one}_Weights.${version}`, options);
+  const weights = meant.find((name) => found.has(name));
+  if (weights !== undefined) return { options: found.get(weights)!, weights };
+  // By the network alone: versions are long and much alike.
+  const networkOf = (name: string): string => name.replace(/(_Weights?)?(\..*)?$/i, '');
+  const networks = nearestNames(networkOf(wanted), [...found.keys()].map(networkOf));
+  const nearest = networks
+    .flatMap((network) => [...found.keys()].filter((name) => networkOf(name) === network))
+    .slice(0, MOST_NAMES)
+    .map((name) => `"${TORCHVISION_PREFIX}${name}"`);
+  const hint =
+    nearest.length > 0
+      ? `near it are ${nearest.join(', ')}`
+      : 'names are those of torchvision.models, such as "torchvision:ResNet50_Weights.DEFAULT"';
+  throw new ConfigFields({}, 'torchvision').refuse('weights', `there are no weights "${wanted}"; ${hint}`);
 }
 
 /** Whether it looks like the fields of torchvision's `ImageClassification`. */
@@ -79,7 +141,8 @@ export function isTorchvision(json: Readonly<Record<string, unknown>>): boolean 
 export function readTorchvision(fields: ConfigFields): ConfigOptions {
   fields.skip('model', 'weights');
   const antialias = fields.take('antialias');
-  if (antialias === false) throw fields.refuse('antialias', 'a resize without antialias is not supported');
+  if (antialias === false)
+    throw fields.refuse('antialias', 'only frames of videos are resized without antialias');
   return {
     resize: fields.integer('resize_size'),
     crop: fields.integer('crop_size'),

@@ -93,7 +93,7 @@ function readText(config: unknown): unknown {
 function readName(name: string): ResolvedConfig {
   const rest = { backend: null, ignored: [] };
   if (name.startsWith(TORCHVISION_PREFIX))
-    return { options: readTorchvisionWeights(name), kind: 'torchvision', ...rest };
+    return { ...readTorchvisionWeights(name), kind: 'torchvision', ...rest };
   if (Object.hasOwn(TRANSFORM_PRESETS, name))
     return { options: TRANSFORM_PRESETS[name as TransformPreset], kind: 'onnx-tapir', ...rest };
   throw notAnObject();
@@ -110,7 +110,8 @@ function notAnObject(): Error {
   return new ConfigFields({}, 'transform').refuse('(file)', reason);
 }
 
-function isOwn(json: Readonly<Record<string, unknown>>): boolean {
+/** Whether they are options of onnx-tapir that state a whole transform. */
+export function isOwn(json: Readonly<Record<string, unknown>>): boolean {
   return Object.hasOwn(json, 'resize') || Object.hasOwn(json, 'crop');
 }
 

@@ -5,18 +5,20 @@ import { decodeBmp } from '../formats/bmp.js';
 import { emptyImage, tooLargeImage, truncatedImage, unreadableImage } from '../file/image-errors.js';
 import { labelOf, readImageFile, withImagePath, type ImageFile } from '../file/image-file.js';
 import { cutOutFrame, placeFrame, readGifFrame } from '../formats/gif.js';
-import { HEADERS, readWebpHeader, type SharpFormat } from '../formats/headers.js';
+import { FORMATS, type SharpFormat } from '../formats/format-table.js';
+import { readWebpHeader } from '../formats/headers.js';
 import { FORMATS_SHOWN, imageFormat, type ImageFormat } from '../formats/image-format.js';
 import { TooManyParts } from '../pixels/part-count.js';
-import { cutOutFirstImage, readTiffColour } from '../formats/tiff.js';
+import { cutOutFirstImage, hasTiffAlpha, readTiffColour, type TiffColour } from '../formats/tiff.js';
 import { readJpegFrame } from '../jpeg/jpeg-segments.js';
 import { decodeJpeg, type JpegOptions } from '../jpeg/jpeg.js';
 import type { Size } from '../pixels/geometry.js';
 import type { RgbImage } from '../pixels/rgb-image.js';
+import { layOnWhite } from '../pixels/on-white.js';
 import { toRgb } from './colour.js';
 import { decodeHeic, TooManyPixels } from './decode-heic.js';
 import type { DecodeOptions } from './decode-options.js';
-import { openSharp, type SharpFactory } from './open-sharp.js';
+import { openSharp, type Sharp, type SharpFactory } from './open-sharp.js';
 import { chooseReduction, sourceSize, type Reduction } from './reduction.js';
 
 /** Decoded pixels, and where they come from. */
@@ -28,10 +30,10 @@ export interface DecodedImage extends RgbImage {
 }
 
 /** Number of components of a CMYK JPEG. */
-const CMYK = 4;
+export const CMYK = 4;
 
 /**
- * Reads and decodes an image: its first frame, without applying colour profiles; alpha is dropped (not blended), grey repeated, CMYK
+ * Reads and decodes an image: its first frame, without applying colour profiles; alpha is dropped (not blended) unless it is to lie on white, grey repeated, CMYK
  * converted by Pillow's formula. HEIC needs libheif-js and is always turned as the file says, as pillow-heif does.
  *
  * @throws {@link TapirError} `IMAGE_*`, `IMAGE_TOO_LARGE` before pixels are allocated; `DEPENDENCY_MISSING`.
@@ -63,10 +65,10 @@ export async function decodeBytes(
   if (!format) throw unreadableImage(label, `its format is not ${FORMATS_SHOWN}`);
   let isCutOff = false;
   try {
-    if (format === 'bmp') return whole(decodeOwn(bytes, label, limitPixels));
-    const { readSize, isCutOff: checkEnd } = HEADERS[format];
+    const { readSize, isCutOff: checkEnd } = FORMATS[format];
     const size = readSize(bytes);
     if (size && size.height * size.width > limitPixels) throw tooLargeImage(label, limitPixels);
+    if (format === 'bmp') return whole(decodeOwn(bytes, options));
     const plain = isWholeJpeg(bytes, options) ? decodeJpeg(bytes, jpegOptions(options)) : undefined;
     if (plain) return whole(plain);
     // Before the decoder, which would take seconds for a file of too many parts.
@@ -78,15 +80,32 @@ export async function decodeBytes(
     if (!plan) return whole(await decodeWhole(sharp, bytes, format, options));
     return await decodeReduced(sharp, file, bytes, format, options, plan);
   } catch (error) {
-    if (error instanceof TapirError) throw error;
-    if (error instanceof TooManyPixels || reasonOf(error).startsWith('Input image exceeds pixel limit'))
-      throw tooLargeImage(label, limitPixels, error);
-    if (error instanceof TooManyParts) throw unreadableImage(label, error.message, error);
-    if (error instanceof CutOff) throw truncatedImage(label, bytes.byteLength, error.message, error);
-    if (isCutOff) throw truncatedImage(label, bytes.byteLength, 'the end of its image is missing', error);
-    const isOwn = format === 'bmp' || format === 'heic' || error instanceof NotSupported;
-    throw unreadableImage(label, isOwn ? reasonOf(error) : decoderReason(format), error);
+    throw failureOf(error, { label, format, limitPixels, sizeBytes: bytes.byteLength, isCutOff });
   }
+}
+
+/** What is known of a file that cannot be decoded. */
+export interface FailedFile {
+  readonly label: string;
+  readonly format: ImageFormat;
+  readonly limitPixels: number;
+  readonly sizeBytes: number;
+  readonly isCutOff: boolean;
+}
+
+/** The error of an image, by that of its decoder. */
+export function failureOf(
+  error: unknown,
+  { label, format, limitPixels, sizeBytes, isCutOff }: FailedFile,
+): TapirError {
+  if (error instanceof TapirError) return error;
+  if (error instanceof TooManyPixels || reasonOf(error).startsWith('Input image exceeds pixel limit'))
+    return tooLargeImage(label, limitPixels, error);
+  if (error instanceof TooManyParts) return unreadableImage(label, error.message, error);
+  if (error instanceof CutOff) return truncatedImage(label, sizeBytes, error.message, error);
+  if (isCutOff) return truncatedImage(label, sizeBytes, 'the end of its image is missing', error);
+  const isOwn = format === 'bmp' || format === 'heic' || error instanceof NotSupported;
+  return unreadableImage(label, isOwn ? reasonOf(error) : decoderReason(format), error);
 }
 
 function whole(image: RgbImage): DecodedImage {
@@ -94,11 +113,10 @@ function whole(image: RgbImage): DecodedImage {
 }
 
 /** BMP, which sharp cannot decode. */
-function decodeOwn(bytes: Uint8Array, label: string, limitPixels: number): RgbImage {
+function decodeOwn(bytes: Uint8Array, { alpha }: DecodeOptions): RgbImage {
   const header = readBmpHeader(bytes);
   const { height, width } = header;
-  if (height * width > limitPixels) throw tooLargeImage(label, limitPixels);
-  return { height, width, data: decodeBmp(bytes, header) };
+  return { height, width, data: decodeBmp(bytes, header, alpha === 'white') };
 }
 
 interface ReductionPlan {
@@ -154,31 +172,68 @@ async function decodeWhole(
   if (format === 'gif') {
     const frame = readGifFrame(bytes);
     if (!frame) throw new NotSupported('its first frame is damaged or cut off');
-    return placeFrame(await decodeWith(sharp, cutOutFrame(bytes, frame), format, false, options), frame);
+    const isKept = options.alpha === 'white' && frame.transparent !== undefined;
+    const pixels = await decodeWith(sharp, cutOutFrame(bytes, frame, isKept), format, false, options);
+    return placeFrame(pixels, isKept ? { ...frame, outside: WHITE } : frame);
   }
-  const colour = format === 'tiff' ? readTiffColour(bytes) : 'other';
+  if (format === 'tiff') {
+    const { isCmyk, alpha } = readTiffPixels(readTiffColour(bytes), hasTiffAlpha(bytes), options);
+    return decodeWith(sharp, cutOutFirstImage(bytes), format, isCmyk, { ...options, alpha });
+  }
+  const isCmyk = format === 'jpeg' && readJpegFrame(bytes)?.components === CMYK;
+  return decodeWith(sharp, bytes, format, isCmyk, options);
+}
+
+/** How the pixels of a TIFF are read. Throws `NotSupported`. */
+export function readTiffPixels(
+  colour: TiffColour,
+  hasAlpha: boolean,
+  { alpha }: Pick<DecodeOptions, 'alpha'>,
+): { readonly isCmyk: boolean; readonly alpha: DecodeOptions['alpha'] } {
   // libvips would return these values as if they were RGB.
   if (colour === 'ycbcr')
     throw new NotSupported('its colours are YCbCr without JPEG compression, which is not supported');
-  const isCmyk = colour === 'cmyk' || (format === 'jpeg' && readJpegFrame(bytes)?.components === CMYK);
-  const first = format === 'tiff' ? cutOutFirstImage(bytes) : bytes;
-  return decodeWith(sharp, first, format, isCmyk, options);
+  // Pillow takes a channel of no stated meaning for none.
+  return { isCmyk: colour === 'cmyk', alpha: hasAlpha ? alpha : 'drop' };
 }
+
+const WHITE = [255, 255, 255] as const;
 
 async function decodeWith(
   sharp: SharpFactory,
   input: Uint8Array | string,
   format: SharpFormat,
   isCmyk: boolean,
-  { orientation, limitPixels }: DecodeOptions,
+  options: PixelOptions,
 ): Promise<RgbImage> {
+  const { orientation, limitPixels } = options;
   const opened = sharp(input, { ignoreIcc: true, limitInputPixels: limitPixels, failOn: 'warning' });
   // Pillow turns TIFFs upright when it loads them, but no other format.
   const image = orientation === 'exif' || format === 'tiff' ? opened.autoOrient() : opened;
+  return readPixels(inColours(image, isCmyk, options), isCmyk, options);
+}
+
+/** What decides on the pixels of an image that sharp has opened. */
+type PixelOptions = Pick<DecodeOptions, 'orientation' | 'alpha' | 'limitPixels'>;
+
+/** An image in the colours that {@link readPixels} takes. */
+export function inColours(image: Sharp, isCmyk: boolean, { alpha }: Pick<PixelOptions, 'alpha'>): Sharp {
+  if (isCmyk) return image.pipelineColourspace('cmyk').toColourspace('cmyk');
   // libvips drops alpha as it decodes; toRgb would need a second pass over the pixels.
-  const pipeline = isCmyk ? image.pipelineColourspace('cmyk').toColourspace('cmyk') : image.removeAlpha();
+  return alpha === 'white' ? image : image.removeAlpha();
+}
+
+/** Decodes an image that is {@link inColours}. */
+export async function readPixels(
+  pipeline: Sharp,
+  isCmyk: boolean,
+  { alpha }: Pick<PixelOptions, 'alpha'>,
+): Promise<RgbImage> {
+  const isKept = alpha === 'white' && !isCmyk;
   const { data, info } = await pipeline.raw().toBuffer({ resolveWithObject: true });
-  return { height: info.height, width: info.width, data: toRgb(data, info.channels, isCmyk) };
+  const { height, width, channels } = info;
+  const isTransparent = isKept && (channels === 2 || channels === 4);
+  return { height, width, data: isTransparent ? layOnWhite(data, channels) : toRgb(data, channels, isCmyk) };
 }
 
 /** This package refuses the image; the message says why. */

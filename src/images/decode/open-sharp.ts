@@ -3,6 +3,8 @@ import type { Sharp, SharpOptions } from 'sharp';
 import { TapirError, reasonOf } from '../../base/errors.js';
 import { createRequire, packageRequire } from '../../base/package.js';
 
+export type { Sharp };
+
 /** Creates a pipeline of sharp. */
 export type SharpFactory = (input: Uint8Array | string, options: SharpOptions) => Sharp;
 

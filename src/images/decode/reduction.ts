@@ -17,7 +17,7 @@ export function chooseReduction(size: Size, resize: ResizeTarget, mayTurn: boole
   const target = resizedSize(size, resize);
   const longest = Math.max(target.height, target.width);
   // A target by its edges turns with the image. A size does not turn, so each side must leave enough for the longer one.
-  const turns = typeof resize === 'number' || 'shortest' in resize;
+  const turns = typeof resize === 'number' || 'shortest' in resize || 'longest' in resize;
   const least = mayTurn && !turns ? { height: longest, width: longest } : target;
   // sourceSize tells by the sides whether the image was turned, so the reduced sides must be equal or differ by two pixels.
   const difference = mayTurn ? Math.abs(size.height - size.width) : 0;

@@ -31,6 +31,15 @@ export function unavailableImage<Code extends PlainCode>(
   return new TapirError(code, message, { details, cause });
 }
 
+/** An image that was read, and does not fit what is asked of it. */
+export function misfitImage(
+  reason: string,
+  label = 'an image',
+  advice = 'leave it out, or choose another transform',
+): TapirError<'IMAGE_MISFIT'> {
+  return unavailableImage('IMAGE_MISFIT', label, reason, { advice });
+}
+
 /** A file that cannot be opened or read; the system's error decides the code. Throws `TOO_MANY_OPEN_FILES`. */
 export function fileError(
   label: string,
@@ -97,9 +106,10 @@ export function tooLargeImage(
   source: string,
   limitPixels: number,
   cause?: unknown,
+  advice = 'raise limitPixels if you trust it',
 ): TapirError<'IMAGE_TOO_LARGE'> {
   const reason = `it has more than ${limitPixels} pixels`;
-  const message = `${source} is refused: ${reason}; raise limitPixels if you trust it`;
+  const message = `${source} is refused: ${reason}; ${advice}`;
   return new TapirError('IMAGE_TOO_LARGE', message, { details: { source, reason, limitPixels }, cause });
 }
 

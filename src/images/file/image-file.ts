@@ -72,6 +72,50 @@ function readFile(path: string, taker?: StampTaker): Uint8Array {
   }
 }
 
+/** How many bytes of a file are read at once, by whoever needs single numbers of it. */
+const WINDOW_BYTES = 2 ** 16;
+
+/** A file of which only parts are read: it may be longer than memory. */
+export class FileParts {
+  readonly #file: number;
+  readonly #window = Buffer.allocUnsafeSlow(WINDOW_BYTES);
+  #start = 0;
+  #end = 0;
+  readonly length: number;
+
+  /** @throws {@link TapirError} as {@link readImageFile} does; close it. */
+  constructor(path: string) {
+    try {
+      this.#file = openSync(path, OPEN_FLAGS);
+    } catch (error) {
+      throw fileError(path, error);
+    }
+    try {
+      const stats = fstatSync(this.#file);
+      checkRegular(stats);
+      this.length = stats.size;
+    } catch (error) {
+      this.close();
+      throw fileError(path, error);
+    }
+  }
+
+  /** `size` bytes from a place on, valid until the next call; zeros after the end of the file. At most 64 KiB. */
+  view(at: number, size: number): DataView {
+    if (at < this.#start || at + size > this.#end) {
+      const bytesRead = readSync(this.#file, this.#window, 0, WINDOW_BYTES, at);
+      this.#window.fill(0, bytesRead);
+      this.#start = at;
+      this.#end = at + WINDOW_BYTES;
+    }
+    return new DataView(this.#window.buffer, at - this.#start, size);
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+}
+
 function checkRegular(stats: Stats): void {
   if (!stats.isFile()) throw new Error('it is not a regular file');
 }

@@ -17,6 +17,8 @@ export interface BmpHeader extends Size {
   readonly palette: Uint8Array | null;
   /** The bits of a pixel that are red, green and blue; null if pixels have 8 bits or fewer. */
   readonly masks: readonly [number, number, number] | null;
+  /** The bits of a pixel that are alpha, as far as Pillow reads them; 0 if none are. */
+  readonly alphaMask: number;
   /** Offset of the pixels in the file. */
   readonly dataOffset: number;
 }
@@ -91,6 +93,7 @@ export function readBmpHeader(bytes: Uint8Array): BmpHeader {
     isTopDown: height < 0,
     palette: bits > 8 ? null : readPalette(bytes, paletteStart, Math.min(colours, 2 ** bits), entryBytes),
     masks,
+    alphaMask: bits === 32 && hasMasks ? readAlphaMask(view, start, headerBytes) : 0,
     // Some writers do not count the palette in the offset, or write 0. Pillow reads these files, too.
     dataOffset: given === 0 || (bits <= 8 && given === end) ? paletteEnd : given,
   };
@@ -116,6 +119,14 @@ function readMasks(view: DataView, at: number, bits: number): readonly [number, 
   }
   // There are three: one per offset above.
   return masks as unknown as readonly [number, number, number];
+}
+
+/** Headers of 56 bytes and more have one; Pillow takes the rest of a pixel without any masks for alpha. */
+function readAlphaMask(view: DataView, start: number, headerBytes: number): number {
+  const [red, green, blue, alpha] = [40, 44, 48, 52].map((offset) =>
+    headerBytes > offset ? view.getUint32(start + offset, true) : 0,
+  );
+  return alpha! !== 0 ? alpha! : headerBytes > 48 && red === 0 && green === 0 && blue === 0 ? 0xff00_0000 : 0;
 }
 
 /** Whether a mask is a single run of 1 to 8 bits. */

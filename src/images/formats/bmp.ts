@@ -1,8 +1,9 @@
 /** BMP → 8-bit RGB, as Pillow's `convert("RGB")` does it. sharp's libvips cannot decode BMP. */
+import { onWhite } from '../pixels/on-white.js';
 import { type BmpHeader, CutOff } from './bmp-header.js';
 
 /**
- * Decodes the pixels of a BMP; alpha is dropped.
+ * Decodes the pixels of a BMP; alpha is dropped, or lies over white.
  *
  * @param header - Its header. The caller has checked the size against a limit: this allocates `width × height × 3` bytes,
  * for uncompressed images only if the file is long enough for their rows.
@@ -10,8 +11,8 @@ import { type BmpHeader, CutOff } from './bmp-header.js';
  * @throws Error with the reason if an index is outside the palette or the runs end too early; {@link CutOff} if the file ends
  * too early.
  */
-export function decodeBmp(bytes: Uint8Array, header: BmpHeader): Uint8Array {
-  const { width, height, bits, compression, palette, masks } = header;
+export function decodeBmp(bytes: Uint8Array, header: BmpHeader, isOnWhite = false): Uint8Array {
+  const { width, height, bits, compression, palette, masks, alphaMask } = header;
   if (compression !== 'none') {
     const indices = decodeRunLengths(bytes, header.dataOffset, width, height, compression === 'rle4');
     return unpack(header, (to, row, out) => {
@@ -46,6 +47,7 @@ export function decodeBmp(bytes: Uint8Array, header: BmpHeader): Uint8Array {
     });
   }
   const [red, green, blue] = masks!.map(createChannel) as [Channel, Channel, Channel];
+  const opacity = isOnWhite && alphaMask !== 0 ? createChannel(alphaMask) : undefined;
   const pixelBytes = bits / 8;
   return unpack(header, (to, row, out) => {
     for (let x = 0, from = start + row * stride; x < width; x++, from += pixelBytes, to += 3) {
@@ -54,6 +56,9 @@ export function decodeBmp(bytes: Uint8Array, header: BmpHeader): Uint8Array {
       out[to] = red.values[(pixel >>> red.shift) & red.max]!;
       out[to + 1] = green.values[(pixel >>> green.shift) & green.max]!;
       out[to + 2] = blue.values[(pixel >>> blue.shift) & blue.max]!;
+      if (!opacity) continue;
+      const alpha = opacity.values[(pixel >>> opacity.shift) & opacity.max]!;
+      for (let channel = 0; channel < 3; channel++) out[to + channel] = onWhite(out[to + channel]!, alpha);
     }
   });
 }

@@ -14,6 +14,8 @@ export interface GifFrame extends Size {
   readonly top: number;
   /** The size of the image, which the frame may not fill. */
   readonly canvas: Size;
+  /** The colour of the palette that stands for nothing. */
+  readonly transparent: number | undefined;
   /** Red, green and blue of pixels outside the frame. */
   readonly outside: readonly [number, number, number];
   /** Where the frame begins in the file. */
@@ -69,25 +71,25 @@ function paletteBytes(flags = 0): number {
 
 /** Reads everything about the first frame except its pixels; undefined if the file is damaged or ends before. */
 export function readGifFrame(bytes: Uint8Array): GifFrame | undefined {
-  let transparent = 0;
+  let transparent: number | undefined;
   for (const { label, start, data, end } of gifBlocks(bytes)) {
     if (label === FRAME && start + 10 < bytes.length) return readFrame(bytes, start, end, transparent);
     if (label === EXTENSION && bytes[start + 1] === GRAPHIC_CONTROL) {
       const isTransparent = (bytes[data + 1]! & 1) === 1;
-      transparent = isTransparent ? bytes[data + 4]! : 0;
+      transparent = isTransparent ? bytes[data + 4] : undefined;
     }
   }
   return undefined;
 }
 
-function readFrame(bytes: Uint8Array, start: number, end: number, transparent: number): GifFrame {
+function readFrame(bytes: Uint8Array, start: number, end: number, transparent: number | undefined): GifFrame {
   const view = viewOf(bytes);
   const word = (at: number): number => view.getUint16(at, true);
   const [left, top, width, height] = [word(start + 1), word(start + 3), word(start + 5), word(start + 7)];
   const ownBytes = paletteBytes(bytes[start + 9]);
   const palette = ownBytes > 0 ? start + 10 : GLOBAL_PALETTE;
   const sizeBytes = ownBytes > 0 ? ownBytes : paletteBytes(bytes[SCREEN + 4]);
-  const from = transparent * 3;
+  const from = (transparent ?? 0) * 3;
   // Pillow uses black for colours beyond the palette, and if there is no palette.
   const channel = (i: number): number => (from < sizeBytes ? (bytes[palette + from + i] ?? 0) : 0);
   return {
@@ -97,21 +99,32 @@ function readFrame(bytes: Uint8Array, start: number, end: number, transparent: n
     height,
     // Pillow enlarges the image for a frame that reaches beyond it.
     canvas: { width: Math.max(word(SCREEN), left + width), height: Math.max(word(SCREEN + 2), top + height) },
+    transparent,
     outside: [channel(0), channel(1), channel(2)],
     start,
     end: end <= bytes.length ? end : undefined,
   };
 }
 
-/** A GIF that is just the first frame, opaque. It is as damaged as the original is up to the end of the frame. */
-export function cutOutFrame(bytes: Uint8Array, { start, end, width, height }: GifFrame): Uint8Array {
+/**
+ * A GIF that is just the first frame, opaque unless its transparency is kept. It is as damaged as the original is up to the end of the
+ * frame.
+ */
+export function cutOutFrame(
+  bytes: Uint8Array,
+  { start, end, width, height, transparent }: GifFrame,
+  keepsAlpha: boolean,
+): Uint8Array {
   const head = Buffer.from(bytes.subarray(0, GLOBAL_PALETTE + paletteBytes(bytes[SCREEN + 4])));
   head.writeUInt16LE(width, SCREEN);
   head.writeUInt16LE(height, SCREEN + 2);
   const frame = Buffer.from(bytes.subarray(start, end));
   // No offset.
   frame.fill(0, 1, 5);
-  return Buffer.concat([head, frame, Buffer.of(...(end === undefined ? [] : [TRAILER]))]);
+  const isKept = keepsAlpha && transparent !== undefined;
+  const control = isKept ? [EXTENSION, GRAPHIC_CONTROL, 4, 1, 0, 0, transparent, 0] : [];
+  const trailer = end === undefined ? [] : [TRAILER];
+  return Buffer.concat([head, Buffer.from(control), frame, Buffer.from(trailer)]);
 }
 
 /** Puts the frame's pixels where they belong in the image. */

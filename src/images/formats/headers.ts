@@ -1,37 +1,7 @@
-/** What this package reads itself of the formats that other packages decode. */
-import { isJpegCutOff, readJpegFrame } from '../jpeg/jpeg-segments.js';
+/** What this package reads itself of PNG, WebP, AVIF and HEIC, which other packages decode. */
 import type { Size } from '../pixels/geometry.js';
-import { isGifCutOff, readGifFrame } from './gif.js';
-import type { ImageFormat } from './image-format.js';
-import { isTiffCutOff, readTiffSize } from './tiff.js';
-import { viewOf } from '../pixels/data-view.js';
-import { PartCount } from '../pixels/part-count.js';
-
-/** Formats that other packages decode: HEIC libheif-js, the others sharp. */
-type ForeignFormat = Exclude<ImageFormat, 'bmp'>;
-
-/** Formats that sharp decodes. */
-export type SharpFormat = Exclude<ForeignFormat, 'heic'>;
-
-interface HeaderReader {
-  /** The size in the header, before any turn; undefined if this package cannot find it. Nothing is allocated by it. Throws `TooManyParts`. */
-  readonly readSize: (bytes: Uint8Array) => Size | undefined;
-  /**
-   * Whether the file ends before its image does, by the lengths and end marks of the format; false if it is damaged in another
-   * way. Explains why the decoder failed. Throws `TooManyParts`: the decoder must not see such a file.
-   */
-  readonly isCutOff: (bytes: Uint8Array) => boolean;
-}
-
-export const HEADERS: Readonly<Record<ForeignFormat, HeaderReader>> = {
-  jpeg: { readSize: readJpegFrame, isCutOff: isJpegCutOff },
-  png: { readSize: readPngSize, isCutOff: isPngCutOff },
-  gif: { readSize: (bytes) => readGifFrame(bytes)?.canvas, isCutOff: isGifCutOff },
-  webp: { readSize: readWebpHeader, isCutOff: isWebpCutOff },
-  tiff: { readSize: readTiffSize, isCutOff: isTiffCutOff },
-  avif: { readSize: readAvifSize, isCutOff: isAvifCutOff },
-  heic: { readSize: readAvifSize, isCutOff: isAvifCutOff },
-};
+import { textOf, viewOf } from '../pixels/data-view.js';
+import { PartCount, resultOf } from '../pixels/part-count.js';
 
 // PNG chunks.
 const IHDR = 0x4948_4452;
@@ -42,14 +12,21 @@ const FDAT = 0x6664_4154;
 const PNG_END = Buffer.from([0, 0, 0, 0, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82]);
 
 /** The size in the header chunk; undefined if it does not come first. */
-function readPngSize(bytes: Uint8Array): Size | undefined {
+export function readPngSize(bytes: Uint8Array): Size | undefined {
   if (bytes.length < 24) return undefined;
   const view = viewOf(bytes);
   return view.getUint32(12) === IHDR ? { width: view.getUint32(16), height: view.getUint32(20) } : undefined;
 }
 
-/** Whether a chunk reaches beyond the end, or the last one (IEND) is missing. Throws `TooManyParts`, without chunks of pixels. */
-function isPngCutOff(bytes: Uint8Array): boolean {
+/** A chunk of a PNG or a WebP, and where its data lies. */
+interface ImageChunk {
+  readonly type: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Yields the chunks; returns whether the file ends before the last one. Throws `TooManyParts`, without chunks of pixels. */
+export function* pngChunks(bytes: Uint8Array): Generator<ImageChunk, boolean> {
   const view = viewOf(bytes);
   const parts = new PartCount();
   let at = 8;
@@ -58,9 +35,16 @@ function isPngCutOff(bytes: Uint8Array): boolean {
     const hasLetters = (type & 0xc0c0_c0c0) >>> 0 === 0x4040_4040;
     if (type === IEND || !hasLetters) return false;
     if (type !== IDAT && type !== FDAT) parts.add();
-    at += 12 + view.getUint32(at);
+    const [start, end] = [at + 8, at + 8 + view.getUint32(at)];
+    yield { type: textOf(bytes.subarray(at + 4, start), 4), start, end };
+    at = end + 4;
   }
-  return !PNG_END.equals(bytes.subarray(-PNG_END.length));
+  return true;
+}
+
+/** Whether a chunk reaches beyond the end, or the last one (IEND) is missing. Throws `TooManyParts`. */
+export function isPngCutOff(bytes: Uint8Array): boolean {
+  return resultOf(pngChunks(bytes)) && !PNG_END.equals(bytes.subarray(-PNG_END.length));
 }
 
 // The boxes of AVIF and HEIC (ISO/IEC 14496-12, 23008-12).
@@ -68,12 +52,16 @@ const MDAT = 0x6d64_6174;
 /** The head of an `ispe` property (image spatial extents): box of 20 bytes, name, version 0, no flags. */
 const ISPE = Buffer.from([0, 0, 0, 20, 0x69, 0x73, 0x70, 0x65, 0, 0, 0, 0]);
 
-/** The largest size of the images in the file: the whole one, its tiles, its thumbnail. Throws `TooManyParts`. */
-function readAvifSize(bytes: Uint8Array): Size | undefined {
+/** What stands before the pixels. Properties can follow them, too, but no encoder does that; libheif holds every image against the limit anyway. */
+function headOf(bytes: Uint8Array): Buffer {
   const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const mdat = file.indexOf('mdat');
-  // Properties can follow the pixels, too, but no encoder does that; libheif holds every image against the limit anyway.
-  const head = file.subarray(0, mdat < 0 ? undefined : mdat);
+  return file.subarray(0, mdat < 0 ? undefined : mdat);
+}
+
+/** The largest size of the images in the file: the whole one, its tiles, its thumbnail. Throws `TooManyParts`. */
+export function readAvifSize(bytes: Uint8Array): Size | undefined {
+  const head = headOf(bytes);
   const parts = new PartCount();
   let largest: Size | undefined;
   for (let at = head.indexOf(ISPE); at >= 0 && at + 20 <= head.length; at = head.indexOf(ISPE, at + 20)) {
@@ -85,7 +73,7 @@ function readAvifSize(bytes: Uint8Array): Size | undefined {
 }
 
 /** Whether a box reaches beyond the end, or the one with the pixels is missing. Throws `TooManyParts`. */
-function isAvifCutOff(bytes: Uint8Array): boolean {
+export function isAvifCutOff(bytes: Uint8Array): boolean {
   const view = viewOf(bytes);
   const parts = new PartCount();
   let hasData = false;
@@ -107,9 +95,10 @@ function isAvifCutOff(bytes: Uint8Array): boolean {
 interface WebpHeader extends Size {
   /** Whether it is a single image without transparency. */
   readonly isOpaque: boolean;
+  readonly hasAlpha: boolean;
 }
 
-const ANIMATION_OR_ALPHA = 0x12;
+const [ANIMATION, ALPHA] = [0x02, 0x10];
 
 /** Reads the first chunk; undefined if it does not begin an image. */
 export function readWebpHeader(bytes: Uint8Array): WebpHeader | undefined {
@@ -119,28 +108,50 @@ export function readWebpHeader(bytes: Uint8Array): WebpHeader | undefined {
   if (chunk === 'VP8 ' && bytes[23] === 0x9d && bytes[24] === 0x01 && bytes[25] === 0x2a) {
     // The two highest bits of each side only advise a player how to scale.
     const side = (at: number): number => view.getUint16(at, true) & 0x3fff;
-    return { width: side(26), height: side(28), isOpaque: true };
+    return { width: side(26), height: side(28), isOpaque: true, hasAlpha: false };
   }
   if (chunk === 'VP8L' && bytes[20] === 0x2f) {
     const bits = view.getUint32(21, true);
-    const isOpaque = ((bits >>> 28) & 1) === 0;
-    return { width: (bits & 0x3fff) + 1, height: ((bits >>> 14) & 0x3fff) + 1, isOpaque };
+    const hasAlpha = ((bits >>> 28) & 1) === 1;
+    return {
+      width: (bits & 0x3fff) + 1,
+      height: ((bits >>> 14) & 0x3fff) + 1,
+      isOpaque: !hasAlpha,
+      hasAlpha,
+    };
   }
   if (chunk !== 'VP8X') return undefined;
   const side = (at: number): number => view.getUint16(at, true) + bytes[at + 2]! * 65_536 + 1;
-  return { width: side(24), height: side(27), isOpaque: (bytes[20]! & ANIMATION_OR_ALPHA) === 0 };
+  const has = (flag: number): boolean => (bytes[20]! & flag) !== 0;
+  const hasAlpha = has(ALPHA);
+  return { width: side(24), height: side(27), isOpaque: !has(ANIMATION) && !hasAlpha, hasAlpha };
 }
 
-/** Whether the length at the front, or that of a chunk, reaches beyond the end. Throws `TooManyParts`. */
-function isWebpCutOff(bytes: Uint8Array): boolean {
+/** Yields the chunks; returns whether one reaches beyond the end. Throws `TooManyParts`. */
+export function* webpChunks(bytes: Uint8Array): Generator<ImageChunk, boolean> {
   const view = viewOf(bytes);
   const parts = new PartCount();
   let at = 12;
   while (at + 8 <= bytes.length) {
-    const sizeBytes = view.getUint32(at + 4, true);
-    if (at + 8 + sizeBytes > bytes.length) return true;
+    const [start, end] = [at + 8, at + 8 + view.getUint32(at + 4, true)];
+    if (end > bytes.length) return true;
     parts.add();
-    at += 8 + sizeBytes + (sizeBytes % 2);
+    yield { type: textOf(bytes.subarray(at, at + 4), 4), start, end };
+    at = end + ((end - start) % 2);
   }
-  return 8 + view.getUint32(4, true) > bytes.length;
+  return false;
+}
+
+/** Whether the length at the front, or that of a chunk, reaches beyond the end. Throws `TooManyParts`. */
+export function isWebpCutOff(bytes: Uint8Array): boolean {
+  return resultOf(webpChunks(bytes)) || 8 + viewOf(bytes).getUint32(4, true) > bytes.length;
+}
+
+/** The type of an auxiliary image that is the alpha channel of another one. */
+const ALPHA_TYPES = ['urn:mpeg:mpegB:cicp:systems:auxiliary:alpha', 'urn:mpeg:hevc:2015:auxid:1'];
+
+/** Whether an AVIF or HEIC has an alpha channel. */
+export function hasAlphaInAvif(bytes: Uint8Array): boolean {
+  const head = headOf(bytes);
+  return ALPHA_TYPES.some((type) => head.includes(type));
 }

@@ -32,6 +32,9 @@ export const UNREAD_EXTENSIONS: ReadonlySet<string> = new Set(
   ['.jxl', '.svg'].concat(['.cr2', '.cr3', '.nef', '.arw', '.dng', '.orf', '.rw2', '.raf']),
 );
 
+/** In either byte order; BigTIFFs have a plus. */
+const TIFF_STARTS = ['II*\0', 'MM\0*', 'II+\0', 'MM\0+'];
+
 /** The format of an image's bytes; undefined if it is not supported. */
 export function imageFormat(bytes: Uint8Array): ImageFormat | undefined {
   const text = textOf(bytes, 32);
@@ -39,7 +42,7 @@ export function imageFormat(bytes: Uint8Array): ImageFormat | undefined {
   if (text.startsWith('\u0089PNG\r\n\u001a\n')) return 'png';
   if (text.startsWith('GIF87a') || text.startsWith('GIF89a')) return 'gif';
   if (text.startsWith('RIFF') && text.startsWith('WEBP', 8)) return 'webp';
-  if (text.startsWith('II*\0') || text.startsWith('MM\0*')) return 'tiff';
+  if (TIFF_STARTS.some((start) => text.startsWith(start))) return 'tiff';
   if (text.startsWith('ftyp', 4)) return heifFormat(bytes);
   return isBmp(bytes) ? 'bmp' : undefined;
 }

@@ -1,5 +1,6 @@
 /** The segments of any JPEG (ITU-T T.81, annex B), progressive and damaged ones included. */
 import { PartCount, resultOf } from '../pixels/part-count.js';
+import { textOf } from '../pixels/data-view.js';
 import type { Size } from '../pixels/geometry.js';
 
 /** What the frame header says. */
@@ -63,6 +64,20 @@ export function readJpegFrame(bytes: Uint8Array): JpegFrame | undefined {
     if (at + 9 >= bytes.length) return undefined;
     const word = (offset: number): number => bytes[at + offset]! * 256 + bytes[at + offset + 1]!;
     return { height: word(5), width: word(7), components: bytes[at + 9]! };
+  }
+  return undefined;
+}
+
+const APP1 = 0xe1;
+const EXIF = 'Exif\0\0';
+
+/** The EXIF block, a TIFF without pixels; undefined if there is none before the pixels. Throws `TooManyParts`. */
+export function readJpegExif(bytes: Uint8Array): Uint8Array | undefined {
+  for (const { marker, at } of jpegSegments(bytes)) {
+    if (marker === START_OF_SCAN) return undefined;
+    const start = at + 4 + EXIF.length;
+    if (marker === APP1 && textOf(bytes.subarray(at + 4, start), EXIF.length) === EXIF)
+      return bytes.subarray(start, at + 2 + bytes[at + 2]! * 256 + bytes[at + 3]!);
   }
   return undefined;
 }

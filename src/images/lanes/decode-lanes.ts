@@ -5,13 +5,17 @@ import { packageFile } from '../../base/package.js';
 import type { FileStamp } from '../../base/file-stamp.js';
 import { sharpState, type DecoderVersions } from '../decode/open-sharp.js';
 import type { ImageFile } from '../file/image-file.js';
+import type { TilePlan } from '../transform/tile-options.js';
 import type { Transform } from '../transform/transform.js';
 import type {
+  CloseRequest,
   DecodedSize,
   DecodeReply,
   DecodeRequest,
   DecodeSpent,
   DecodeThreadData,
+  LoadedTiles,
+  TileRequest,
 } from './decode-protocol.js';
 
 /** One run in progress and the next one queued behind it. */
@@ -23,15 +27,30 @@ const RUN_MS = 50;
 /** Weight of the latest image in the moving average of the time per image. */
 const LATEST_SHARE = 0.1;
 
-interface Job {
-  readonly request: DecodeRequest;
-  resolve(size: DecodedSize): void;
+/** Who waits for an answer. */
+interface Waiting {
+  resolve(reply: DecodedSize | LoadedTiles): void;
   reject(error: Error): void;
+}
+
+interface Job extends Waiting {
+  readonly request: DecodeRequest;
+}
+
+/** A picture whose tiles are loaded. */
+export interface LanePicture {
+  readonly number: number;
+  readonly source: ImageFile;
+  readonly plan: TilePlan;
+  /** The threads that have it open. */
+  readonly lanes: Set<Lane>;
+  /** Whether further threads may open it. */
+  isRandom: boolean;
 }
 
 interface Lane {
   readonly worker: Worker;
-  readonly jobs: Map<number, Job>;
+  readonly jobs: Map<number, Waiting>;
   /** Runs without an answer so far. */
   runs: number;
   readonly ended: Promise<void>;
@@ -90,18 +109,24 @@ export class DecodeLanes {
    * Reads, decodes and transforms an image.
    *
    * @param source - A path, or the bytes of a file, which are copied.
-   * @param into - Receives the pixels: `height × width × 3` bytes of the transform's size, in a SharedArrayBuffer.
+   * @param into - Receives the pixels: `height × width × 3` bytes of the transform's size, in a SharedArrayBuffer. Undefined if the photo
+   * decides the size: the result then has them.
    * @param isMeasured - Whether to compare the pixels of a fast mode with the exact ones.
    * @param augmentSeed - Chooses a random crop, in place of the transform's own, and flip; see `loadPixels`.
    * @returns The size of the image in the file, and the file's stamp.
    * @throws {@link TapirError} `IMAGE_*` ({@link stampOfFailed} gives the stamp); `DEPENDENCY_MISSING`; `DECODER_DIED` if
    * the thread ends; `CLOSED`.
    */
-  load(source: ImageFile, into: Uint8Array, isMeasured = false, augmentSeed?: number): Promise<DecodedSize> {
+  load(
+    source: ImageFile,
+    into: Uint8Array | undefined,
+    isMeasured = false,
+    augmentSeed?: number,
+  ): Promise<DecodedSize> {
     if (this.#isClosed) return Promise.reject(closed());
     return new Promise((resolve, reject) => {
       const request = { id: this.#nextId++, source, into, isMeasured, augmentSeed };
-      this.#queue.push({ request, resolve, reject });
+      this.#queue.push({ request, resolve: (reply) => resolve(reply as DecodedSize), reject });
       if (this.#isPumping) return;
       this.#isPumping = true;
       // Calls made in the same turn of the event loop go together.
@@ -110,6 +135,50 @@ export class DecodeLanes {
         this.#pump();
       });
     });
+  }
+
+  /** A picture to load tiles of. Close it. */
+  openPicture(source: ImageFile, plan: TilePlan): LanePicture {
+    return { number: this.#nextId++, source, plan, lanes: new Set(), isRandom: false };
+  }
+
+  /**
+   * Loads the tiles of a picture from one on, as many as are read at once. One thread keeps the picture open; of a picture whose regions
+   * are read from its file, any thread loads tiles.
+   *
+   * @param into - Receives the transformed tiles, in a SharedArrayBuffer.
+   * @throws {@link TapirError} as {@link load} does.
+   */
+  async loadTiles(picture: LanePicture, first: number, into: Uint8Array): Promise<LoadedTiles> {
+    if (this.#isClosed) throw closed();
+    const lane = this.#laneOf(picture);
+    const isOpen = picture.lanes.has(lane);
+    picture.lanes.add(lane);
+    const { number, plan, source: given } = picture;
+    // A copy: transferring a view would take its whole buffer away from the caller.
+    const source = typeof given === 'string' || isOpen ? given : Uint8Array.from(given);
+    const id = this.#nextId++;
+    const request = { id, picture: number, first, into, ...(isOpen ? {} : { open: { source, plan } }) };
+    const loaded = await new Promise<DecodedSize | LoadedTiles>((resolve, reject) => {
+      lane.jobs.set(id, { resolve, reject });
+      lane.runs++;
+      lane.worker.ref();
+      lane.worker.postMessage(request satisfies TileRequest);
+    });
+    picture.isRandom = (loaded as LoadedTiles).isRandom;
+    return loaded as LoadedTiles;
+  }
+
+  closePicture({ number, lanes }: LanePicture): void {
+    for (const { worker } of lanes) worker.postMessage({ close: number } satisfies CloseRequest);
+  }
+
+  /** The thread for the next tiles of a picture: its own, or the one with the fewest runs. */
+  #laneOf({ lanes, isRandom }: LanePicture): Lane {
+    const [own] = lanes;
+    if (own && !isRandom) return own;
+    const free = this.#lanes.toSorted((a, b) => a.runs - b.runs)[0];
+    return free && (free.runs === 0 || this.#lanes.length >= this.most) ? free : this.#startLane();
   }
 
   /** Starts a thread before the first image, since that takes 0.2 s. */
@@ -193,7 +262,7 @@ export class DecodeLanes {
       // and memory grows with the number of images.
       resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 128 },
     });
-    const jobs = new Map<number, Job>();
+    const jobs = new Map<number, Waiting>();
     let reason = 'its thread ended';
     const ended = new Promise<void>((resolve) => {
       worker.on('exit', () => {

@@ -1,13 +1,17 @@
 /** Entry of a decoding thread, which turns files into pixels in shared memory. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { packError } from '../../base/errors.js';
-import { decoderVersions, joinSharpState } from '../decode/open-sharp.js';
-import { measureDeviation } from '../transform/deviation.js';
-import type { StampTaker } from '../file/image-file.js';
-import { loadPixels } from '../transform/load-image.js';
+import { joinSharpState } from '../decode/open-sharp.js';
 import { sharedSimdModule } from '../simd/simd-module.js';
 import { Transform } from '../transform/transform.js';
-import type { DecodeReply, DecodeRequest, DecodeThreadData } from './decode-protocol.js';
+import { answerRequest } from './answer-request.js';
+import { OpenPictures } from './open-pictures.js';
+import type {
+  CloseRequest,
+  DecodeReply,
+  DecodeRequest,
+  DecodeThreadData,
+  TileRequest,
+} from './decode-protocol.js';
 
 const port = parentPort!;
 // Checked by createTransform in the owner's thread.
@@ -17,39 +21,38 @@ const transform = new Transform(options, null);
 // Compiles while the session opens, before the first image waits for it.
 sharedSimdModule();
 
-async function decode({ id, source, into, isMeasured, augmentSeed }: DecodeRequest): Promise<DecodeReply> {
-  const taker: StampTaker = { checksum };
-  try {
-    // Blocks on the file: this thread does nothing else, and the thread pool takes five times the CPU time.
-    const loaded = await loadPixels(source, transform, into, taker, augmentSeed);
-    const { from, reduction, decodeMs, resampleMs } = loaded;
-    const deviation =
-      isMeasured && reduction > 1 ? { deviation: await measureDeviation(source, transform) } : {};
-    // loadPixels sets it before it decodes.
-    const stamp = taker.stamp!;
-    return { id, ...from, reduction, ...deviation, stamp, decoder: decoderVersions(), decodeMs, resampleMs };
-  } catch (error) {
-    return { id, error: packError(error), stamp: taker.stamp };
-  }
-}
-
 async function decodeRun(requests: readonly DecodeRequest[]): Promise<void> {
   const replies: DecodeReply[] = [];
   for (const request of requests) {
     if (Atomics.load(stop, 0) !== 0) break;
-    replies.push(await decode(request));
+    replies.push(await answerRequest(request, transform, checksum));
   }
   port.postMessage(replies);
 }
 
+const pictures = new OpenPictures(transform, checksum);
+
+async function runTiles(request: TileRequest): Promise<void> {
+  if (Atomics.load(stop, 0) === 0) port.postMessage([await pictures.load(request)]);
+}
+
+/** Closes what is open; then the thread ends, as it is idle. In Deno, ports have no close(). */
+async function end(): Promise<void> {
+  await Promise.all(working);
+  await pictures.closeAll();
+  port.unref();
+}
+
 const working = new Set<Promise<void>>();
 
-port.on('message', (requests: readonly DecodeRequest[] | null) => {
-  if (requests === null) {
-    // The thread ends when it is idle. In Deno, ports have no close().
-    void Promise.all(working).then(() => port.unref());
-    return;
-  }
-  const work: Promise<void> = decodeRun(requests).finally(() => working.delete(work));
+port.on('message', (request: readonly DecodeRequest[] | TileRequest | CloseRequest | null) => {
+  if (request === null) return void end();
+  const step =
+    'close' in request
+      ? pictures.close(request.close)
+      : 'picture' in request
+        ? runTiles(request)
+        : decodeRun(request);
+  const work: Promise<void> = step.finally(() => working.delete(work));
   working.add(work);
 });

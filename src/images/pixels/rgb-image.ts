@@ -1,6 +1,6 @@
 /** Decoded pixels, and copying their rows. */
 import { invalidOption } from '../../base/checks.js';
-import type { Size } from './geometry.js';
+import type { Region, Size } from './geometry.js';
 
 /** An 8-bit RGB image: rows of pixels, three bytes each. */
 export interface RgbImage extends Size {
@@ -52,6 +52,14 @@ export function copyRows(from: Rows, to: Rows, count: number, bytes: number): vo
     const start = from.offset + row * from.pitch;
     to.data.set(from.data.subarray(start, start + length), to.offset + row * to.pitch);
   }
+}
+
+/** A copy of a region that lies inside an image. */
+export function cutRegion(image: RgbImage, { top, left, height, width }: Region): RgbImage {
+  const data = new Uint8Array(height * width * 3);
+  const from = { data: image.data, offset: (top * image.width + left) * 3, pitch: image.width * 3 };
+  copyRows(from, { data, offset: 0, pitch: width * 3 }, height, width * 3);
+  return { height, width, data };
 }
 
 /** A size with its sides exchanged. */

@@ -15,6 +15,8 @@ export interface Sampling {
    * the passes in that version's order.
    */
   readonly resampler: 'pillow' | 'pillow-13' | 'torch';
+  /** Whether a smaller image averages all pixels under each of its own; true unless given. */
+  readonly antialias?: boolean;
 }
 
 /** The weights of one axis for a range of output positions: which inputs each position reads, and with which weights. */

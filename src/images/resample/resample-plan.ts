@@ -32,6 +32,32 @@ export function visiblePart(size: Size, region: Region): Record<'left' | 'top' |
   };
 }
 
+/** The part of an image that a plan reads. */
+export function readRegion({ firstRow, lastRow, firstColumn, lastColumn }: ResamplePlan): Region {
+  return {
+    top: firstRow,
+    left: firstColumn,
+    height: lastRow - firstRow,
+    width: lastColumn - firstColumn,
+  };
+}
+
+/** A plan for an image of which only the part that it reads is there. */
+export function ofPart(plan: ResamplePlan): ResamplePlan {
+  const { rows, columns, firstRow, lastRow, firstColumn, lastColumn } = plan;
+  const move = (kernel: Kernel | null, by: number): Kernel | null =>
+    kernel && { ...kernel, first: kernel.first.map((at) => at - by) };
+  return {
+    ...plan,
+    rows: move(rows, firstRow),
+    columns: move(columns, firstColumn),
+    firstRow: 0,
+    lastRow: lastRow - firstRow,
+    firstColumn: 0,
+    lastColumn: lastColumn - firstColumn,
+  };
+}
+
 /** Plans the resizing of an image, only for the pixels in a region of the result. */
 export function planResample(
   image: Size & { readonly span?: Size },

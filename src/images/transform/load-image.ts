@@ -1,27 +1,31 @@
 /** Image file → the pixels that a model is fed. */
 import { decodeBytes, isWholeJpeg } from '../decode/decode.js';
 import type { Reduction } from '../decode/reduction.js';
-import { readImageFile, type ImageFile, type StampTaker } from '../file/image-file.js';
+import { labelOf, readImageFile, type ImageFile, type StampTaker } from '../file/image-file.js';
 import { openImageSource, type ImageSource } from '../file/image-source.js';
+import { countCrops } from '../pixels/crops.js';
 import type { Size } from '../pixels/geometry.js';
 import type { RgbImage } from '../pixels/rgb-image.js';
+import type { FloatImage } from './float-image.js';
+import { cutCrops } from './cut-crops.js';
 import { cropRandomly, flipRows } from './random-crop.js';
 import { copyPlanes, spreadPixels } from '../../tensor/spread-pixels.js';
-import {
-  createTransform,
-  transformJpeg,
-  valuesOf,
-  type FloatImage,
-  type Transform,
-  type TransformLike,
-} from './transform.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { TapirError } from '../../base/errors.js';
+import { cutTensors } from '../patches/patch-tensors.js';
+import { keepTransform, markAsPhotos } from './photo-tensors.js';
+import { readMarks } from '../formats/format-table.js';
+import type { Marks } from '../formats/marks.js';
+import { createTransform, transformJpeg, valuesOf, type Transform, type TransformLike } from './transform.js';
 
 /** Transformed pixels and where they come from. */
 export interface LoadedPixels {
+  /** With several crops, all of them one after the other; height and width are those of one. */
   readonly image: RgbImage | FloatImage;
   /** Size of the image in the file. */
   readonly from: Size;
   readonly reduction: Reduction;
+  readonly marks: Marks;
   /** Milliseconds of reading and decoding. */
   readonly decodeMs: number;
   /** Milliseconds of resizing and cropping. */
@@ -43,10 +47,16 @@ export async function loadPixels(
   taker?: StampTaker,
   augmentSeed?: number,
 ): Promise<LoadedPixels> {
+  if (given.options.crops !== 'center' && augmentSeed === undefined) {
+    const whole = await loadPixels(file, given.with({ crop: null, crops: 'center' }), undefined, taker);
+    return { ...whole, image: cutCrops(whole.image, given.options, labelOf(file), into) };
+  }
   const started = performance.now();
   // What is cropped at random is resized to the transform's size, and not cropped again.
   const transform =
-    augmentSeed === undefined ? given : given.with({ resize: given.outputSize, crop: null, decode: 'exact' });
+    augmentSeed === undefined
+      ? given
+      : given.with({ first: null, resize: given.outputSize, crop: null, crops: 'center', decode: 'exact' });
   const bytes = readImageFile(file, taker);
   const isDirect = augmentSeed === undefined && isWholeJpeg(bytes, transform.options);
   const direct = isDirect ? transformJpeg(transform, bytes, into) : undefined;
@@ -54,7 +64,14 @@ export async function loadPixels(
     const { source: from, resampleMs } = direct;
     const decodeMs = performance.now() - started - resampleMs;
     const { height, width, data } = direct;
-    return { image: { height, width, data }, from, reduction: 1, decodeMs, resampleMs };
+    return {
+      image: { height, width, data },
+      from,
+      reduction: 1,
+      marks: readMarks(bytes),
+      decodeMs,
+      resampleMs,
+    };
   }
   const decoded = await decodeBytes(file, bytes, transform.options);
   const decodedAt = performance.now();
@@ -65,7 +82,8 @@ export async function loadPixels(
     : transform.apply(taken, into);
   if (crop?.isFlipped === true) mirror(image);
   const { source: from, reduction } = decoded;
-  return { image, from, reduction, decodeMs: decodedAt - started, resampleMs: performance.now() - decodedAt };
+  const [decodeMs, resampleMs] = [decodedAt - started, performance.now() - decodedAt];
+  return { image, from, reduction, marks: readMarks(bytes), decodeMs, resampleMs };
 }
 
 function mirror(image: RgbImage | FloatImage): void {
@@ -73,7 +91,7 @@ function mirror(image: RgbImage | FloatImage): void {
   else flipRows(image.data, image.width, 3);
 }
 
-/** Pixels that a model can be fed, and the same as a tensor. */
+/** Pixels that a model can be fed, and the same as a tensor. With several crops, `data` has one after the other. */
 export interface LoadedImage extends RgbImage {
   /** Width of the image in the file, before the transform. */
   readonly sourceWidth: number;
@@ -84,10 +102,16 @@ export interface LoadedImage extends RgbImage {
   /** By how much the decoder reduced each side: 1, or 2, 4 or 8 with `decode: 'fast'`. */
   readonly reduction: Reduction;
   /**
-   * The normalised tensor, `[1, channels, height, width]` float32, or `[1, height, width, channels]` with `layout: 'nhwc'`; bit for
-   * bit that of the transform's library.
+   * The normalised tensor, `[crops, channels, height, width]` float32 (1 crop, or 5 or 10: `crops` of the transform), or
+   * `[crops, height, width, channels]` with `layout: 'nhwc'`; bit for bit that of the transform's library. Throws {@link TapirError}
+   * `TENSOR_SEVERAL` if the transform gives several tensors.
    */
   toTensor(): { dtype: 'float32'; dims: [number, number, number, number]; data: Float32Array };
+  /**
+   * All tensors of the photo by name, as the transform's library gives them for one photo ({@link Transform.tensors} lists them): bit
+   * for bit its names, element types and dims. Of a transform with one tensor, `{ pixel_values: toTensor() }`.
+   */
+  toTensors(): Record<string, Tensor>;
 }
 
 /**
@@ -118,28 +142,60 @@ export async function loadImage(
   transform: TransformLike = 'ImageNet1K_V1',
 ): Promise<LoadedImage> {
   const chosen = createTransform(transform);
-  const { image, from, reduction } = await loadPixels(await openImageSource(source), chosen);
+  return imageOf(await loadPixels(await openImageSource(source), chosen), chosen);
+}
+
+/** Loaded pixels as users get them. */
+export function imageOf(
+  { image, from, reduction }: Pick<LoadedPixels, 'image' | 'from' | 'reduction'>,
+  transform: Transform,
+): LoadedImage {
   const { height, width } = image;
-  return {
+  const data = 'planes' in image ? image.bytes() : image.data;
+  const loaded: LoadedImage = {
     height,
     width,
-    data: 'planes' in image ? image.bytes() : image.data,
-    channelOrder: chosen.options.channelOrder,
+    data,
+    channelOrder: transform.options.channelOrder,
     sourceWidth: from.width,
     sourceHeight: from.height,
     reduction,
-    toTensor() {
-      const { channels } = chosen;
-      const isLast = chosen.options.layout === 'nhwc';
-      const data = new Float32Array(channels * height * width);
-      const axes = { channels, isLast };
-      if ('planes' in image) copyPlanes(image.planes, data, axes);
-      else spreadPixels(image.data, valuesOf(chosen), data, axes);
-      return {
-        dtype: 'float32',
-        dims: isLast ? [1, height, width, channels] : [1, channels, height, width],
-        data,
-      };
+    toTensor: () => tensorOf(image, transform),
+    toTensors: () => {
+      const { patches } = transform.options;
+      return markAsPhotos(
+        patches
+          ? cutTensors({ height, width, data }, patches, valuesOf(transform))
+          : { pixel_values: tensorOf(image, transform) },
+      );
     },
   };
+  return keepTransform(loaded, transform);
+}
+
+function severalTensors(tensors: readonly string[]): TapirError<'TENSOR_SEVERAL'> {
+  return new TapirError(
+    'TENSOR_SEVERAL',
+    `the transform gives ${tensors.length} tensors (${tensors.join(', ')}), not one; call toTensors(), or pass the photo itself to run`,
+    { details: { tensors } },
+  );
+}
+
+function tensorOf(image: RgbImage | FloatImage, transform: Transform): ReturnType<LoadedImage['toTensor']> {
+  const { height, width } = image;
+  const { channels, options, tensors } = transform;
+  if (tensors.length > 1) throw severalTensors(tensors.map(({ name }) => name));
+  const isLast = options.layout === 'nhwc';
+  const rows = countCrops(options.crops);
+  const row = channels * height * width;
+  const data = new Float32Array(rows * row);
+  const part = <Elements extends Uint8Array | Float32Array>(of: Elements, at: number): Elements =>
+    of.subarray((at * of.length) / rows, ((at + 1) * of.length) / rows) as Elements;
+  for (let at = 0; at < rows; at++) {
+    const into = part(data, at);
+    if ('planes' in image) copyPlanes(part(image.planes, at), into, { channels, isLast });
+    else spreadPixels(part(image.data, at), valuesOf(transform), into, { channels, isLast });
+  }
+  const dims = isLast ? ([height, width, channels] as const) : ([channels, height, width] as const);
+  return { dtype: 'float32', dims: [rows, ...dims], data };
 }

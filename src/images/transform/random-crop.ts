@@ -2,7 +2,7 @@
 import { createRandom } from '../../base/random.js';
 import { roundHalfEven } from '../../base/round-half-even.js';
 import type { Region, Size } from '../pixels/geometry.js';
-import { copyRows, type RgbImage } from '../pixels/rgb-image.js';
+import { cutRegion, type RgbImage } from '../pixels/rgb-image.js';
 
 /** The share of the image's area that a crop takes. */
 const SCALE = [0.08, 1] as const;
@@ -59,11 +59,7 @@ export interface Augmented {
  */
 export function cropRandomly(image: RgbImage, seed: number): Augmented {
   const random = createRandom(seed);
-  const { top, left, height, width } = drawCrop(image, random);
-  const data = new Uint8Array(height * width * 3);
-  const from = { data: image.data, offset: (top * image.width + left) * 3, pitch: image.width * 3 };
-  copyRows(from, { data, offset: 0, pitch: width * 3 }, height, width * 3);
-  return { image: { height, width, data }, isFlipped: random() < FLIPPED };
+  return { image: cutRegion(image, drawCrop(image, random)), isFlipped: random() < FLIPPED };
 }
 
 /** Mirrors each row of `width` pixels in place. A pixel has `step` elements: 3, or 1 for planes. */

@@ -1,27 +1,47 @@
 /** The options of a transform, and their values by preset name. */
 import { IMAGENET_MEAN, IMAGENET_STD } from '../../base/imagenet.js';
 import type { DecodeOptions } from '../decode/decode-options.js';
-import type { CropOffset, ResizeTarget, Size } from '../pixels/geometry.js';
+import type { Crops } from '../pixels/crops.js';
+import type { CropOffset, CropPlace, ResizeTarget, Size } from '../pixels/geometry.js';
+import type { PatchOptions } from '../patches/patch-sizes.js';
 import type { Interpolation } from '../resample/kernel.js';
 import type { Colour } from '../resample/resample.js';
 
 /** A number per channel: red, green, blue, in this order even where the model takes blue first; or one for grey. */
 export type ChannelNumbers = readonly [number, number, number] | readonly [number];
 
+/** A step before the resize: a crop from the centre, as shares of the shorter side (Perceiver), or another resize (Donut). */
+export type FirstStep =
+  { readonly crop: { readonly height: number; readonly width: number } } | { readonly resize: ResizeTarget };
+
 /** Every option of a transform. */
 export interface TransformOptions extends DecodeOptions {
   /**
+   * A step before the resize: `{ crop: { height, width } }` cuts shares of the shorter side from the centre, rounded down, `{ resize }`
+   * resizes; null does neither.
+   * @default null
+   */
+  readonly first: FirstStep | null;
+  /**
    * A number resizes the shorter side to this many pixels and keeps the aspect ratio; `{ height, width }` sets both sides;
-   * `{ shortest, longest }` resizes the shorter side unless the longer one would pass its limit; `{ fit, height, width }` keeps
-   * the aspect ratio inside or outside a size; null keeps the image's size.
+   * `{ shortest, longest }` resizes the shorter side unless the longer one would pass its limit, `{ longest }` the longer side;
+   * `{ fit, height, width }` keeps the aspect ratio inside or outside a size, or only makes larger images smaller (`thumbnail`);
+   * `{ height, multiple }`, `{ shortest, multiple }` and `{ longest, multiple }` keep the ratio in whole multiples of a patch, rounded
+   * down, and `{ multiple }` the image's own size; null keeps the image's size.
    * @default 256
    */
   readonly resize: ResizeTarget;
   /**
-   * Interpolation of the resize; always antialiased, as in Pillow, except for `nearest`.
+   * Interpolation of the resize.
    * @default 'bilinear'
    */
   readonly interpolation: Interpolation;
+  /**
+   * `true`: a pixel of a smaller image is the mean of all pixels that it covers, as in Pillow. `false`: it is mixed of the four pixels
+   * about its place, as torchvision does with frames of videos. That needs the resampler `torch`, and `bilinear` or `nearest`.
+   * @default true
+   */
+  readonly antialias: boolean;
   /**
    * Whose arithmetic the resize has: Pillow's, with the order of passes of 12 and before, or of 13, which takes the vertical one first
    * where an image loses more than twice as many rows as columns (a tall photo that becomes a square); that of torch for uint8 tensors (`bilinear`, `bicubic`, `nearest`); or that of
@@ -36,16 +56,34 @@ export interface TransformOptions extends DecodeOptions {
    */
   readonly crop: number | Size | null;
   /**
+   * Which crops of the resized image become rows: the one in the `center`; `five`, at the top left, top right, bottom left and bottom right
+   * and in the centre; `ten`, those and the five of the image mirrored left to right; `ten-vertical`, mirrored top to bottom. As FiveCrop
+   * and TenCrop of torchvision; an image that is smaller than a crop is refused (`IMAGE_MISFIT`).
+   * @default 'center'
+   */
+  readonly crops: Crops;
+  /**
    * How half a pixel at the edge of a crop is rounded: half to even (`round`, torchvision), `trunc` or `floor` (transformers with
    * torchvision or Pillow).
    * @default 'round'
    */
   readonly cropOffset: CropOffset;
   /**
-   * Colour of padding, 0 to 255: one number, or red, green and blue.
+   * Where the crop lies: in the centre, or at the top left corner (`start`), where only the right and the bottom are padded.
+   * @default 'center'
+   */
+  readonly cropPlace: CropPlace;
+  /**
+   * Cuts the photo into patches instead, as {@link transformFromConfig} reads it for NaFlex of SigLIP 2 (`naflex`) and for the Qwen-VL
+   * models (`qwen2-vl`): several tensors, whose sizes follow the photo. Needs `resize: null` and `crop: null`, and no grey.
+   * @default null
+   */
+  readonly patches: PatchOptions | null;
+  /**
+   * Colour of padding, 0 to 255: one number, or red, green and blue. Null pads the normalised tensor with zeros, as SAM does.
    * @default 0
    */
-  readonly fill: number | Colour;
+  readonly fill: number | Colour | null;
   /**
    * Channels that the model takes. `grey` is Pillow's `convert("L")`, before the resize.
    * @default 'rgb'
@@ -103,11 +141,17 @@ const IMAGENET = {
   offset: 0,
   arithmetic: 'torchvision',
   resampler: 'pillow',
+  antialias: true,
+  first: null,
+  crops: 'center',
   cropOffset: 'round',
+  cropPlace: 'center',
+  patches: null,
   fill: 0,
   channelOrder: 'rgb',
   layout: 'nchw',
   orientation: 'ignore',
+  alpha: 'drop',
   decode: 'exact',
   // Pillow raises an error beyond this limit, which is twice the one for its warning.
   limitPixels: 178_956_970,

@@ -2,14 +2,21 @@
 import { invalidOption, withDefaults, type Options } from '../../base/checks.js';
 import { checkTransform } from './check-transform.js';
 import { jpegOptions } from '../decode/decode.js';
-import { tooLargeImage } from '../file/image-errors.js';
-import { centerCrop, isFixedSize, resizedSize, type Size } from '../pixels/geometry.js';
+import { misfitImage, tooLargeImage } from '../file/image-errors.js';
+import { countCrops } from '../pixels/crops.js';
+import { cropOf, isFixedSize, resizedSize, type Size } from '../pixels/geometry.js';
+import { patchedSize } from '../patches/patch-sizes.js';
 import { checkRgbImage, reverseChannels, toGrey, type RgbImage } from '../pixels/rgb-image.js';
 import { resampleJpeg, type ResampledJpeg, type ResampleTarget } from './resample-jpeg.js';
+import { padPlanes, type FloatImage } from './float-image.js';
+import { sizeOfFirst, takeFirst } from './first-step.js';
+import { visiblePart } from '../resample/resample-plan.js';
 import { resampleFloat } from '../resample/resample-float.js';
 import { resample } from '../resample/resample.js';
 import { TRANSFORM_PRESETS, type TransformOptions, type TransformPreset } from './transform-options.js';
 import { createValueTable, normalizeScaled } from './value-table.js';
+import { patchTensors } from '../patches/patch-tensors.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
 
 /** What functions take as a transform: one from {@link createTransform}, a preset's name, or options. */
 export type TransformLike = Transform | TransformPreset | Options<TransformOptions>;
@@ -22,8 +29,19 @@ export interface TransformSource {
   readonly kind: 'transformers' | 'timm' | 'open_clip' | 'torchvision' | 'onnx-tapir';
   /** The arithmetic, where the library has two; else null. */
   readonly backend: 'pil' | 'torchvision' | null;
+  /** The weights of torchvision that `torchvision:…` names, or that its `DEFAULT` stands for; left out for all else. */
+  readonly weights?: string;
   /** Fields of the configuration that change no pixels and were not used. */
   readonly ignored: readonly string[];
+  /** Configurations in the same folder that state another transform. Left out if there is none. */
+  readonly others?: readonly OtherSource[];
+}
+
+/** A configuration that was not taken. */
+export interface OtherSource {
+  readonly file: string;
+  /** What it says, where that differs: `mean: [0.5, 0.5, 0.5]`; or why it cannot be followed. */
+  readonly differs: readonly string[];
 }
 
 let valuesOf: (transform: Transform) => Float32Array;
@@ -36,7 +54,7 @@ export class Transform {
   readonly preset: TransformPreset | null;
   /** The configuration that it was read from; null if there was none. */
   readonly source: TransformSource | null;
-  /** Height and width of every result; null if they depend on the image. */
+  /** Height and width of every result, or of each of its crops; null if they depend on the image. */
   readonly outputSize: Size | null;
   /** Whether nobody stated it: no configuration lay beside the model, and its file did not contradict. */
   readonly assumed: boolean;
@@ -78,13 +96,31 @@ export class Transform {
     return isSame ? this : new Transform(checkTransform(options), null, this.source, this.assumed);
   }
 
-  /** Whether resizing gives floats, so that its results are no bytes. */
+  /**
+   * The tensors of one photo, as `toTensors()` of {@link loadImage} gives them: name, element type and sizes, with a name for a size that
+   * the photo decides.
+   */
+  get tensors(): readonly TensorInfo[] {
+    const { patches, layout, crops } = this.options;
+    if (patches) return patchTensors(patches);
+    const { height, width } = this.outputSize ?? { height: 'height', width: 'width' };
+    const axes = layout === 'nhwc' ? [height, width, this.channels] : [this.channels, height, width];
+    return [{ name: 'pixel_values', dtype: 'float32', dims: [countCrops(crops), ...axes] }];
+  }
+
+  /** Height and width of the result of an image. */
+  sizeOf(image: Size): Size {
+    const { height, width } = targetOf(this.options, sizeOfFirst(image, this.options)).region;
+    return { height, width };
+  }
+
+  /** Whether results are no bytes: resizing or padding gives floats. */
   get isFloat(): boolean {
-    return this.options.resampler === 'torch-float';
+    return this.options.resampler === 'torch-float' || this.options.fill === null;
   }
 
   /**
-   * Resizes and crops. An image that the decoder reduced gets the size that the full one would get.
+   * Resizes and crops, to the crop in the centre if there are several. An image that the decoder reduced gets the size that the full one would get.
    *
    * @param image - For grey, its pixels are changed.
    * @param into - Receives the pixels; a new array by default. It needs exactly the size of the result and may lie in shared
@@ -94,9 +130,10 @@ export class Transform {
   apply(image: RgbImage & { readonly source?: Size }, into?: Uint8Array): RgbImage {
     checkRgbImage(image);
     const { channelOrder } = this.options;
-    const { size, region, fill, ...sampling } = targetOf(this.options, image.source ?? image);
     if (channelOrder === 'grey') toGrey(image.data);
-    const pixels = resample(image, size, region, sampling, into, fill);
+    const taken = takeFirst(image, this.options);
+    const { size, region, fill, ...sampling } = targetOf(this.options, taken.source ?? taken);
+    const pixels = resample(taken, size, region, sampling, into, fill);
     if (channelOrder === 'bgr') reverseChannels(pixels.data);
     return pixels;
   }
@@ -106,9 +143,14 @@ export class Transform {
    *
    * @param planes - Receives the channels' planes (CHW); a new array by default.
    */
-  applyFloat(image: RgbImage, planes?: Float32Array): FloatImage {
+  applyFloat(image: RgbImage & { readonly source?: Size }, planes?: Float32Array): FloatImage {
     checkRgbImage(image);
     const { options, channels } = this;
+    if (options.resampler !== 'torch-float') {
+      const taken = takeFirst(image, options);
+      const { size, region } = targetOf(options, taken.source ?? taken);
+      return padPlanes(this.apply(image), visiblePart(size, region), region, valuesOf(this), planes);
+    }
     const { size, region, fill } = targetOf(options, image);
     if (options.channelOrder === 'grey') toGrey(image.data);
     const unshifted = { ...options, offset: 0, mean: null, std: null, secondStd: null };
@@ -124,14 +166,6 @@ export class Transform {
   }
 }
 
-/** An image that was resized in float32. */
-export interface FloatImage extends Size {
-  /** The normalised channels, one plane after the other. */
-  readonly planes: Float32Array;
-  /** The resized pixels as bytes, before they were normalised; to be looked at. */
-  bytes(): Uint8Array;
-}
-
 /** A transform's value for each channel and byte, `channels × 256` floats; shared, so leave it unchanged. */
 export { valuesOf };
 
@@ -145,24 +179,29 @@ export function transformJpeg(
   bytes: Uint8Array,
   into?: Uint8Array,
 ): ResampledJpeg | undefined {
-  // Grey is made before the resize, and floats are resized from a whole image.
-  if (isFloat || options.channelOrder === 'grey') return undefined;
+  // Grey is made before the resize; floats, what a first step gives, and what is not antialiased are resized from a whole image.
+  const { channelOrder, first, antialias } = options;
+  if (isFloat || channelOrder === 'grey' || first !== null || !antialias) return undefined;
   const image = resampleJpeg(bytes, jpegOptions(options), (source) => targetOf(options, source), into);
   if (image && options.channelOrder === 'bgr') reverseChannels(image.data);
   return image;
 }
 
 function targetOf(options: TransformOptions, image: Size): ResampleTarget {
-  const { resize, crop, cropOffset, interpolation, resampler, limitPixels } = options;
-  const size = resizedSize(image, resize);
-  const region = centerCrop(size, crop === null ? null : toSize(crop), cropOffset);
+  const { resize, crop, cropOffset, cropPlace, interpolation, antialias, resampler, limitPixels, patches } =
+    options;
+  const size = patches ? patchedSize(image, patches) : resizedSize(image, resize);
+  if (size.height === 0 || size.width === 0)
+    throw misfitImage(`a side of it, ${image.height} × ${image.width}, leaves no whole patch`);
+  const region = cropOf(size, crop === null ? null : toSize(crop), cropOffset, cropPlace);
   // Without a crop, a file of 1 × 65000 pixels would become one of 256 × 16 million.
   const isBounded = crop !== null || isFixedSize(resize);
   const limit = Math.max(limitPixels, TRANSFORM_PRESETS.ImageNet1K_V1.limitPixels);
   if (!isBounded && region.height * region.width > limit) throw tooLargeImage('the resized image', limit);
-  const fill =
-    typeof options.fill === 'number' ? ([options.fill, options.fill, options.fill] as const) : options.fill;
-  return { size, region, fill, interpolation, resampler: resampler === 'torch-float' ? 'pillow' : resampler };
+  const colour = options.fill ?? 0;
+  const fill = typeof colour === 'number' ? ([colour, colour, colour] as const) : colour;
+  const whose = resampler === 'torch-float' ? 'pillow' : resampler;
+  return { size, region, fill, interpolation, antialias, resampler: whose };
 }
 
 function toSize(size: number | Size): Size {

@@ -6,6 +6,7 @@ import { cacheOf, isWhole, type CacheEntry } from '../../runtime/lanes/prepared-
 import type { LaneDescription } from '../../runtime/lanes/protocol.js';
 import { describeCompiled } from './describe-compiled.js';
 import { checkRunnable, listHostNodes } from '../open/check-runnable.js';
+import { addedNodes } from '../../graph/rewrite/rewrite.js';
 import { prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
 import { describeModel, identifyRewrite, type DescribeLane, type SessionSetup } from './session-model.js';
 import { describeMapped } from './weights-in-file.js';
@@ -97,7 +98,8 @@ function targetOf(device: ResolvedDevice, { session, lane }: SessionSetup): Prep
   // The user's own way of saving, or of finding weights.
   if (/external_initializers|prepacked/.test(JSON.stringify(session.extra))) return undefined;
   if (device.type === 'cpu') return 'cpu';
-  return lane.cache === 'always' ? 'gpu' : undefined;
+  const isGpu = device.type === 'cuda' || device.type === 'webgpu';
+  return isGpu && lane.cache === 'always' ? 'gpu' : undefined;
 }
 
 async function tryPrepare(
@@ -119,8 +121,9 @@ async function tryPrepare(
   const identified = await identifyRewrite(source, rewrite).catch(() => undefined);
   if (!identified || (lane.cache === 'auto' && identified.bytes < LEAST_BYTES)) return undefined;
   const cache = cacheOf(lane);
-  const added = [...rewrite.front, ...[...rewrite.before.values()].flat(), ...rewrite.back];
-  const casts = [...rewrite.cut.nodes, ...added].filter(({ opType }) => opType === 'Cast').length;
+  const casts = [...rewrite.cut.nodes, ...addedNodes(rewrite)].filter(
+    ({ opType }) => opType === 'Cast',
+  ).length;
   try {
     return await prepareModel({
       ...identified,

@@ -64,22 +64,40 @@ export function chooseDims(
 }
 
 /** Whether equal names mean equal sizes. Exporters write "?" for any size. */
-function isSymbol(size: string | null): size is string {
-  return size !== null && size !== '?' && size !== '';
+function isSymbol(size: number | string | null): size is string {
+  return typeof size === 'string' && size !== '?' && size !== '';
 }
 
-/** The kind of each symbolic name. A name that also stands on a later axis is not the batch. */
+/** The kind of each symbolic name, by the last axis that has it; but the batch's has its own wherever it stands. */
 function kindsOfSymbols(inputs: readonly TensorInfo[], guess: SizeGuess): Map<string, Kind> {
   const kinds = new Map<string, Kind>();
+  const batch = batchSymbol(inputs);
+  if (batch !== undefined) kinds.set(batch, 'rows');
   for (const isFirst of [false, true]) {
     for (const input of inputs) {
       input.dims?.forEach((size, axis) => {
-        if (typeof size === 'string' && isSymbol(size) && (axis === 0) === isFirst && !kinds.has(size))
+        if (isSymbol(size) && (axis === 0) === isFirst && !kinds.has(size))
           kinds.set(size, kindOf(input, axis, guess));
       });
     }
   }
   return kinds;
+}
+
+/**
+ * The symbolic name of the batch, which may stand on a later axis as well, as in the state of a recurrent layer: what is called so, or
+ * else the one name of all first axes. A name that one input has twice is none.
+ */
+function batchSymbol(inputs: readonly TensorInfo[]): string | undefined {
+  const symbols = inputs.map(({ dims }) => (dims ?? []).filter(isSymbol));
+  const isOnce = (name: string): boolean =>
+    symbols.every((of) => of.filter((one) => one === name).length < 2);
+  const called = symbols.flat().find((name) => /batch/i.test(name) && isOnce(name));
+  const first = new Set(
+    inputs.flatMap(({ dims }) => dims?.slice(0, 1) ?? []).filter((size) => typeof size === 'string'),
+  );
+  const [only] = first.size === 1 ? first : [];
+  return called ?? (only !== undefined && isSymbol(only) && isOnce(only) ? only : undefined);
 }
 
 function kindOf(input: TensorInfo, axis: number, { isChannelsLast }: SizeGuess): Kind {

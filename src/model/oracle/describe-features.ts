@@ -45,7 +45,7 @@ export async function describeFeatures(
     ? resolveNames(graph, checkNames('names', names)).map(({ request, value }) => [value, request])
     : [...nameValues(graph)];
   const describe = await describeNamed(opened, named);
-  return named.map(([value, name]) => describeTensor(graph, name, value, describe(value)));
+  return named.map(([value, name]) => describeTensor(opened, name, value, describe(value)));
 }
 
 /** A line of a listing. */
@@ -89,12 +89,12 @@ export async function listFeatureTree(model: OnnxModel, all: boolean): Promise<F
       if (listed.has(module)) return;
       listed.add(module);
       const last = valueOfModule(module)!;
-      const info = describeTensor(graph, module, last, describe(last));
+      const info = describeTensor(model, module, last, describe(last));
       features.push({ ...info, op: '', depth, isModule: true, marks: [] });
     });
     const { producer } = value;
     features.push({
-      ...describeTensor(graph, name, value, describe(value)),
+      ...describeTensor(model, name, value, describe(value)),
       op: producer ? opOf(producer) : 'input',
       depth: above.length,
       isModule: false,

@@ -1,11 +1,13 @@
 /** Types and constants of values, where the file does not state them: a session infers or computes them. */
 import { isTapirError } from '../../base/errors.js';
-import type { Graph, Value } from '../../graph/graph.js';
+import { tensorType, type Graph, type Value } from '../../graph/graph.js';
 import { cutGraph, outputsOf } from '../../graph/rewrite/prune.js';
-import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
+import { feedInitializers, startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { nodeRoles } from '../../graph/roles.js';
 import type { SessionValue } from '../../runtime/lanes/protocol.js';
 import type { Replica } from '../../runtime/replica.js';
+import type { TensorType } from '../../onnx/wire/write-model.js';
+import { elementCount } from '../../tensor/tensor.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import type { CheckedSizes } from '../open/input-sizes.js';
@@ -40,11 +42,16 @@ export async function inferTypes(
 ): Promise<ReadonlyMap<Value, InferredType>> {
   if (values.length === 0) return new Map();
   const rewrite = fetchOf(modelInternals.of(sessions.model).graph, values);
-  const replica = await sessions.open({ rewrite });
-  const types = new Map(replica.facts.outputs.map((type) => [type.name, type]));
-  const open = replica.facts.outputs.filter(({ isTensor, dims }) => isTensor && dims.length === 0);
-  const ranks =
-    given && open.length > 0 ? await findRanks(replica, rewrite, open, given) : new Map<string, number>();
+  let outputs = await readTypes(withoutWeights(rewrite), sessions).catch(ignoreRefusal);
+  const isOpen = ({ isTensor, dims }: SessionValue): boolean => isTensor && dims.length === 0;
+  let ranks: ReadonlyMap<string, number> = new Map();
+  if (!outputs || (given && outputs.some(isOpen))) {
+    const replica = await sessions.open({ rewrite });
+    ({ outputs } = replica.facts);
+    const open = outputs.filter(isOpen);
+    if (given && open.length > 0) ranks = await findRanks(replica, rewrite, open, given);
+  }
+  const types = new Map(outputs.map((type) => [type.name, type]));
   const inferred = new Map<Value, InferredType>();
   for (const { value } of rewrite.outputs) {
     const type = types.get(value.name);
@@ -52,6 +59,48 @@ export async function inferTypes(
   }
   return inferred;
 }
+
+/**
+ * Infers the types of values from the inputs alone, whatever the file states of the values between. An exporter may state the batch that
+ * it traced although the inputs leave it open. Values that ONNX Runtime cannot infer so are left out.
+ */
+export async function inferAnew(
+  values: readonly Value[],
+  sessions: SessionHolder,
+): Promise<ReadonlyMap<Value, SessionValue>> {
+  const { graph } = modelInternals.of(sessions.model);
+  const rewrite = fetchOf(graph, values);
+  const restated = new Map<Value, TensorType>();
+  for (const value of rewrite.cut.values) {
+    const stated = value.producer && tensorType(value);
+    if (stated?.dims) restated.set(value, { elemType: stated.elemType, dims: null });
+  }
+  const outputs = rewrite.outputs.map((output) => ({ ...output, type: restated.get(output.value) }));
+  const types = await readTypes(withoutWeights({ ...rewrite, restated, outputs }), sessions).catch(
+    ignoreRefusal,
+  );
+  return new Map(types?.map((type) => [graph.values.get(type.name)!, type]));
+}
+
+async function readTypes(rewrite: Rewrite, sessions: SessionHolder): Promise<readonly SessionValue[]> {
+  const { facts } = await sessions.open({ rewrite });
+  return facts.outputs;
+}
+
+/** Some operators want their weights in the file: then a session must read them. */
+function ignoreRefusal(error: unknown): undefined {
+  if (!isTapirError(error, 'SESSION_FAILED')) throw error;
+}
+
+/** Large weights as inputs: types do not depend on them, and reading them takes most of the time. */
+function withoutWeights(rewrite: Rewrite): Rewrite {
+  const isLarge = ({ initializer }: Value): boolean =>
+    initializer !== undefined && elementCount(initializer.dims) > MOST_ELEMENTS;
+  return feedInitializers(rewrite, [...rewrite.cut.values].filter(isLarge));
+}
+
+/** More elements than a tensor has that tells sizes. */
+const MOST_ELEMENTS = 1024;
 
 /** The part of a graph that computes some values, with those as outputs. */
 function fetchOf(graph: Graph, values: readonly Value[]): Rewrite {

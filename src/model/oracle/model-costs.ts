@@ -106,7 +106,8 @@ async function fixInputs(
   if (!isOpen) return checked(rewrite, inputs, inputs, batch);
   const replica = await sessions.open({ rewrite });
   const names = replica.facts.outputs.flatMap(({ name, isTensor }) => (isTensor ? [name] : []));
-  const { fed } = await runMadeUp({ rewrite, given: inputSizes, rows: batch ?? 1 }, (feeds) =>
+  const rows = batch ?? 1;
+  const { fed, refused } = await runMadeUp({ rewrite, given: inputSizes, rows }, (feeds) =>
     replica.run(feeds.map(wholePart), names),
   );
   const dims = new Map(inputs.map(({ name }, i) => [name, fed[i]!.dims]));
@@ -115,15 +116,18 @@ async function fixInputs(
     if (value.type?.kind === 'tensor')
       restated.set(value, { elemType: value.type.elemType, dims: dims.get(value.name)! });
   const fixed = inputs.map((input) => ({ ...input, dims: dims.get(input.name)! }));
-  return checked({ ...rewrite, restated }, inputs, fixed, batch);
+  const isFed = refused === undefined && fed.some(({ kinds }) => kinds.includes('rows'));
+  if (isFed) return { rewrite: { ...rewrite, restated }, inputs: fixed, batch: rows };
+  return checked({ ...rewrite, restated }, inputs, fixed, batch, refused);
 }
 
-/** Checks that the inputs have the batch that was asked for. */
+/** Checks that the inputs have the batch that was asked for, where no open axis took it. */
 function checked(
   rewrite: Rewrite,
   declared: readonly TensorInfo[],
   inputs: readonly TensorInfo[],
   asked: number | undefined,
+  refused?: string,
 ): FixedInputs {
   const isOpen = ({ dims }: TensorInfo): boolean => typeof dims?.[0] !== 'number';
   const isBatched = ({ dims }: TensorInfo): boolean => dims !== null && dims.length > 1;
@@ -133,7 +137,9 @@ function checked(
   if (asked === undefined || asked === batch) return { rewrite, inputs, batch };
   throw new TapirError(
     'BATCH_FIXED',
-    `the graph takes a batch of ${batch} here, not ${asked}; leave out the batch, or export the model with a dynamic one`,
+    refused === undefined && open >= 0
+      ? `no axis of the inputs is the batch for sure; give whole shapes instead of a batch (inputSizes, or --input-shape)`
+      : `the graph takes a batch of ${batch} here, not ${asked}; leave out the batch, or export the model with a dynamic one`,
     { details: { batch, rows: asked } },
   );
 }

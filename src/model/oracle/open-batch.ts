@@ -1,5 +1,6 @@
 /** Makes a fixed batch dynamic. The rewritten graph is run and compared; if it is wrong, the old one stays and the plan says why. */
 import { isTapirError, reasonOf } from '../../base/errors.js';
+import { withFixedBatch } from '../../graph/batch/fixed-batch.js';
 import { withDynamicBatch } from '../../graph/batch/dynamic-batch.js';
 import type { Rewrite } from '../../graph/rewrite/rewrite.js';
 import { WireReader } from '../../onnx/wire/wire.js';
@@ -26,9 +27,57 @@ export async function openBatch(
   given: CheckedSizes,
   sessions: SessionHolder,
 ): Promise<Rewrite> {
+  const exported = exportedBatch(describeInputs(rewrite));
+  if (exported !== undefined) return openFixed(rewrite, exported, given, sessions);
+  const asExported: Rewrite = { ...rewrite, batch: { mode: 'as-exported' } };
+  const taken = await takenRows(rewrite, given, sessions);
+  if (typeof taken === 'object')
+    return {
+      ...asExported,
+      notes: [...rewrite.notes, `the batch is as the file states it: ${taken.unknown}`],
+    };
+  if (taken === 'any') return asExported;
+  const opened = await openFixed(withFixedBatch(rewrite, 1), 1, given, sessions);
+  // Outputs that are not batched prove nothing by themselves.
+  return taken === 'one' || opened.batch?.mode === 'dynamic' ? opened : asExported;
+}
+
+/**
+ * Runs two rows of a graph whose inputs leave the batch open. An exporter may have fixed it inside: then only one row runs, or the
+ * outputs have no row per row.
+ */
+async function takenRows(
+  rewrite: Rewrite,
+  given: CheckedSizes,
+  sessions: SessionHolder,
+): Promise<'any' | 'one' | 'perhaps one' | { readonly unknown: string }> {
   const inputs = describeInputs(rewrite);
-  const exported = exportedBatch(inputs);
-  if (exported === undefined) return { ...rewrite, batch: { mode: 'as-exported' } };
+  const fetches = rewrite.outputs.map((output) => output.tensor);
+  try {
+    const replica = await sessions.open({ rewrite });
+    const madeUp = { rewrite, given, seed: SEED, rows: 2 };
+    const run = await runMadeUp(madeUp, (made) => runBatch(replica, inputs, made, fetches));
+    if (run.refused !== undefined) return 'one';
+    return run.result.every(({ dims }) => dims[0] === 2) ? 'any' : 'perhaps one';
+  } catch (error) {
+    if (!isTapirError(error, 'INPUT_MISMATCH') && !isModelFailure(error)) throw error;
+    return { unknown: reasonOf(error) };
+  }
+}
+
+/** Whether ONNX Runtime refuses a graph or its run. */
+function isModelFailure(error: unknown): boolean {
+  return isTapirError(error, 'SESSION_FAILED') || isTapirError(error, 'RUN_FAILED');
+}
+
+/** Opens the batch of a graph whose inputs state it. */
+async function openFixed(
+  rewrite: Rewrite,
+  exported: number,
+  given: CheckedSizes,
+  sessions: SessionHolder,
+): Promise<Rewrite> {
+  const inputs = describeInputs(rewrite);
   const fallBack = (reason: string): Rewrite => ({
     ...rewrite,
     batch: { mode: 'per-sample', exported, reason },
@@ -53,7 +102,7 @@ export async function openBatch(
     return { ...dynamic, notes, batch: { mode: 'dynamic', exported, changes: changed, maxRelative } };
   } catch (error) {
     // The exported graph still works if ONNX Runtime does not run the rewritten one.
-    if (!isTapirError(error, 'SESSION_FAILED') && !isTapirError(error, 'RUN_FAILED')) throw error;
+    if (!isModelFailure(error)) throw error;
     return fallBack(reasonOf(error));
   }
 }

@@ -1,28 +1,31 @@
 /** Model + request → a rewrite: resolves names, cuts the graph, adds the requested parts. */
-import { TapirError } from '../../base/errors.js';
+import { isTapirError, TapirError } from '../../base/errors.js';
 import type { Value } from '../../graph/graph.js';
+import { withFixedBatch } from '../../graph/batch/fixed-batch.js';
 import { resolveNames } from '../../graph/names/resolve-names.js';
 import { isPlain } from '../../graph/rewrite/feature-parts.js';
 import {
   cutGraph,
   interiorInputs,
+  isUncut,
   outputsOf,
   wholeCut,
   type Cut,
   type CutOutput,
 } from '../../graph/rewrite/prune.js';
-import { withRequestedParts, type TypeOf } from '../../graph/rewrite/requested-parts.js';
+import { withRequestedParts, type KnownValues, type TypeOf } from '../../graph/rewrite/requested-parts.js';
 import { startRewrite, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { checkNodeNames } from '../../graph/rewrite/tidy.js';
 import type { MeasuredTokens } from '../../graph/rewrite/token-grid.js';
 import type { TensorType } from '../../onnx/wire/write-model.js';
 import { checkInputSizes } from '../open/input-sizes.js';
 import { modelInternals } from '../open/model-state.js';
+import { tokensOf } from '../prune/model-tokens.js';
 import type { OnnxModel } from '../open/open-model.js';
 import { describeInputs, describeValue } from '../open/value-info.js';
-import { typeFrom, type InferredType } from '../prune/feature-info.js';
+import { correctedType, typeFrom, type InferredType } from '../prune/feature-info.js';
 import type { Prepared, RewriteRequest } from '../prune/prepared.js';
-import { inferTypes } from './infer-types.js';
+import { inferAnew, inferTypes } from './infer-types.js';
 import { measureTokens } from './measure-tokens.js';
 import { openBatch } from './open-batch.js';
 import type { SessionHolder } from './session-holder.js';
@@ -39,32 +42,35 @@ export async function prepareRewrite(
   if (!request.tidy) checkNodeNames(cut);
   const started = startRewrite(cut, request.tidy, (value) => inputType(value, typeOf));
   checkInputSizes(request.inputSizes, [...model.inputs, ...describeInputs(started)]);
-  const tokens = await lookUpTokens(started, request, typeOf, sessions);
-  const opened =
-    request.batch === 'dynamic' ? await openBatch(started, request.inputSizes, sessions) : started;
-  const rewrite = withRequestedParts(opened, request, { typeOf, tokens }, request.outputs.length);
-  return { model, request, typeOf, tokens, rewrite };
+  const measured = await measureUnproven(started, request, typeOf, sessions);
+  const known: KnownValues = { typeOf, measured, tokensOf: (value, dims) => tokensOf(model, value, dims) };
+  // A file of which nothing is cut comes back as it is.
+  const isOpen = request.fillTypes && !(isUncut(cut) && request.naming === 'tensors');
+  const filled = isOpen ? await fillTypes(started, request, typeOf, sessions, inferred) : started;
+  const opened = request.batch === 'dynamic' ? await openBatch(filled, request.inputSizes, sessions) : filled;
+  const rewrite = withRequestedParts(opened, request, known, request.outputs.length);
+  return { model, request, ...known, rewrite };
 }
 
 /**
  * The same request on the whole graph: nothing is cut away, so that values can be compared. The tensors that the request
  * feeds are additional outputs here, after the requested ones.
  */
-export function prepareWhole({
-  model,
-  request,
-  typeOf,
-  tokens,
-  rewrite: { cut, computedInputs },
-}: Prepared): Prepared {
+export function prepareWhole(prepared: Prepared): Prepared {
+  const {
+    request,
+    typeOf,
+    rewrite: { cut, computedInputs, batch },
+  } = prepared;
   const { graph } = cut;
   const fed = outputsOf(interiorInputs(cut), 'input');
   const whole = wholeCut(graph, [...cut.outputs, ...fed]);
   // Tidy even if the request is not: the dropped part may hold names or an order that ONNX Runtime refuses.
   const started = startRewrite(whole, true, (value) => inputType(value, typeOf));
+  const fixed = batch && batch.mode !== 'as-exported' ? withFixedBatch(started, batch.exported) : started;
   const named = request.outputs.length;
-  const rewrite = withRequestedParts(started, request, { typeOf, tokens }, named, [...computedInputs][0]);
-  return { model, request, typeOf, tokens, rewrite };
+  const rewrite = withRequestedParts(fixed, request, prepared, named, [...computedInputs][0]);
+  return { ...prepared, rewrite };
 }
 
 /** Names → the part of the graph that they need. */
@@ -92,9 +98,45 @@ function readCutInputs(resolved: readonly { readonly request: string; readonly v
   return resolved.map(({ value }) => value);
 }
 
-function neededTypes(cut: Cut, { partsOf, fillTypes }: RewriteRequest): Value[] {
-  const outputs = cut.outputs.filter(({ key }) => fillTypes || !isPlain(partsOf(key)));
+/** What must be known: of interior inputs, and of outputs that parts are added to. */
+function neededTypes(cut: Cut, { partsOf }: RewriteRequest): Value[] {
+  const outputs = cut.outputs.filter(({ key }) => !isPlain(partsOf(key)));
   return [...interiorInputs(cut), ...outputs.map((output) => output.value)];
+}
+
+/**
+ * States the types of outputs where the file does not, or states a batch that its inputs leave open. What no session tells stays open,
+ * and a note says so.
+ */
+async function fillTypes(
+  rewrite: Rewrite,
+  request: RewriteRequest,
+  asked: TypeOf,
+  sessions: SessionHolder,
+  known?: ReadonlyMap<Value, InferredType>,
+): Promise<Rewrite> {
+  const values = [...new Set(rewrite.outputs.map(({ value }) => value))];
+  const open = values.filter((value) => !asked(value)?.dims);
+  const isOpenBatch = describeInputs(rewrite).some(
+    ({ dims }) => dims !== null && dims.length > 1 && typeof dims[0] !== 'number',
+  );
+  const doubtful = values.filter(
+    (value) => isOpenBatch && typeof typeFrom(value, undefined)?.dims?.[0] === 'number',
+  );
+  try {
+    const typeOf = await lookUpTypes(open, request, sessions, known);
+    const anew = doubtful.length === 0 ? undefined : await inferAnew(doubtful, sessions);
+    const stated = (value: Value): TensorType | undefined =>
+      typeFrom(value, undefined)?.dims
+        ? correctedType(value, anew?.get(value))
+        : (open.includes(value) ? typeOf : asked)(value);
+    const outputs = rewrite.outputs.map((output) => ({ ...output, type: stated(output.value) }));
+    return { ...rewrite, outputs };
+  } catch (error) {
+    if (!isTapirError(error)) throw error;
+    const note = `the types of ${open.map(({ name }) => `"${name}"`).join(', ')} are not stated: ${error.message}`;
+    return { ...rewrite, notes: [...rewrite.notes, note] };
+  }
 }
 
 async function lookUpTypes(
@@ -108,24 +150,25 @@ async function lookUpTypes(
   return (value) => typeFrom(value, inferred.get(value));
 }
 
-/** Measures the tokens of outputs that become maps or means of patches, where their number is open. */
-async function lookUpTokens(
+/** Measures the tokens of outputs whose patches are asked for, where they are not proven and their number is open. */
+async function measureUnproven(
   rewrite: Rewrite,
   { partsOf, inputSizes }: RewriteRequest,
   typeOf: TypeOf,
   sessions: SessionHolder,
-): Promise<Prepared['tokens']> {
-  const tokens = new Map<Value, MeasuredTokens>();
+): Promise<Prepared['measured']> {
+  const found = new Map<Value, MeasuredTokens>();
   for (const { key, value } of rewrite.outputs) {
-    const { tokensToMap, pool } = partsOf(key);
+    const { part, tokensToMap, pool } = partsOf(key);
     const { dims = null } = typeOf(value) ?? {};
     const isOpen = dims === null || (dims.length === 3 && typeof dims[1] !== 'number');
-    if (!isOpen || !(tokensToMap || pool === 'mean-tokens') || tokens.has(value)) continue;
+    const needsPatches = part === 'patches' || tokensToMap || pool === 'mean-tokens';
+    if (!needsPatches || !isOpen || found.has(value) || tokensOf(sessions.model, value, dims)) continue;
     // oxlint-disable-next-line no-await-in-loop -- one question at a time
     const measured = await measureTokens(rewrite, value, inputSizes, sessions);
-    if (measured) tokens.set(value, measured);
+    if (measured) found.set(value, measured);
   }
-  return tokens;
+  return found;
 }
 
 function inputType(value: Value, typeOf: TypeOf): TensorType {

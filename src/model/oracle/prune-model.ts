@@ -24,9 +24,9 @@ export interface PruneOptions extends RewriteOptions {
    */
   readonly allowNonTensor: boolean;
   /**
-   * State dtype and dims of every output in the written file, because some checkers and runtimes need them. Asks ONNX Runtime
-   * where the source does not state them.
-   * @default false
+   * State dtype and dims of every output in the written file, because ONNX's checker and some runtimes need them. Asks ONNX Runtime,
+   * without the weights, where the source does not state them, or states a batch that its inputs leave open. Nothing else changes.
+   * @default true
    */
   readonly fillTypes: boolean;
   /**
@@ -41,7 +41,7 @@ export const PRUNE_FIELDS: Fields<PruneOptions> = {
   ...REWRITE_FIELDS,
   keepTensorNames: boolean(false, 'keep the tensors’ names for the outputs, and add no node'),
   allowNonTensor: boolean(false),
-  fillTypes: boolean(false, 'write dtype and dims of every output, inferred by ONNX Runtime'),
+  fillTypes: boolean(true, 'leave the types of outputs as the source states them'),
   tidy: boolean(false, 'sort nodes, make their names distinct, drop unused operator sets'),
 };
 
@@ -75,6 +75,15 @@ export async function pruneModel(
 ): Promise<PrunedModel> {
   await using sessions = new SessionHolder(readModel(model));
   return await cutModel(returnNodes, given, sessions);
+}
+
+/** Prunes a model that is run here, not written: its session tells the types of outputs. Options and errors as of {@link pruneModel}. */
+export function pruneToRun(
+  model: OnnxModel | ModelSource,
+  returnNodes: ReturnNodes,
+  given: Options<RewriteOptions> = {},
+): Promise<PrunedModel> {
+  return pruneModel(model, returnNodes, { ...given, fillTypes: false });
 }
 
 /** Prunes the model of a holder, as {@link pruneModel} does. With types that are known, no session is asked for types. */

@@ -28,6 +28,8 @@ export interface MadeUpRun<Result> {
   readonly feeds: readonly NamedTensor[];
   /** By input. */
   readonly fed: readonly FedDims[];
+  /** Why more than one row does not run, if one row was fed although more were asked for and the file leaves their number open. */
+  readonly refused: string | undefined;
 }
 
 /** The axes that one step of the search changes together. */
@@ -60,8 +62,11 @@ export async function runMadeUp<Result>(
 ): Promise<MadeUpRun<Result>> {
   const search = new SizeSearch(madeUp, step);
   const first = { ...FIRST_GUESS, rows: madeUp.rows ?? 1 };
-  const found = (await search.from(first)) ?? (await search.from({ ...first, rows: 1 }));
+  const found = await search.from(first);
   if (found) return found;
+  const refused = search.reason;
+  const one = await search.from({ ...first, rows: 1 });
+  if (one) return { ...one, refused };
   throw search.failure();
 }
 
@@ -98,11 +103,16 @@ class SizeSearch<Result> {
     return this.#found;
   }
 
+  /** What ONNX Runtime said first. */
+  get reason(): string | undefined {
+    return isTapirError(this.#error, 'RUN_FAILED') ? shortenFailure(this.#error.details.reason) : undefined;
+  }
+
   /** The error if no sizes work. */
   failure(): unknown {
     if (!isTapirError(this.#error, 'RUN_FAILED')) return this.#error;
     const { device } = this.#error.details;
-    const reason = shortenFailure(this.#error.details.reason);
+    const reason = this.reason!;
     const all = [...this.#hints.keys()];
     const tried =
       all.length > 4 ? `${all.slice(0, 3).join('; ')} and ${all.length - 3} more` : all.join('; ');
@@ -154,7 +164,7 @@ class SizeSearch<Result> {
     if (isLarge && this.#hints.size > 0) return { ratio: Infinity };
     const feeds = seededFeeds(inputs, fed, seed);
     try {
-      this.#found = { result: await this.#step(feeds), feeds, fed };
+      this.#found = { result: await this.#step(feeds), feeds, fed, refused: undefined };
       return undefined;
     } catch (error) {
       if (!isTapirError(error, 'RUN_FAILED')) throw error;

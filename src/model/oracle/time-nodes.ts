@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { medianOf } from '../../base/median.js';
 import type { Node } from '../../graph/graph.js';
-import type { NodePatch, Rewrite } from '../../graph/rewrite/rewrite.js';
+import { editOf, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { wholePart } from '../../tensor/tensor-part.js';
 import type { OnnxModel } from '../open/open-model.js';
 import type { ModelCosts } from './model-costs.js';
@@ -48,10 +48,9 @@ export async function timeNodes(
 
 /** Gives each node its own name, by which the profile can be read. */
 function renameNodes(rewrite: Rewrite, names: ReadonlyMap<string, Node>): Rewrite {
-  const patches = new Map<Node, NodePatch>();
-  for (const [name, node] of names)
-    patches.set(node, { inputs: new Map(), outputs: new Map(), ...rewrite.patches.get(node), name });
-  return { ...rewrite, patches };
+  const edits = new Map(rewrite.edits);
+  for (const [name, node] of names) edits.set(node, { ...editOf(rewrite, node), name });
+  return { ...rewrite, edits };
 }
 
 /** An event of a profile (Chrome's trace format). */

@@ -1,11 +1,15 @@
 /** Describes a feature before the model runs: dtype, dims, channels, reduction. */
-import type { Graph, Value } from '../../graph/graph.js';
+import { tensorType, type Graph, type Value } from '../../graph/graph.js';
+import type { TokenParts } from '../../graph/token-parts.js';
 import { imageSize } from '../../graph/image-axes.js';
 import { isAttention, likelyLayout, provenLayout, type Layout } from '../../graph/layout.js';
 import { elementTypeNumber, type Dim } from '../../onnx/wire/schema.js';
 import type { TensorType } from '../../onnx/wire/write-model.js';
 import type { RewriteOutput } from '../../graph/rewrite/rewrite.js';
 import type { SessionValue } from '../../runtime/lanes/protocol.js';
+import { modelInternals } from '../open/model-state.js';
+import { tokensOf } from './model-tokens.js';
+import type { OnnxModel } from '../open/open-model.js';
 import { describeType, describeValue } from '../open/value-info.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 
@@ -27,6 +31,11 @@ export interface FeatureInfo extends TensorInfo {
   readonly reduction: number | null;
   /** The order of the axes: N batch, C channels, H and W the map, L tokens; null if unknown and for other ranks. */
   readonly layout: Layout | null;
+  /**
+   * Where the class token, registers and patches are among tokens `[N, L, C]`, as the graph and the `config.json` beside the model prove
+   * it; null if they do not, and for other forms.
+   */
+  readonly tokens: TokenParts | null;
 }
 
 /** Describes a value by what the file states, else by what onnxruntime reports. */
@@ -39,9 +48,9 @@ export function describeOutput(value: Value, inferred: InferredType | undefined)
   return { name: stated.name, dtype: stated.dtype ?? inferred.dtype, dims: stated.dims ?? dims };
 }
 
-/** onnxruntime names a size that it cannot infer `unk__0`, or leaves the name empty. */
+/** onnxruntime names a size that it cannot infer `unk__0`, or leaves the name empty; of some operators it gives 0. */
 function openDim(size: number | string): Dim {
-  return typeof size === 'string' && (size === '' || size.startsWith('unk__')) ? null : size;
+  return size === 0 || size === '' || String(size).startsWith('unk__') ? null : size;
 }
 
 /** The type that the file states, else the one that onnxruntime reports; undefined if the value is no tensor, or neither tells. */
@@ -51,25 +60,35 @@ export function typeFrom(value: Value, inferred: InferredType | undefined): Tens
   return elemType === undefined ? undefined : { elemType, dims };
 }
 
+/** The type that the file states, with the sizes that follow from the inputs where those differ; undefined if none does. */
+export function correctedType(value: Value, inferred: SessionValue | undefined): TensorType | undefined {
+  const stated = tensorType(value);
+  if (!stated?.dims || inferred?.dims.length !== stated.dims.length) return undefined;
+  const dims = stated.dims.map((size, axis) => openDim(inferred.dims[axis]!) ?? size);
+  const isSame = dims.every((size, axis) => size === stated.dims![axis]);
+  return isSame ? undefined : { elemType: stated.elemType, dims };
+}
+
 /** Describes an output of a rewritten model. */
 export function describeFeature(
-  graph: Graph,
+  model: OnnxModel,
   output: RewriteOutput,
   inferred: InferredType | undefined,
 ): FeatureInfo {
-  const { key, value, type } = output;
+  const { key, value, type, layout, tokens } = output;
   const { dtype, dims } = type ? describeType(key, type) : describeOutput(value, inferred);
-  return describeTensor(graph, key, value, { dtype, dims, layout: output.layout });
+  return describeTensor(model, key, value, { dtype, dims, layout, tokens });
 }
 
-/** Describes a tensor by its type. The layout is read from the graph unless the type states it. */
+/** Describes a tensor by its type. Layout and tokens are read from the graph unless they are stated. */
 export function describeTensor(
-  graph: Graph,
+  model: OnnxModel,
   name: string,
   value: Value,
-  type: Pick<TensorInfo, 'dtype' | 'dims'> & { readonly layout?: Layout | undefined },
+  type: Pick<TensorInfo, 'dtype' | 'dims'> & Partial<Pick<RewriteOutput, 'layout' | 'tokens'>>,
 ): FeatureInfo {
-  const { dtype, dims } = type;
+  const { graph } = modelInternals.of(model);
+  const { dtype, dims, tokens = tokensOf(model, value, dims) } = type;
   const layout =
     type.layout ?? (dims && (provenLayout(graph, value, dims) ?? guessLayout(graph, value, dims)));
   const channels = dims && layout && dims[CHANNEL_AXIS[layout]];
@@ -81,10 +100,19 @@ export function describeTensor(
     channels: typeof channels === 'number' ? channels : null,
     reduction: dims && layout ? reductionOf(dims, layout, imageSize(graph)) : null,
     layout,
+    tokens,
   };
 }
 
-const CHANNEL_AXIS: Readonly<Record<Layout, number>> = { NCHW: 1, NHWC: 3, NLC: 2, NCL: 1, NC: 1 };
+const CHANNEL_AXIS: Readonly<Record<Layout, number>> = {
+  NCTHW: 1,
+  NTHWC: 4,
+  NCHW: 1,
+  NHWC: 3,
+  NLC: 2,
+  NCL: 1,
+  NC: 1,
+};
 
 /** The layout of an input by its sizes, and that of a tensor inside whose sizes are those of the image divided by one stride. */
 function guessLayout(graph: Graph, value: Value, dims: readonly Dim[]): Layout | null {

@@ -6,6 +6,7 @@ import type { FeatureParts, Pool } from '../../graph/rewrite/feature-parts.js';
 import { readInputSizes, type CheckedSizes, type InputSizes } from '../open/input-sizes.js';
 import { checkNames } from '../open/return-nodes.js';
 import type { ImageNormalization } from '../../graph/rewrite/image-input.js';
+import type { TokenPart } from '../../graph/token-parts.js';
 
 export type { Pool } from '../../graph/rewrite/feature-parts.js';
 
@@ -47,14 +48,20 @@ export interface RewriteOptions {
    */
   readonly batch: 'keep' | 'dynamic';
   /**
-   * Turn patch tokens `[N, L, C]` into a map `[N, C, H, W]`, without class and register tokens. If the file leaves L open, runs of the
-   * graph tell the size of a patch. For all outputs, or by key.
+   * Keep only some of the tokens `[N, L, C]`: the `class` token `[N, 1, C]`, the `registers` or the `patches`. The graph and the model's
+   * `config.json` prove which ones they are, see `tokens` of {@link FeatureInfo}. For all outputs, or by key.
+   * @default 'all'
+   */
+  readonly part: PerOutput<'all' | TokenPart>;
+  /**
+   * Turn patch tokens `[N, L, C]` into a map `[N, C, H, W]`, without class and register tokens. If the model takes images of any
+   * size, the map follows the image. What the graph does not prove, runs of it tell. For all outputs, or by key.
    * @default false
    */
   readonly tokensToMap: PerOutput<boolean>;
   /**
    * Reduce each row to one vector: `avg` or `max` over a map, `cls` for the first token, `mean-tokens` for the mean of the patch
-   * tokens. For all outputs, or by key.
+   * tokens. After a `part`, `mean-tokens` is the mean of that part. For all outputs, or by key.
    * @default 'none'
    */
   readonly pool: PerOutput<Pool>;
@@ -82,6 +89,7 @@ export const REWRITE_FIELDS: Fields<RewriteOptions> = {
   inputs: optional(checkNames),
   input: unchecked('tensor'),
   batch: oneOf(['keep', 'dynamic'], 'keep'),
+  part: unchecked('all'),
   tokensToMap: unchecked(false),
   pool: unchecked('none'),
   l2Normalize: unchecked(false),
@@ -90,6 +98,7 @@ export const REWRITE_FIELDS: Fields<RewriteOptions> = {
 };
 
 export const POOLS: readonly Pool[] = ['none', 'avg', 'max', 'cls', 'mean-tokens'];
+export const PARTS: readonly ('all' | TokenPart)[] = ['all', 'class', 'registers', 'patches'];
 export const OUTPUT_DTYPES: readonly OutputDtype[] = ['keep', 'float32', 'float16'];
 
 /** Checked options. */
@@ -103,6 +112,7 @@ export interface RewriteSetup {
 
 /** Reads the options, whose fields are checked, for outputs of the given keys. Throws `OPTION_INVALID`. */
 export function readRewriteOptions(options: RewriteOptions, keys: readonly string[]): RewriteSetup {
+  const part = readPerOutput('part', options.part, keys, oneOf(PARTS, 'all'));
   const tokensToMap = readPerOutput('tokensToMap', options.tokensToMap, keys, boolean(false));
   const pool = readPerOutput('pool', options.pool, keys, oneOf(POOLS, 'none'));
   const l2Normalize = readPerOutput('l2Normalize', options.l2Normalize, keys, boolean(false));
@@ -113,6 +123,7 @@ export function readRewriteOptions(options: RewriteOptions, keys: readonly strin
     batch: options.batch,
     inputSizes: readInputSizes(options.inputSizes),
     partsOf: (key) => ({
+      part: part(key),
       tokensToMap: tokensToMap(key),
       pool: pool(key),
       l2Normalize: l2Normalize(key),
@@ -121,7 +132,8 @@ export function readRewriteOptions(options: RewriteOptions, keys: readonly strin
   };
 }
 
-function readPerOutput<Item>(
+/** Reads one value for all outputs, or values by key. Throws `OPTION_INVALID`, also for a key that is none. */
+export function readPerOutput<Item>(
   option: string,
   given: unknown,
   keys: readonly string[],

@@ -140,7 +140,7 @@ function blockE(block: Module, x: Value): Value {
 
 export const INCEPTIONS: Family = {
   googlenet: {
-    trainingOnly: /^aux[12]\./,
+    unusedKeys: /^aux[12]\./,
     write(network, image, { classes }) {
       const pool = { kernel: 3, stride: 2, ceil: true };
       let x = basicConv(network, 'conv1', image, 64, { kernel: 7, stride: 2, padding: 3 });
@@ -160,7 +160,7 @@ export const INCEPTIONS: Family = {
     },
   },
   inception_v3: {
-    trainingOnly: /^AuxLogits\./,
+    unusedKeys: /^AuxLogits\./,
     write(network, image, { classes }) {
       let x = basicConv(network, 'Conv2d_1a_3x3', image, 32, HALVE);
       x = basicConv(network, 'Conv2d_2a_3x3', x, 32, { kernel: 3 });

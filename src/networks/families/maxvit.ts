@@ -63,7 +63,7 @@ function relativeAttention(attn: Module, x: Value, groups: number): Value {
   const table = attn.parameter('relative_position_bias_table', [(2 * SIDE - 1) ** 2, heads], {
     spread: 0.02,
   });
-  const indices = (): number[] => relativePositions(SIDE);
+  const indices = (): number[] => relativePositions([SIDE, SIDE]);
   const index = attn.parameter('relative_position_index', [tokens, tokens], { indices });
   // torchvision lists how it reads the sizes.
   attn.skip(4);

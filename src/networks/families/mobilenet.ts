@@ -15,6 +15,7 @@ import {
   globalPool,
   linear,
   type Activation,
+  type NormOptions,
 } from '../layers.js';
 import type { Module } from '../module.js';
 import type { Value } from '../network.js';
@@ -94,42 +95,123 @@ const SMALL: readonly BlockV3[] = [
   [5, 576, 96, true, 'hardswish', 1],
   [5, 576, 96, true, 'hardswish', 1],
 ];
-const NORM = { epsilon: 0.001, momentum: 0.01 };
+const NORM: NormOptions = { epsilon: 0.001, momentum: 0.01 };
 
-function blockV3(
-  module: Module,
-  x: Value,
-  [kernel, inner, channels, squeezes, activation, stride]: BlockV3,
-): Value {
+interface BlockOptions {
+  readonly norm: NormOptions;
+  readonly dilation: number;
+}
+
+function blockV3(module: Module, x: Value, shape: BlockV3, options: BlockOptions): Value {
+  const [, inner, channels, , activation, stride] = shape;
   const block = module.child('block');
   const isResidual = stride === 1 && x.channels === channels;
-  let y = x;
-  let k = 0;
-  if (inner !== x.channels) y = convNorm(block, String(k++), y, inner, { norm: NORM, activation });
-  y = convNorm(block, String(k++), y, inner, { kernel, stride, groups: inner, norm: NORM, activation });
+  const isWider = inner !== x.channels;
+  const y = isWider ? convNorm(block, '0', x, inner, { norm: options.norm, activation }) : x;
+  const z = squeeze(block, isWider ? 1 : 0, y, shape, { ...options, isResidual });
+  return isResidual ? add(module, z, x) : z;
+}
+
+/** A block after its expansion; its layers are numbered from `first` on. */
+function squeeze(
+  block: Module,
+  first: number,
+  x: Value,
+  [kernel, inner, channels, squeezes, activation, stride]: BlockV3,
+  { norm, dilation, isResidual }: BlockOptions & { readonly isResidual: boolean },
+): Value {
+  let k = first;
+  const depthwise = { kernel, stride: dilation > 1 ? 1 : stride, dilation, groups: inner };
+  let y = convNorm(block, String(k++), x, inner, { ...depthwise, norm, activation });
   if (squeezes) {
     const squeezed = divisible(Math.floor(inner / 4));
     y = squeezeExcitation(block, String(k++), y, squeezed, ['relu', 'hardsigmoid']);
   }
-  const norm = { ...NORM, gain: isResidual ? BRANCH_GAIN : 1 };
-  y = convNorm(block, String(k), y, channels, { norm });
-  return isResidual ? add(module, y, x) : y;
+  return convNorm(block, String(k), y, channels, { norm: { ...norm, gain: isResidual ? BRANCH_GAIN : 1 } });
 }
 
-function mobilenetV3(blocks: readonly BlockV3[], hidden: number): Architecture {
+export interface MobileNetOptions {
+  /** Whether the last blocks keep the size of the map: their convolutions are dilated instead. */
+  readonly isDilated?: boolean;
+  /** Whether the last blocks have half the channels. */
+  readonly isReduced?: boolean;
+  readonly norm?: NormOptions;
+}
+
+/** The last three blocks, which may be dilated or reduced. */
+const LAST = 3;
+
+/** Writes the features of a v3. Returns what they give, one after the other. */
+function writeFeatures(
+  features: Module,
+  image: Value,
+  blocks: readonly BlockV3[],
+  { isDilated = false, isReduced = false, norm = NORM }: MobileNetOptions = {},
+): Value[] {
   const activation: Activation = 'hardswish';
+  const values = [convNorm(features, '0', image, 16, { kernel: 3, stride: 2, norm, activation })];
+  for (const [k, block] of blocks.entries()) {
+    const isLast = k >= blocks.length - LAST;
+    const dilation = isDilated && isLast ? 2 : 1;
+    const shape = isReduced ? reduced(block, k - (blocks.length - LAST)) : block;
+    values.push(blockV3(features.child(String(k + 1)), values.at(-1)!, shape, { norm, dilation }));
+  }
+  const last = values.at(-1)!;
+  const name = String(blocks.length + 1);
+  return [...values, convNorm(features, name, last, 6 * last.channels, { norm, activation })];
+}
+
+/** A block with half the channels, if it is one of the last: the first of them still expands what it reads. */
+function reduced([kernel, inner, channels, ...rest]: BlockV3, at: number): BlockV3 {
+  if (at < 0) return [kernel, inner, channels, ...rest];
+  return [kernel, at === 0 ? inner : inner / 2, channels / 2, ...rest];
+}
+
+/** The features of MobileNet v3 large, of which others are made. */
+export function mobilenetFeatures(features: Module, image: Value, options?: MobileNetOptions): Value[] {
+  return writeFeatures(features, image, LARGE, options);
+}
+
+/**
+ * The features of MobileNet v3 large in two parts, `0` and `1`, as SSDLite takes them: the first ends with the expansion of the block that halves
+ * the map for the last time.
+ */
+export function mobilenetPair(
+  features: Module,
+  image: Value,
+  { isReduced = false, norm = NORM }: MobileNetOptions,
+): Value[] {
+  const activation: Activation = 'hardswish';
+  const at = LARGE.length - LAST;
+  const options = { norm, dilation: 1 };
+  const [start, end] = [features.child('0'), features.child('1')];
+  const shapes = LARGE.map((shape, k) => (isReduced ? reduced(shape, k - at) : shape));
+  let x = convNorm(start, '0', image, 16, { kernel: 3, stride: 2, norm, activation });
+  for (const [k, shape] of shapes.slice(0, at).entries())
+    x = blockV3(start.child(String(k + 1)), x, shape, options);
+  const middle = shapes[at]!;
+  const first = convNorm(start, String(at + 1), x, middle[1], { norm, activation });
+  x = squeeze(end.child('0'), 1, first, middle, { ...options, isResidual: false });
+  for (const [k, shape] of shapes.slice(at + 1).entries())
+    x = blockV3(end.child(String(k + 1)), x, shape, options);
+  return [first, convNorm(end, String(LAST), x, 6 * x.channels, { norm, activation })];
+}
+
+/** The values of {@link mobilenetFeatures} before which the map is halved (or would be, if it were not dilated), the first and the last. */
+export const MOBILENET_STAGES: readonly number[] = [
+  0,
+  ...LARGE.flatMap(([, , , , , stride], k) => (stride === 2 ? [k + 1] : [])),
+  LARGE.length + 1,
+];
+
+function mobilenetV3(blocks: readonly BlockV3[], hidden: number): Architecture {
   return {
     write(network, image, { classes }) {
-      const features = network.child('features');
-      let x = convNorm(features, '0', image, 16, { kernel: 3, stride: 2, norm: NORM, activation });
-      blocks.forEach((block, k) => {
-        x = blockV3(features.child(String(k + 1)), x, block);
-      });
-      x = convNorm(features, String(blocks.length + 1), x, 6 * x.channels, { norm: NORM, activation });
+      let x = writeFeatures(network.child('features'), image, blocks).at(-1)!;
       x = flatten(network, globalPool(network, 'avgpool', x));
       const classifier = network.child('classifier');
       x = linear(classifier, '0', x, hidden);
-      x = activate(classifier, '1', x, activation);
+      x = activate(classifier, '1', x, 'hardswish');
       x = dropout(classifier, '2', x);
       network.startHead();
       return linear(classifier, '3', x, classes);

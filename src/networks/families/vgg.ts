@@ -1,6 +1,8 @@
 /** VGG: Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", 2014. */
 import type { Architecture, Family } from '../architecture.js';
 import { activate, adaptivePool, batchNorm, conv, dropout, flatten, linear, maxPool } from '../layers.js';
+import type { Module } from '../module.js';
+import type { Value } from '../network.js';
 
 /** Channels of the convolutions of each stage; a pooling ends the stage. */
 const WIDTHS = [64, 128, 256, 512, 512];
@@ -10,20 +12,40 @@ const B = [2, 2, 2, 2, 2];
 const D = [2, 2, 3, 3, 3];
 const E = [2, 2, 4, 4, 4];
 
+interface Features {
+  readonly counts: readonly number[];
+  readonly hasNorm?: boolean;
+  /** Stages that are written; the last of them has no pooling. All with their poolings unless given. */
+  readonly stages?: number;
+  /** The stage whose pooling counts what is left at the edges. */
+  readonly ceilStage?: number;
+}
+
+function writeFeatures(features: Module, image: Value, options: Features): Value {
+  const { counts, hasNorm = false, stages, ceilStage } = options;
+  let x = image;
+  let k = 0;
+  for (const [stage, channels] of WIDTHS.slice(0, stages).entries()) {
+    for (let i = 0; i < counts[stage]!; i++) {
+      x = conv(features, String(k++), x, channels, { kernel: 3, bias: true });
+      if (hasNorm) x = batchNorm(features, String(k++), x);
+      x = activate(features, String(k++), x, 'relu');
+    }
+    if (stage + 1 !== stages)
+      x = maxPool(features, String(k++), x, { kernel: 2, stride: 2, ceil: stage === ceilStage });
+  }
+  return x;
+}
+
+/** VGG-16 up to the ReLU before its fourth pooling; the third one rounds sizes up, as SSD has it. */
+export function writeVgg16(features: Module, image: Value): Value {
+  return writeFeatures(features, image, { counts: D, stages: 4, ceilStage: 2 });
+}
+
 function vgg(counts: readonly number[], hasNorm: boolean): Architecture {
   return {
     write(network, image, { classes }) {
-      const features = network.child('features');
-      let x = image;
-      let k = 0;
-      for (const [stage, channels] of WIDTHS.entries()) {
-        for (let i = 0; i < counts[stage]!; i++) {
-          x = conv(features, String(k++), x, channels, { kernel: 3, bias: true });
-          if (hasNorm) x = batchNorm(features, String(k++), x);
-          x = activate(features, String(k++), x, 'relu');
-        }
-        x = maxPool(features, String(k++), x, { kernel: 2, stride: 2 });
-      }
+      let x = writeFeatures(network.child('features'), image, { counts, hasNorm });
       x = flatten(network, adaptivePool(network, x, 7), 49);
       const classifier = network.child('classifier');
       for (const at of [0, 3]) {

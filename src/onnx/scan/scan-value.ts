@@ -1,6 +1,7 @@
 /** The index of tensors and of the types of values. */
 import {
   DIMENSION,
+  ELEMENT_TYPE,
   ENTRY,
   OPTIONAL,
   SHAPE,
@@ -37,6 +38,8 @@ export interface ScannedTensor {
   readonly external: ReadonlyMap<string, string> | undefined;
   /** The values and indices of a sparse tensor. */
   readonly parts?: readonly ScannedTensor[];
+  /** The element of a tensor of one, as bits without a sign, if it has 8 or 16 bits: so zero points are read. */
+  readonly bits?: number;
 }
 
 const EXTERNAL = 1;
@@ -47,8 +50,10 @@ export function scanTensor(reader: WireReader, field: Field): ScannedTensor {
   let isExternal = false;
   let name = '';
   let elemType = 0;
+  let data: Field | undefined;
   reader.readBody(field, (inner) => {
     if (inner.number === TENSOR.name) name = reader.readName(inner);
+    else if (inner.number === TENSOR.rawData || inner.number === TENSOR.int32Data) data = inner;
     else if (inner.number === TENSOR.dataType) elemType = reader.readInt(inner);
     else if (inner.number === TENSOR.dims) readDims(reader, inner, dims);
     else if (inner.number === TENSOR.dataLocation) isExternal = reader.readInt(inner) === EXTERNAL;
@@ -64,7 +69,34 @@ export function scanTensor(reader: WireReader, field: Field): ScannedTensor {
     elemType,
     dims: dims.slice(),
     external: isExternal ? (external ?? new Map()) : undefined,
+    ...scanBits(reader, data, elemType, dims),
   };
+}
+
+const BITS: ReadonlyMap<number, number> = new Map([
+  [ELEMENT_TYPE.int8, 8],
+  [ELEMENT_TYPE.uint8, 8],
+  [ELEMENT_TYPE.int16, 16],
+  [ELEMENT_TYPE.uint16, 16],
+]);
+
+function scanBits(
+  reader: WireReader,
+  data: Field | undefined,
+  elemType: number,
+  dims: readonly number[],
+): Pick<ScannedTensor, 'bits'> {
+  const width = BITS.get(elemType);
+  if (!data || width === undefined || dims.some((size) => size !== 1)) return {};
+  if (data.number === TENSOR.int32Data) {
+    const elements: number[] = [];
+    return reader.readInts(data, elements, 1) && elements.length === 1
+      ? { bits: elements[0]! & (2 ** width - 1) }
+      : {};
+  }
+  if (data.end - data.bodyStart !== width / 8) return {};
+  const [low = 0, high = 0] = reader.readBytes(data);
+  return { bits: low + 256 * high };
 }
 
 /** Adds sizes; damaged and hostile files have millions of them. */

@@ -8,9 +8,9 @@ import { toBytes } from '../../explain/maps/principal-colours.js';
 import { encodeNumbers } from '../../html/html.js';
 import { readClassLabels } from '../../extract/class-labels.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
-import type { FeatureExtractor } from '../../extract/feature-extractor.js';
+import type { Extractor } from '../../extract/extractor.js';
 import type { ImageSource } from '../../images/file/image-source.js';
-import type { TransformRequest } from '../../images/configs/find-transform.js';
+import type { TransformAsked } from '../../feeds/choose-transform.js';
 import { modelInternals } from '../../model/open/model-state.js';
 import { openModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
@@ -38,8 +38,7 @@ import { describeAttention, describeMaps, topClasses } from './see/describe-maps
 import { Shelf } from './shelf.js';
 
 /** How an explorer computes. */
-export interface ExplorerSetup {
-  readonly transform: TransformRequest;
+export interface ExplorerSetup extends TransformAsked {
   /** Of the classes, in their order; undefined for those in the model's metadata. */
   readonly labels: readonly string[] | undefined;
   readonly device: Device;
@@ -68,7 +67,7 @@ export class Explorer {
   readonly #device: Device;
   readonly #labels: readonly string[] | undefined;
   readonly #photos: Photos | undefined;
-  readonly #extractors = new Shelf<FeatureExtractor>(MOST_SESSIONS);
+  readonly #extractors = new Shelf<Extractor>(MOST_SESSIONS);
   readonly #attributions = new Shelf<Attribution>(1);
   readonly #measures = new Map<boolean, Promise<PageMeasure>>();
 
@@ -79,7 +78,7 @@ export class Explorer {
     this.page = describeModel(model, path);
     let problem: string | null = null;
     try {
-      this.#photos = new Photos(model, setup.transform);
+      this.#photos = new Photos(model, setup);
     } catch (error) {
       if (!isTapirError(error)) throw error;
       problem = shown(reasonOf(error));
@@ -230,9 +229,9 @@ export class Explorer {
   }
 
   /** Runs the model up to a node. The model is cut once per node. */
-  async #run(request: string, { feed }: HeldPhoto): Promise<{ extractor: FeatureExtractor; tensor: Tensor }> {
+  async #run(request: string, { feed }: HeldPhoto): Promise<{ extractor: Extractor; tensor: Tensor }> {
     const extractor = await this.#extractors.take(request, async () =>
-      createFeatureExtractor(this.#model, [request], { device: this.#device }),
+      createFeatureExtractor(this.#model, [request], { device: this.#device, outputDtype: 'keep' }),
     );
     const others = extractor.inputs.filter(({ name }) => name !== this.#photos?.inputName);
     if (others.length > 0)

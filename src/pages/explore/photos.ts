@@ -1,18 +1,18 @@
 /** Photos as a model takes them. */
 import { basename } from 'node:path';
 import { shown } from '../../base/printable.js';
-import { fitTransform, type ImageInput } from '../../datasets/embed/image-input.js';
+import type { FeedPlan } from '../../feeds/feed-plan.js';
+import { feedOfPicture, layOut } from '../../feeds/picture-feeds.js';
+import { planPicture } from '../../feeds/plan-feeds.js';
 import { rgbOf } from '../../explain/photos/draw-heatmap.js';
 import { encodeWebp } from '../../images/encode.js';
-import { chooseTransform, type TransformRequest } from '../../images/configs/find-transform.js';
+import { chooseTransform, type TransformAsked } from '../../feeds/choose-transform.js';
 import type { ImageSource } from '../../images/file/image-source.js';
 import { loadImage, type LoadedImage } from '../../images/transform/load-image.js';
 import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
 import { createTransform, type Transform } from '../../images/transform/transform.js';
-import { encodeFloat16 } from '../../tensor/float16.js';
-import { fillFeed } from '../../tensor/image-feed.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
-import { makeTensor, type Tensor } from '../../tensor/tensor.js';
+import { type Tensor } from '../../tensor/tensor.js';
 import type { PagePhoto, PhotoCode } from './page/data.js';
 
 /** The most photos that are held at a time; a further one replaces the oldest. */
@@ -34,12 +34,12 @@ const ASSUMED_NOTE = 'That is assumed: no configuration lies beside the model (-
  * model, ImageNet's values at its own size.
  */
 function preparationOf(
-  request: TransformRequest,
+  choice: TransformAsked,
   model: OnnxModel,
   image: TensorInfo | undefined,
 ): { readonly transform: Transform; readonly note: string } {
-  const found = chooseTransform(request, modelPathOf(model));
-  if (found && request !== 'auto')
+  const found = chooseTransform(choice, modelPathOf(model), () => undefined);
+  if (found && choice.transform !== 'auto')
     return { transform: found, note: 'Photos are prepared as --transform says.' };
   if (found?.source)
     return {
@@ -69,7 +69,7 @@ function codeOf({ options }: Transform): string {
 
 /** The photos of a page. */
 export class Photos {
-  readonly #input: ImageInput;
+  readonly #feeds: FeedPlan;
   readonly #transform: Transform;
   readonly #held = new Map<string, HeldPhoto>();
   #count = 0;
@@ -79,27 +79,25 @@ export class Photos {
 
   /** The input that takes photos. */
   get inputName(): string {
-    return this.#input.feed.name;
+    return this.#feeds.inputs[0]!;
   }
 
   /** How code prepares a photo as this does. */
   get code(): PhotoCode {
-    const { feed, multiple } = this.#input;
-    const isTensor = feed.dtype === 'float32' && (multiple === null || multiple === 1);
-    return { input: feed.name, transform: codeOf(this.#transform), isTensor };
+    return { input: this.inputName, transform: codeOf(this.#transform), isTensor: this.#feeds.isPlain };
   }
 
   /** Throws `OPTION_INVALID` if the model takes no photo that the transform makes; the message says what would fit. */
-  constructor(model: OnnxModel, request: TransformRequest) {
+  constructor(model: OnnxModel, choice: TransformAsked) {
     // A photo feeds the only input that takes images; what needs another one is refused when it is asked for.
     const images = model.inputs.filter(
       ({ dims, dtype }) => dims?.length === 4 && !/^u?int(16|32|64)/.test(dtype ?? ''),
     );
     const inputs = images.length === 1 ? images : model.inputs;
-    const { transform, note } = preparationOf(request, model, inputs[0]);
+    const { transform, note } = preparationOf(choice, model, inputs[0]);
     this.note = note;
-    this.#input = fitTransform({ inputs, imageNormalization: null }, transform);
-    this.#transform = transform.with({ layout: this.#input.feed.isLast ? 'nhwc' : 'nchw' });
+    this.#feeds = planPicture({ inputs, imageNormalization: null }, transform);
+    this.#transform = layOut(this.#feeds);
   }
 
   /** The photos, in the order in which they came. */
@@ -113,7 +111,7 @@ export class Photos {
     const webp = await encodeWebp({ ...image, data: rgbOf(image) }, PICTURE_SIDE, PICTURE_QUALITY);
     const picture = `data:image/webp;base64,${Buffer.from(webp).toString('base64')}`;
     const page = { id: String(this.#count++), name: shown(name), picture };
-    const held = { page, image, feed: this.#feed(image) };
+    const held = { page, image, feed: feedOfPicture(this.#feeds, image) };
     this.#held.set(page.id, held);
     const [oldest] = this.#held.keys();
     if (this.#held.size > MOST_PHOTOS) this.#held.delete(oldest!);
@@ -123,22 +121,5 @@ export class Photos {
   /** The photo of an id; undefined for one that is not held. */
   find(id: string): HeldPhoto | undefined {
     return this.#held.get(id);
-  }
-
-  /** The tensor of a photo, as often as a fixed batch wants it. */
-  #feed(image: LoadedImage): Tensor {
-    const { feed, axes, multiple, takesPixels } = this.#input;
-    const rows = multiple ?? 1;
-    const dims = [rows, ...axes];
-    if (takesPixels) {
-      const images = Array.from({ length: rows }, () => 0);
-      return fillFeed({ ...feed, dims, pixels: image.data, images });
-    }
-    const { data } = image.toTensor();
-    const repeated = new Float32Array(rows * data.length);
-    for (let row = 0; row < rows; row++) repeated.set(data, row * data.length);
-    return feed.dtype === 'float16'
-      ? makeTensor('float16', dims, encodeFloat16(repeated))
-      : makeTensor('float32', dims, repeated);
   }
 }

@@ -11,11 +11,10 @@ import {
   signal,
   text,
   texts,
-  unchecked,
   type Fields,
 } from '../../base/options.js';
 import { checkLabels } from '../../extract/class-labels.js';
-import type { TransformRequest } from '../../images/configs/find-transform.js';
+import { TRANSFORM_FIELDS, type TransformChoice } from '../../feeds/choose-transform.js';
 import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { Explorer } from './explorer.js';
@@ -27,7 +26,7 @@ import { answerQuestion } from './questions.js';
 import { renderExplorer } from './render-explorer.js';
 
 /** Options of {@link writeExplorer}. */
-export interface ExplorerOptions {
+export interface ExplorerOptions extends TransformChoice {
   /**
    * HTML file to write. It may replace an older page of a model, but no other file.
    * @default 'explore.html'
@@ -65,11 +64,6 @@ export interface ExplorerOptions {
    */
   readonly time: boolean;
   /**
-   * How photos are prepared, as for {@link embedFolder}.
-   * @default 'auto'
-   */
-  readonly transform: TransformRequest;
-  /**
    * Where the model runs, as for {@link createFeatureExtractor}.
    * @default 'cpu'
    */
@@ -94,7 +88,7 @@ export const EXPLORER_FIELDS: Fields<ExplorerOptions> = {
   class: optional(checkText, 'with --cam: index of the class, or its label (default: the predicted class)'),
   labels: optional(checkLabels),
   time: boolean(false, 'with --out: also time each node on the CPU'),
-  transform: unchecked<TransformRequest>('auto', 'preprocessing, as for embed'),
+  ...TRANSFORM_FIELDS,
   device: DEVICE,
   signal,
   onProgress: callback(),
@@ -132,11 +126,10 @@ export async function writeExplorer(
   given: Options<ExplorerOptions> = {},
 ): Promise<ExplorerSummary> {
   const options = readOptions(EXPLORER_FIELDS, given, 'writeExplorer');
-  const { returnNodes, photos, layer, labels, transform, device, signal } = options;
+  const { returnNodes, photos, layer, signal } = options;
   const path = resolve(options.out);
   await checkReplaceable(path, 'explore');
-  const setup = { transform, labels, device };
-  await using explorer = await Explorer.open(checkText('model', model), basename(model), setup);
+  await using explorer = await Explorer.open(checkText('model', model), basename(model), options);
   const picked = returnNodes.length === 0 ? [] : await explorer.pick(returnNodes);
   const [shownLayer] = layer === undefined ? [] : await explorer.pick([layer]);
   for (const photo of photos) {

@@ -15,7 +15,13 @@ import { assemblePageData, describeOutput, type Describing, type NamedLabels } f
 import type { PageImages, PageOutput, PageServer } from './page/data.js';
 import type { ReportOptions } from './report-options.js';
 import { renderReport } from './render-report.js';
-import { findImageFolder, makePicture, makeThumbnails, type Thumbnails } from './sections/thumbnails.js';
+import {
+  findImageFolder,
+  makePicture,
+  makeThumbnails,
+  type Pictured,
+  type Thumbnails,
+} from './sections/thumbnails.js';
 import { readLabels } from '../../features/probe/rows/labels.js';
 import { namedLabels, showProbe } from './show-probe.js';
 
@@ -33,7 +39,7 @@ export interface MadeReport {
   /** What the page does not show, and why. */
   readonly notes: readonly string[];
   /** Makes the picture of an image by its path, WebP in base64; null if its file cannot be read. */
-  readonly makePictureOf: (path: string | null) => Promise<string | null>;
+  readonly makePictureOf: (image: Pictured) => Promise<string | null>;
   /** The same by its place on the map. */
   readonly makePictureAt: (place: number) => Promise<string | null>;
   /** Writes the page; for a page that is served, with what it needs for its questions. */
@@ -107,8 +113,8 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
   const pictures = Object.fromEntries(
     thumbnails.pictures.flatMap((picture, i) => (picture === null ? [] : [[places[i]!, picture]])),
   );
-  const makePictureOf = async (path: string | null): Promise<string | null> =>
-    imageFolder === undefined ? null : makePicture(imageFolder, path, SHOWN_SIDE);
+  const makePictureOf = async (image: Pictured): Promise<string | null> =>
+    imageFolder === undefined ? null : makePicture(imageFolder, image, SHOWN_SIDE);
   return {
     dataset,
     counts: {
@@ -119,7 +125,7 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
     duplicates,
     notes,
     makePictureOf,
-    makePictureAt: (place) => makePictureOf(inputs.images[place]?.path ?? null),
+    makePictureAt: (place) => makePictureOf(inputs.images[place] ?? { path: null }),
     render: (server) => render(pictures, notes, server ?? null),
   };
 }

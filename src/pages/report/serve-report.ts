@@ -122,7 +122,7 @@ class ReportSearch {
   }
 
   async #show(hit: SearchHit): Promise<PageHit> {
-    const { path, row, score } = hit;
-    return { name: nameOf(hit), row, cosine: score, picture: await this.#report.makePictureOf(path) };
+    const { row, score } = hit;
+    return { name: nameOf(hit), row, cosine: score, picture: await this.#report.makePictureOf(hit) };
   }
 }

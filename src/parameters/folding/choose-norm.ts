@@ -1,5 +1,5 @@
 /** Which BatchNorm of a state dict was folded into which layer. */
-import { channelsOf, type FoldedLayer } from '../../graph/parameters/folded-layer.js';
+import type { FoldedLayer } from '../../graph/parameters/folded-layer.js';
 import { joinPath, splitPath } from '../../graph/module-path.js';
 import type { StateValues } from './state-value.js';
 
@@ -15,33 +15,70 @@ export function normsOf(state: StateValues, channels: number): string[] {
  * Matches folded layers with norms by structure: what the file says, then how the names of the two correspond, then the order of the
  * state dict, where each norm follows its layer.
  *
- * @param isPresent - Whether the graph still has a node of a norm, so that it was not folded.
+ * @param candidatesOf - The norms that may have been folded into a layer, as far as dims tell.
  * @returns The norm of each layer that has exactly one possible.
  */
 export function matchNorms(
   layers: readonly FoldedLayer[],
   state: StateValues,
-  isPresent: (norm: string) => boolean,
+  candidatesOf: (layer: FoldedLayer) => readonly string[],
 ): Map<FoldedLayer, string> {
   const matched = new Map<FoldedLayer, string>();
-  const taken = new Set<string>();
-  const take = (layer: FoldedLayer, norm: string): void => {
-    matched.set(layer, norm);
-    taken.add(norm);
-  };
-  const open = (): FoldedLayer[] => layers.filter((layer) => !matched.has(layer));
-  const candidates = (layer: FoldedLayer): string[] =>
-    normsOf(state, channelsOf(layer)).filter((norm) => !taken.has(norm) && !isPresent(norm));
-  for (const layer of layers) if (layer.isProven) take(layer, layer.norms[0]!);
-  for (const choose of [byName, bySequence, byParent, byOrder]) {
-    const choices = open().map((layer) => ({ layer, norms: choose(layer, candidates(layer), state) }));
-    for (const { layer, norms } of choices) {
-      const [norm] = norms;
-      const isWanted = choices.some((other) => other.layer !== layer && other.norms.includes(norm!));
-      if (norms.length === 1 && !isWanted) take(layer, norm!);
-    }
+  for (const layer of layers) if (layer.isProven) matched.set(layer, layer.norms[0]!);
+  for (const choose of BY_STRUCTURE) takeSingle(matched, layers, candidatesOf, state, choose);
+  return matched;
+}
+
+/**
+ * The same where values leave few candidates: a single one is right, and structure tells several apart.
+ *
+ * @param taken - The norms of layers that are known.
+ */
+export function matchFitting(
+  layers: readonly FoldedLayer[],
+  state: StateValues,
+  candidatesOf: (layer: FoldedLayer) => readonly string[],
+  taken: ReadonlyMap<FoldedLayer, string>,
+): Map<FoldedLayer, string> {
+  const matched = new Map(taken);
+  // Each norm that is found leaves fewer for the others.
+  for (let before = -1; before !== matched.size;) {
+    before = matched.size;
+    for (const choose of [bySequence, byParent, byOrder, byValue])
+      takeSingle(matched, layers, candidatesOf, state, choose);
   }
   return matched;
+}
+
+/** Takes the norm of each open layer that a rule chooses alone, and for no other layer. */
+function takeSingle(
+  matched: Map<FoldedLayer, string>,
+  layers: readonly FoldedLayer[],
+  candidatesOf: (layer: FoldedLayer) => readonly string[],
+  state: StateValues,
+  choose: Rule,
+): void {
+  const taken = new Set(matched.values());
+  const choices = layers
+    .filter((layer) => !matched.has(layer))
+    .map((layer) => {
+      const open = candidatesOf(layer).filter((norm) => !taken.has(norm));
+      return { layer, norms: choose(layer, open, state) };
+    });
+  for (const { layer, norms } of choices) {
+    const [norm] = norms;
+    const isWanted = choices.some((other) => other.layer !== layer && other.norms.includes(norm!));
+    if (norms.length === 1 && !isWanted) matched.set(layer, norm!);
+  }
+}
+
+/** Chooses among the candidates of a layer. */
+type Rule = (layer: FoldedLayer, candidates: readonly string[], state: StateValues) => readonly string[];
+
+const BY_STRUCTURE: readonly Rule[] = [byName, bySequence, byParent, byOrder];
+
+function byValue(_: FoldedLayer, candidates: readonly string[]): readonly string[] {
+  return candidates;
 }
 
 /** `conv1` and `bn1`. */

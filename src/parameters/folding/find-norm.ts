@@ -9,13 +9,13 @@ import { permute } from '../../tensor/permute.js';
 import { toFloat64 } from '../../model/open/encode-values.js';
 import type { ModelState } from '../../model/open/model-state.js';
 import { readInitializer } from '../../model/open/read-initializer.js';
-import { matchNorms, normsOf } from './choose-norm.js';
+import { matchFitting, matchNorms, normsOf } from './choose-norm.js';
 import { foldedKeys, layoutOf, readFolded } from './fold-layer.js';
 import { KnownEpsilons } from './known-epsilons.js';
 import {
   contains,
   solveEpsilon,
-  USUAL_EPSILONS,
+  usualIn,
   type EpsilonRange,
   type FoldedWeights,
   type Rounding,
@@ -40,6 +40,8 @@ interface Evidence {
   /** The epsilons with which the reference, or else the state dict, gives the file's weights. */
   readonly range: EpsilonRange | undefined;
   readonly candidates: readonly string[];
+  /** The candidates that give the file's weights, if nothing else tells the norm. */
+  readonly fitting: ReadonlyMap<string, EpsilonRange>;
 }
 
 /** An error of a folded weight that is no larger than that of the arithmetic, so that any epsilon of a range is right. */
@@ -66,13 +68,21 @@ export class NormFinder {
   async find(layers: readonly FoldedLayer[]): Promise<ReadonlyMap<FoldedLayer, FoundNorm>> {
     const { uses } = findParameters(this.#model.graph);
     const present = new Set(uses.flatMap(({ names }) => names));
-    const isPresent = (norm: string): boolean => present.has(`${norm}.running_mean`);
     const dict = this.#reference ?? this.#state;
-    const matched = matchNorms(layers, dict, isPresent);
+    const candidatesOf = (layer: FoldedLayer): string[] =>
+      normsOf(dict, channelsOf(layer)).filter((norm) => !present.has(`${norm}.running_mean`));
     const evidence = new Map<FoldedLayer, Evidence>();
-    for (const layer of layers) {
-      const candidates = normsOf(dict, channelsOf(layer)).filter((norm) => !isPresent(norm));
-      evidence.set(layer, await this.#examine(layer, matched.get(layer), candidates, dict));
+    const matched = matchNorms(layers, dict, candidatesOf);
+    for (const layer of layers)
+      evidence.set(layer, await this.#examine(layer, matched.get(layer), candidatesOf(layer), dict));
+    const settled = new Map(
+      [...evidence].flatMap(([layer, { norm }]) => (norm === undefined ? [] : [[layer, norm]])),
+    );
+    const ranges = (layer: FoldedLayer): Evidence['fitting'] => evidence.get(layer)!.fitting;
+    const fitting = matchFitting(layers, dict, (layer) => [...ranges(layer).keys()], settled);
+    for (const [layer, norm] of fitting) {
+      const one = evidence.get(layer)!;
+      evidence.set(layer, { ...one, norm, range: one.range ?? ranges(layer).get(norm) });
     }
     const known = new KnownEpsilons(this.#model, this.#state, [...evidence.values()]);
     const found = new Map<FoldedLayer, FoundNorm>();
@@ -86,7 +96,7 @@ export class NormFinder {
     return found;
   }
 
-  /** What a layer's node states, and its weights prove. */
+  /** What a layer's node states, and its weights prove or leave open. */
   async #examine(
     layer: FoldedLayer,
     likeliest: string | undefined,
@@ -94,25 +104,31 @@ export class NormFinder {
     dict: StateValues,
   ): Promise<Evidence> {
     const stated = await this.#statedEpsilon(layer);
-    const isProven = this.#reference !== undefined;
-    const evidence = { norm: isProven ? undefined : likeliest, stated, range: undefined, candidates };
-    if (!isProven && stated !== undefined && likeliest !== undefined) return evidence;
+    // Only the present weights can contradict the structure.
+    const isComparable = this.#reference !== undefined;
+    const fitting = new Map<string, EpsilonRange>();
+    const evidence = {
+      norm: isComparable ? undefined : likeliest,
+      stated,
+      range: undefined,
+      candidates,
+      fitting,
+    };
+    if (!isComparable && stated !== undefined && likeliest !== undefined) return evidence;
     const file = await this.#weightsOf(layer);
     const solve = async (norm: string): Promise<EpsilonRange | undefined> => {
       if (foldedKeys(layer, norm).required.some((key) => !dict.has(key))) return undefined;
       const tensors = await readFolded(layer, norm, dict);
       const range = solveEpsilon(file, tensors, layoutOf(layer), this.#roundingOf(layer));
-      const isStated = stated === undefined || !range || contains(range, stated);
-      return range?.isProof && isStated ? range : undefined;
+      return stated === undefined || !range || contains(range, stated) ? range : undefined;
     };
     const range = likeliest === undefined ? undefined : await solve(likeliest);
-    if (range || (!isProven && likeliest !== undefined)) return { ...evidence, norm: likeliest, range };
-    const fitting: { readonly norm: string; readonly range: EpsilonRange }[] = [];
+    if (range || (!isComparable && likeliest !== undefined)) return { ...evidence, norm: likeliest, range };
     for (const norm of candidates) {
       const own = await solve(norm);
-      if (own) fitting.push({ norm, range: own });
+      if (own) fitting.set(norm, own);
     }
-    return fitting.length === 1 ? { ...evidence, ...fitting[0] } : evidence;
+    return evidence;
   }
 
   /** The epsilon that is known best: what the file states, what its weights prove, what was given, what similar norms have. */
@@ -123,7 +139,7 @@ export class NormFinder {
   ): Promise<number | undefined> {
     if (stated !== undefined) return stated;
     if (!range) return this.#epsilon ?? (await known.find(norm));
-    const usual = USUAL_EPSILONS.filter((epsilon) => contains(range, epsilon));
+    const usual = usualIn(range);
     if (usual.length === 1) return usual[0];
     for (const likely of [this.#epsilon, await known.find(norm)])
       if (likely !== undefined && contains(range, likely)) return likely;

@@ -5,7 +5,7 @@ import { recogniseNetwork, type KnownNetwork } from '../../networks/families/rec
 import { readAttributes } from '../../onnx/scan/attributes.js';
 import { WireReader } from '../../onnx/wire/wire.js';
 import type { ModelState } from '../../model/open/model-state.js';
-import { contains, type EpsilonRange } from './solve-epsilon.js';
+import { contains, usualIn, type EpsilonRange } from './solve-epsilon.js';
 import type { StateValues } from './state-value.js';
 
 /** A folded norm, and what its layer proves. */
@@ -56,7 +56,7 @@ export class KnownEpsilons {
   }
 
   /**
-   * The epsilon of the norms that were not folded, in the same part of the network. Backbones and heads often have different ones:
+   * The epsilon of the norms that were not folded, or whose weights prove it, in the same part of the network. Backbones and heads often have different ones:
    * the parts are the children of the innermost module that has all norms.
    */
   #ofPart(norm: string, nodes: ReadonlyMap<string, number>): number | undefined {
@@ -64,8 +64,12 @@ export class KnownEpsilons {
     const root = commonModule([...nodes.keys(), ...folded.map((one) => one.norm!)]);
     const partOf = (path: string): string | undefined => splitPath(path)[0].split('.')[root];
     const part = partOf(norm);
+    const proven = folded.flatMap(({ norm: path, range }): [string, number][] => {
+      const usual = range?.isProof ? usualIn(range) : [];
+      return usual.length === 1 ? [[path!, usual[0]!]] : [];
+    });
     const epsilons = new Set(
-      [...nodes].flatMap(([path, epsilon]) => (partOf(path) === part ? [epsilon] : [])),
+      [...nodes, ...proven].flatMap(([path, epsilon]) => (partOf(path) === part ? [epsilon] : [])),
     );
     const [epsilon] = epsilons;
     if (epsilon === undefined || epsilons.size > 1) return undefined;

@@ -5,7 +5,7 @@ import { channelOf, type ChannelLayout, type FoldedTensors } from './fold-batch-
 export interface EpsilonRange {
   readonly low: number;
   readonly high: number;
-  /** Whether channels of different variances agree on it, so that it is no accident. */
+  /** False if all weights are zero, as gamma is: any epsilon gives those. */
   readonly isProof: boolean;
 }
 
@@ -31,9 +31,7 @@ export interface Rounding {
  * What networks state: torch's and TensorFlow's defaults, then those of single networks. A solved epsilon is one of them if they lie
  * within its range.
  */
-export const USUAL_EPSILONS: readonly number[] = [
-  1e-5, 1e-3, 1e-6, 1e-4, 2e-5, 4e-5, 1e-2, 1e-7, 1e-8, 1e-12,
-];
+const USUAL_EPSILONS: readonly number[] = [1e-5, 1e-3, 1e-6, 1e-4, 2e-5, 4e-5, 1e-2, 1e-7, 1e-8, 1e-12];
 /** Exporters fold in float32: var + eps, the root, the quotient and the product each round. */
 const ARITHMETIC = 6 * 2 ** -24;
 /** No network has a larger one. */
@@ -70,9 +68,15 @@ export function solveEpsilon(
     if (!(low <= high)) return undefined;
     variances.add(variance[c]!);
   }
-  if (variances.size === 0 || !fitsBias(file.bias, tensors, low, high, relative)) return undefined;
-  const isUsual = USUAL_EPSILONS.some((epsilon) => epsilon >= low && epsilon <= high);
-  return { low, high, isProof: isUsual || variances.size > 1 };
+  if (!fitsBias(file.bias, tensors, low, high, relative)) return undefined;
+  const range = { low, high, isProof: variances.size > 0 };
+  // A single variance has some epsilon by accident.
+  return variances.size === 1 && usualIn(range).length === 0 ? undefined : range;
+}
+
+/** The usual epsilons of a range. */
+export function usualIn(range: EpsilonRange): readonly number[] {
+  return USUAL_EPSILONS.filter((epsilon) => contains(range, epsilon));
 }
 
 function fitsBias(

@@ -30,7 +30,7 @@ export interface LeftoverInput {
   readonly matches: readonly KeyMatch[];
   readonly unnamed: readonly UnnamedSite[];
   /** Whether the recognised network uses a key in training only. */
-  readonly isTrainingOnly: (key: string) => boolean;
+  readonly isUnusedKey: (key: string) => boolean;
 }
 
 /** Keys by what they are. */
@@ -48,12 +48,12 @@ export interface Leftovers {
 
 /** Sorts keys of floats. Throws `STATE_AMBIGUOUS` if a key may be read at a place that another key was found for. */
 export async function sortLeftovers(keys: readonly string[], input: LeftoverInput): Promise<Leftovers> {
-  const { model, state, reference, unnamed, isTrainingOnly } = input;
+  const { model, state, reference, unnamed, isUnusedKey } = input;
   const parameters = findParameters(model.graph);
   const sorted: Leftovers = { absent: [], unexpected: [], derived: [], reshaped: [], equal: [] };
   const open: string[] = [];
   for (const key of keys) {
-    if (isTrainingOnly(key)) {
+    if (isUnusedKey(key)) {
       sorted.absent.push(key);
       continue;
     }

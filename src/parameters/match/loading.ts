@@ -1,5 +1,5 @@
 /** Matching a state dict with a model, and what changes in the file. */
-import type { Node } from '../../graph/graph.js';
+import type { Node, Value } from '../../graph/graph.js';
 import { splitPath } from '../../graph/module-path.js';
 import { operatorOf } from '../../graph/operators/operators.js';
 import {
@@ -109,9 +109,11 @@ export class Loading {
     await this.#sortLeftovers([...computed, ...unexplained], matches.found);
     const { missing, unexpected, misshapen, derived } = this.#misfits;
     // Where no other key explains the constant that a module reads, its own parameters may be in it.
+    const isExplained = new Set(this.#reshaped.map(({ site }) => site.initializer));
+    const isOpen = (constant: Value): boolean => !isExplained.has(constant);
     if (derived.length === 0)
       for (const key of new Set(matches.found.map((match) => match.key)))
-        if (computing.has(readerOf(key, parameters))) derived.push(key);
+        if ([...(computing.get(readerOf(key, parameters)) ?? [])].some(isOpen)) derived.push(key);
     const isRefused = strict && missing.length + unexpected.length > 0;
     if (isRefused || misshapen.length + derived.length > 0 || this.#origins.size === 0)
       throw misfitsError(
@@ -237,7 +239,7 @@ export class Loading {
       reference: this.#input.reference,
       matches,
       unnamed,
-      isTrainingOnly: (key) => network?.trainingOnly?.test(key) === true,
+      isUnusedKey: (key) => network?.unusedKeys?.test(key) === true,
     });
     this.#absent.push(...sorted.absent);
     this.#misfits.unexpected.push(...sorted.unexpected);

@@ -14,16 +14,20 @@ import {
 import { isTapirError } from '../../base/errors.js';
 import type { Progress } from '../../base/progress.js';
 import { recordTransform } from '../../datasets/embed/describe-run.js';
-import { embedItems, type Embedded } from '../../datasets/embed/embed-images.js';
+import { embedItems, type EmbeddedItem } from '../../datasets/embed/embed-images.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedSetup } from '../../datasets/embed/embed-options.js';
 import type { Extractor } from '../../extract/extractor.js';
-import type { TransformRequest } from '../../images/configs/find-transform.js';
+import {
+  TRANSFORM_FIELDS,
+  type TransformChoice,
+  type TransformRequest,
+} from '../../feeds/choose-transform.js';
 import { identifyFile } from '../../model/prune/identify-model.js';
 import type { ReturnNodes } from '../../model/open/return-nodes.js';
 import { describePrecision } from '../../runtime/capabilities/capabilities.js';
 import { DEVICE, type Device } from '../../runtime/lanes/device.js';
-import type { SourceItem } from '../../datasets/sources/items/source-item.js';
-import { SOURCE_DEFAULTS } from '../../datasets/sources/items/source-options.js';
+import type { SourceItem } from '../../feeds/items/source-item.js';
+import { SOURCE_DEFAULTS } from '../../feeds/items/source-options.js';
 import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
 import { readClassLabels } from '../../extract/class-labels.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
@@ -36,18 +40,13 @@ import { renderComparison } from './render-comparison.js';
 import { sampleItems } from '../../datasets/sources/sampling/sample-items.js';
 
 /** Options of {@link compareModels}. */
-export interface CompareOptions {
+export interface CompareOptions extends TransformChoice {
   /**
    * What to return, by the same keys from both models; undefined compares the graph outputs: those of the same name, or the only
    * output of each.
    * @default undefined
    */
   readonly returnNodes: ReturnNodes | undefined;
-  /**
-   * Preprocessing for both models. `'auto'` takes each model's own.
-   * @default 'auto'
-   */
-  readonly transform: TransformRequest;
   /**
    * Maximum number of images, an integer from 1 to 5000. Larger sources are sampled at random with a fixed seed.
    * @default 1000
@@ -90,7 +89,7 @@ const MOST_SAMPLE = 5000;
 
 export const COMPARE_FIELDS: Fields<CompareOptions> = {
   returnNodes: unchecked<ReturnNodes | undefined>(undefined),
-  transform: unchecked<TransformRequest>('auto', 'preprocessing, as for embed'),
+  ...TRANSFORM_FIELDS,
   sample: integer(1, MOST_SAMPLE, 1000, 'maximum number of images, drawn at random'),
   neighbours: integer(1, 100, 10, 'neighbours for the recall'),
   device: DEVICE,
@@ -169,10 +168,11 @@ interface SideSetups {
 function setUpSides(
   { a, b }: Sides,
   [transformA, transformB]: readonly [TransformRequest, TransformRequest],
-  { batch, signal }: CompareOptions,
+  { batch, signal, orientation, alpha, backend, resampler }: CompareOptions,
 ): SideSetups {
+  const changes = { orientation, alpha, backend, resampler };
   const setUp = (extractor: Extractor, request: TransformRequest): EmbedSetup =>
-    setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform: request, batch, signal });
+    setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...changes, transform: request, batch, signal });
   const [setupA, setupB] = [setUp(a, transformA), setUp(b, transformB)];
   const setups = { a: setupA, b: setupB, bOnPixelsOfA: undefined };
   if (compareTransforms(setupA.transform, setupB.transform).length === 0) return setups;
@@ -230,7 +230,7 @@ async function compareRows(
   return { outputs, failures };
 }
 
-async function nextOf(rows: AsyncGenerator<Embedded>): Promise<Embedded> {
+async function nextOf(rows: AsyncGenerator<EmbeddedItem>): Promise<EmbeddedItem> {
   const next = await rows.next();
   // A defect: every item has a row.
   if (next.done === true) throw new Error('a model gave fewer rows than the other');

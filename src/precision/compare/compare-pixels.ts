@@ -2,7 +2,7 @@
 import { isImageError } from '../../images/file/image-errors.js';
 import { loadImage } from '../../images/transform/load-image.js';
 import type { Transform } from '../../images/transform/transform.js';
-import type { SourceItem } from '../../datasets/sources/items/source-item.js';
+import { fileOf, type SourceItem } from '../../feeds/items/source-item.js';
 
 /** An option that two transforms have different values for. */
 export interface TransformDifference {
@@ -35,7 +35,7 @@ export function compareTransforms(a: Transform, b: Transform): TransformDifferen
     .filter((pair) => JSON.stringify(pair.a) !== JSON.stringify(pair.b));
 }
 
-/** Compares the pixels of images; null if they have different sizes or channels, or if no image can be read. */
+/** Compares the pixels of images; null if they have different sizes or channels, or sizes of their own, or if no image can be read. */
 export async function comparePixels(
   items: readonly SourceItem[],
   a: Transform,
@@ -43,7 +43,7 @@ export async function comparePixels(
 ): Promise<PixelAgreement | null> {
   const isSameSize =
     JSON.stringify([a.outputSize, a.channels]) === JSON.stringify([b.outputSize, b.channels]);
-  if (!isSameSize) return null;
+  if (!isSameSize || a.outputSize === null) return null;
   const transforms = [a, b].map((transform) => transform.with({ layout: 'nchw' }));
   let [images, identical, sum, count, maxDifference] = [0, 0, 0, 0, 0];
   for (const { image, error } of items.slice(0, MOST_IMAGES)) {
@@ -71,7 +71,7 @@ async function load(
   transforms: readonly Transform[],
 ): Promise<Float32Array[] | undefined> {
   try {
-    const file = typeof image === 'function' ? await image() : image;
+    const file = await fileOf({ image });
     const loaded = [];
     for (const transform of transforms) loaded.push((await loadImage(file, transform)).toTensor().data);
     return loaded;

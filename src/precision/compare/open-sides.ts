@@ -2,7 +2,7 @@
 import { invalidOption, isPlainObject, withDefaults } from '../../base/checks.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import { Extractor } from '../../extract/extractor.js';
-import type { TransformRequest } from '../../images/configs/find-transform.js';
+import type { TransformRequest } from '../../feeds/choose-transform.js';
 import { openModel, OnnxModel, type ModelSource } from '../../model/open/open-model.js';
 import type { ReturnNodes } from '../../model/open/return-nodes.js';
 import type { Device } from '../../runtime/lanes/device.js';
@@ -52,7 +52,8 @@ export async function openSides(givenA: Side, givenB: Side, device: Device): Pro
   const open = async (source: OnnxModel | Extractor, nodes: ReturnNodes | undefined): Promise<Extractor> => {
     if (source instanceof Extractor && !nodes) return source;
     const names = nodes ?? outputNames(source);
-    const opened = await createFeatureExtractor(source, names, source instanceof Extractor ? {} : { device });
+    const place = source instanceof Extractor ? {} : { device };
+    const opened = await createFeatureExtractor(source, names, { ...place, outputDtype: 'keep' });
     own.push(opened);
     return opened;
   };

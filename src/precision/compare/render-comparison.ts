@@ -1,7 +1,7 @@
 /** A comparison → one page to look at. */
 import { shown } from '../../base/printable.js';
 import { tryThumbnail } from '../../images/thumbnail.js';
-import type { SourceItem } from '../../datasets/sources/items/source-item.js';
+import type { SourceItem } from '../../feeds/items/source-item.js';
 import { renderPage } from '../../html/document.js';
 import { renderNumbers, renderProblems, renderSection, renderTable } from '../../html/components.js';
 import { renderBins } from '../../html/histogram.js';

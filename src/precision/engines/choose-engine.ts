@@ -1,5 +1,6 @@
 /** The fastest way to run a model here, of those that are near enough to float32 on photos. */
 import { resolve } from 'node:path';
+import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
 import { checkText, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import {
@@ -14,14 +15,14 @@ import {
 } from '../../base/options.js';
 import {
   EMBED_DEFAULTS,
-  EMBED_FIELDS,
+  ONE_ROW_FIELDS,
   setUpEmbedding,
-  type EmbedOptions,
+  type OneRowOptions,
 } from '../../datasets/embed/embed-options.js';
 import { readJournal } from '../../datasets/files/journal.js';
 import type { EngineCandidate, EngineChoice } from '../../datasets/records/engine-choice.js';
 import { leastCosine } from '../../datasets/records/float32-comparison.js';
-import { SOURCE_FIELDS } from '../../datasets/sources/items/source-options.js';
+import { SOURCE_FIELDS } from '../../feeds/items/source-options.js';
 import type { EmbedSource } from '../../datasets/sources/open-source.js';
 import { precisionOf, type PrunedModel } from '../../model/prune/pruned-model.js';
 import {
@@ -38,7 +39,7 @@ import { readDevice, type Device } from '../../runtime/lanes/device.js';
 import { measureWays, openWay, readBatches, type Measured, type Way } from './measure-engines.js';
 
 /** Options of {@link chooseEngine}. */
-export interface ChooseEngineOptions extends Omit<EmbedOptions, 'keepDims' | 'checksum'> {
+export interface ChooseEngineOptions extends Omit<OneRowOptions, 'keepDims' | 'checksum'> {
   /**
    * The engine, or `auto` for any that is installed.
    * @default 'auto'
@@ -76,9 +77,10 @@ export const MIN_COSINE: Field<number> = number(
 
 const CHOICE_FIELDS: Fields<ChooseEngineOptions> = {
   ...SOURCE_FIELDS,
-  transform: EMBED_FIELDS.transform,
-  batch: EMBED_FIELDS.batch,
-  decodeThreads: EMBED_FIELDS.decodeThreads,
+  ...TRANSFORM_FIELDS,
+  size: ONE_ROW_FIELDS.size,
+  batch: ONE_ROW_FIELDS.batch,
+  decodeThreads: ONE_ROW_FIELDS.decodeThreads,
   engine: oneOf([...ENGINES, 'auto'], 'auto'),
   precision: oneOf([...PRECISIONS, 'auto'], 'auto'),
   device: unchecked<Device>('cpu'),

@@ -1,8 +1,9 @@
 /** Runs a model in several ways on the first photos: how near each is to float32, and how fast. */
+import type { PhotoMemory } from '../../feeds/photo-memory.js';
 import { availableParallelism } from 'node:os';
 import { TapirError } from '../../base/errors.js';
 import type { EmbedSetup } from '../../datasets/embed/embed-options.js';
-import { openLoader, runImages } from '../../datasets/embed/embed-batches.js';
+import { openLoader, runPhotos } from '../../datasets/embed/embed-batches.js';
 import { compareFeatures, FEW_COMPARED } from '../../datasets/embed/precision-check.js';
 import type { EngineCandidate } from '../../datasets/records/engine-choice.js';
 import { joinComparisons, type Float32Comparison } from '../../datasets/records/float32-comparison.js';
@@ -25,42 +26,37 @@ export async function openWay(
   { engine, precision }: Way,
   device: Device,
 ): Promise<Extractor> {
-  const options = { engine, precision: enginePrecision(precision), device } as const;
+  const options = {
+    engine,
+    precision: enginePrecision(precision),
+    device,
+    outputDtype: 'keep',
+  } as const;
   return createFeatureExtractor(await inPrecision(model, precision, engine), undefined, options);
 }
 
-/** Pixels of a batch, and the places of the images that could be read. */
+/** Photos in memory, and the places of those that could be read. */
 export interface PhotoBatch {
-  readonly pixels: Uint8Array;
-  readonly images: readonly number[];
+  readonly memory: PhotoMemory;
+  readonly photos: readonly number[];
 }
 
 /** Reads the first photos. Throws `SOURCE_INVALID` if the source holds no photo that can be read. */
 export async function readBatches(
-  photos: EmbedSource,
+  source: EmbedSource,
   extractor: Extractor,
   setup: EmbedSetup,
 ): Promise<readonly PhotoBatch[]> {
   await using lanes = new DecodeLanes(setup.transform, setup.decodeThreads || availableParallelism());
-  const loader = openLoader(openSource(photos, setup.source, setup.signal), lanes, extractor, setup);
+  const loaded = openLoader(openSource(source, setup.source, setup.signal), lanes, extractor, setup);
   const batches: PhotoBatch[] = [];
-  try {
-    for (let left = FEW_COMPARED; left > 0;) {
-      // oxlint-disable-next-line no-await-in-loop -- batches come one after the other
-      const loaded = await loader.next();
-      if (!loaded) break;
-      const read = loaded.items.flatMap(({ error }, place) => (error ? [] : [place]));
-      const images = read.slice(0, left);
-      left -= images.length;
-      if (images.length > 0) {
-        const pixels = new Uint8Array(new SharedArrayBuffer(loaded.pixels.byteLength));
-        pixels.set(loaded.pixels);
-        batches.push({ pixels, images });
-      }
-      loader.release(loaded.pixels);
-    }
-  } finally {
-    loader.stop();
+  let left = FEW_COMPARED;
+  for await (const { memory, photos, release } of loaded) {
+    const some = photos.slice(0, left);
+    left -= some.length;
+    if (some.length > 0) batches.push({ memory: memory.copy(), photos: some });
+    release();
+    if (left === 0) break;
   }
   if (batches.length > 0) return batches;
   const reason = 'none of its images can be read';
@@ -108,12 +104,12 @@ export async function measureWays(
     for (const [way, extractor] of opened)
       // oxlint-disable-next-line no-await-in-loop -- one after the other
       comparisons.set(way, await compareWay(extractor, exact, setup, batches));
-    const [{ pixels, images }] = batches as readonly [PhotoBatch];
+    const [{ memory, photos }] = batches as readonly [PhotoBatch];
     const runs = Array.from(
       opened.values(),
-      (extractor) => () => runImages(extractor, pixels, images, setup),
+      (extractor) => () => runPhotos(extractor, memory, photos, setup),
     );
-    const speeds = await timeInTurns(runs, images.length);
+    const speeds = await timeInTurns(runs, photos.length);
     const rates = new Map([...opened.keys()].map((way, k) => [way, speeds[k]!.imagesPerSecond]));
     return ways.map((way) => ({
       ...way,
@@ -134,13 +130,13 @@ async function compareWay(
   batches: readonly PhotoBatch[],
 ): Promise<Float32Comparison> {
   const parts: Float32Comparison[] = [];
-  for (const { pixels, images } of batches) {
+  for (const { memory, photos } of batches) {
     // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
-    const truth = await runImages(exact, pixels, images, setup);
+    const truth = await runPhotos(exact, memory, photos, setup);
     // oxlint-disable-next-line no-await-in-loop -- a session runs one batch at a time
-    const features = extractor === exact ? truth : await runImages(extractor, pixels, images, setup);
+    const features = extractor === exact ? truth : await runPhotos(extractor, memory, photos, setup);
     // oxlint-disable-next-line no-await-in-loop -- it lets others work in between
-    parts.push({ images: images.length, cosine: await compareFeatures(features, truth, images.length) });
+    parts.push({ images: photos.length, cosine: await compareFeatures(features, truth) });
   }
   return joinComparisons(parts)!;
 }

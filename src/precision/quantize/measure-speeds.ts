@@ -62,7 +62,7 @@ async function open(
   { engine, precision }: Pick<MeasuredSpeed, 'engine' | 'precision'>,
 ): Promise<Extractor | undefined> {
   try {
-    const options = { engine, precision, cache: 'off' } as const;
+    const options = { engine, precision, cache: 'off', outputDtype: 'keep' } as const;
     if (prunedInternals.has(model)) return await createFeatureExtractor(model, undefined, options);
     const names = model.outputs.map(({ name }) => name);
     return await createFeatureExtractor(model, names, options);

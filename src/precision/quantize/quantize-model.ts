@@ -1,11 +1,21 @@
 /** A model in 8 bits, chosen on photos. */
 import { availableParallelism } from 'node:os';
+import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
 import type { Options } from '../../base/checks.js';
-import { callback, integer, number, oneOf, readOptions, signal, type Fields } from '../../base/options.js';
+import {
+  callback,
+  integer,
+  number,
+  oneOf,
+  readOptions,
+  refuseUnused,
+  signal,
+  type Fields,
+} from '../../base/options.js';
 import { countSteps, type Progress } from '../../base/progress.js';
-import { chooseModelTransform } from '../../datasets/embed/model-transform.js';
-import { fitTransform } from '../../datasets/embed/image-input.js';
-import { loadFeeds } from '../../datasets/embed/load-feeds.js';
+import { loadTensors } from '../../feeds/open-feeds.js';
+import { chooseModelTransform } from '../../feeds/model-transform.js';
+import { planPictures } from '../../feeds/plan-feeds.js';
 import type { Extractor } from '../../extract/extractor.js';
 import { describeNode } from '../../graph/rewrite/prune.js';
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
@@ -23,9 +33,12 @@ import { checkFinite } from './search/photo-rows.js';
 import { measureSpeeds } from './measure-speeds.js';
 import { quantizeStatic, type StaticSetup } from './quantize-static.js';
 import type { StaticReport } from './static-report.js';
+import { NO_SIZES } from '../../model/open/input-sizes.js';
+import { measureCosts } from '../../model/oracle/model-costs.js';
+import type { Transform } from '../../images/transform/transform.js';
 import { describeInputs } from '../../model/open/value-info.js';
 import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
-import { SOURCE_FIELDS } from '../../datasets/sources/items/source-options.js';
+import { SOURCE_FIELDS } from '../../feeds/items/source-options.js';
 import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
 import { sampleItems } from '../../datasets/sources/sampling/sample-items.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
@@ -37,7 +50,7 @@ export interface QuantizeOptions
   /**
    * How activations get their scales. `static`: fixed scales from photos, in a plain QDQ file that ONNX Runtime, OpenVINO and TensorRT
    * read; for convolutional networks, and for OpenVINO. `dynamic`: a scale per row at run time, for the products of transformers in
-   * ONNX Runtime on CPUs. `auto`: dynamic for a model with more products of matrices than convolutions, else static.
+   * ONNX Runtime on CPUs. `auto`: static if convolutions are at least half of the multiply-accumulates that the outputs need, else dynamic.
    * @default 'auto'
    */
   readonly activations: 'static' | 'dynamic' | 'auto';
@@ -74,7 +87,7 @@ export interface QuantizeOptions
 
 export const QUANTIZE_FIELDS: Fields<QuantizeOptions> = {
   ...SOURCE_FIELDS,
-  transform: PHOTO_FIELDS.transform,
+  ...TRANSFORM_FIELDS,
   decodeThreads: PHOTO_FIELDS.decodeThreads,
   keep: LOWERING_FIELDS.keep,
   activations: oneOf(
@@ -138,16 +151,19 @@ export async function quantizeModel(
   given: Options<QuantizeOptions> = {},
 ): Promise<QuantizedModel<OnnxModel | PrunedModel>> {
   const options = readOptions(QUANTIZE_FIELDS, given, 'quantizeModel');
+  if (options.activations === 'dynamic')
+    refuseUnused(QUANTIZE_FIELDS, options, ['minNeighbours', 'seconds'], 'activations "dynamic"');
   const source = prunedInternals.has(model) ? model : readModel(model);
   const { whole, ...taker } = describeTaker(source);
+  const transform = chooseModelTransform(options, whole);
+  const plan = planPictures(taker, transform);
   const isStatic =
-    options.activations === 'static' || (options.activations === 'auto' && !isTransformer(whole));
-  const transform = chooseModelTransform(options.transform, whole);
-  const input = fitTransform(taker, transform);
+    options.activations === 'static' ||
+    (options.activations === 'auto' && (await isConvolutional(source, transform)));
   const { items } = await sampleItems(openSource(photos, options, options.signal), options.sample);
   // Of few photos, too, one run gives ranges and another one judges.
   const half = Math.max(1, Math.floor(items.length / 2));
-  const rows = input.multiple ?? (isStatic ? Math.min(STATIC_ROWS, half) : 1);
+  const rows = plan.multiple ?? (isStatic ? Math.min(STATIC_ROWS, half) : 1);
   const failures: PhotoFailure[] = [];
   let count = 0;
   const begin = countSteps(options.onProgress);
@@ -155,13 +171,13 @@ export async function quantizeModel(
     const tell = begin('reading photos', 'images', items.length);
     let done = 0;
     await using lanes = new DecodeLanes(transform, options.decodeThreads || availableParallelism());
-    for await (const { feed, items: loaded } of loadFeeds(items, lanes, input, rows)) {
+    for await (const { input, items: loaded, rows: read } of loadTensors(items, plan, lanes, rows)) {
       tell((done += loaded.length));
       for (const { path, error } of loaded) if (error) failures.push({ path, error });
-      const read = feed.dims[0]!;
-      if (input.multiple === null ? read === 0 : read !== rows) continue;
-      checkFinite([feed], count++);
-      yield feed;
+      if (plan.multiple === null ? read === 0 : read !== rows) continue;
+      const feeds = Object.values(input);
+      checkFinite(feeds, count++);
+      yield* feeds;
     }
   }
   const { keep, minCosine, signal: stop } = options;
@@ -189,12 +205,22 @@ async function lowerStatic(
 /** The most photos of a run with fixed scales. */
 const STATIC_ROWS = 4;
 
-/** Whether a model has more products of matrices than convolutions. */
-function isTransformer({ nodes }: OnnxModel): boolean {
-  const count = (...operators: string[]): number =>
-    nodes.filter(({ opType }) => operators.includes(opType)).length;
-  return count('MatMul', 'Gemm') > count('Conv', 'ConvTranspose');
+/** Whether convolutions are at least half of the multiply-accumulates that the outputs of a model need. */
+async function isConvolutional(model: OnnxModel | PrunedModel, { outputSize }: Transform): Promise<boolean> {
+  const pruned = prunedInternals.has(model) ? prunedInternals.of(model) : undefined;
+  const whole = prunedInternals.has(model) ? model.source : model;
+  const at = { batch: undefined, inputSizes: { ...NO_SIZES, side: outputSize?.height } };
+  const { nodes } = await measureCosts(whole, at);
+  let [convolutions, products] = [0, 0];
+  for (const [node, { macs = 0 }] of nodes) {
+    if (pruned && !pruned.rewrite.cut.nodes.has(node)) continue;
+    if (CONVOLUTIONS.has(node.opType)) convolutions += macs;
+    else products += macs;
+  }
+  return convolutions >= products;
 }
+
+const CONVOLUTIONS: ReadonlySet<string> = new Set(['Conv', 'ConvTranspose', 'FusedConv', 'DeformConv']);
 
 /** How a model takes images, and the model that it was cut from. */
 function describeTaker(

@@ -15,8 +15,8 @@ export const BINDINGS = ['auto', 'node', 'c'] as const;
 /** A way to call an engine's library. */
 export type BindingName = (typeof BINDINGS)[number];
 
-/** Kinds of device. `auto` uses CUDA if it works, otherwise the CPU with a warning. */
-export type DeviceType = 'cpu' | 'cuda' | 'webgpu' | 'auto';
+/** Kinds of device. `coreml` is for macOS, `dml` (DirectML) for Windows, `plugin` a provider that is loaded at run time. `auto` uses CUDA if it works, otherwise the CPU with a warning. */
+export type DeviceType = 'cpu' | 'cuda' | 'webgpu' | 'coreml' | 'dml' | 'plugin' | 'auto';
 
 /** How engines compute float32 operators. */
 export const ENGINE_PRECISIONS = ['float32', 'bfloat16'] as const;
@@ -48,8 +48,6 @@ export interface Capabilities {
   readonly keeps: 'graph' | 'compiled' | 'nothing';
   /** Finds its libraries; left out for a dependency of the package. Throws `DEPENDENCY_MISSING`. */
   readonly findLibraries?: () => EngineLibraries;
-  /** The name of its platform in the Open Inference Protocol. */
-  readonly platform: string;
 }
 
 /** Where the libraries of an engine are. */
@@ -59,7 +57,7 @@ export interface EngineLibraries {
   readonly identity: string;
 }
 
-const EVERYWHERE: readonly DeviceType[] = ['cpu', 'cuda', 'webgpu', 'auto'];
+const EVERYWHERE: readonly DeviceType[] = ['cpu', 'cuda', 'webgpu', 'coreml', 'dml', 'plugin', 'auto'];
 const ON_CPU: readonly DeviceType[] = ['cpu'];
 
 export const CAPABILITIES: Readonly<Record<EngineName, Capabilities>> = {
@@ -71,7 +69,6 @@ export const CAPABILITIES: Readonly<Record<EngineName, Capabilities>> = {
     bindings: BINDINGS,
     takesSessionOptions: true,
     keeps: 'graph',
-    platform: 'onnxruntime_onnx',
   },
   openvino: {
     title: 'OpenVINO',
@@ -82,8 +79,6 @@ export const CAPABILITIES: Readonly<Record<EngineName, Capabilities>> = {
     takesSessionOptions: false,
     keeps: 'compiled',
     findLibraries: findOpenVino,
-    // Triton has no name for OpenVINO models, so they get that of the engine.
-    platform: 'openvino',
   },
 };
 

@@ -4,7 +4,7 @@ import { namesIn } from '../../base/folder-names.js';
 import { reasonOf, type TapirError } from '../../base/errors.js';
 import { checkHolds, checkLibraryFolder, otherVersions, preloadLibraries } from './cuda-libraries.js';
 import type { ResolvedDevice } from '../lanes/device.js';
-import { explainCuda, lacking, outOfRange, unavailable } from './device-failure.js';
+import { explainCuda, lacking, NO_DRIVER, outOfRange, unavailable } from './device-failure.js';
 import { describeGpus } from './device-list.js';
 import { hasDriver } from './driver-files.js';
 import { installedCuda, offerInstalledProvider, whyNotOffered } from './installed-cuda.js';
@@ -38,10 +38,10 @@ export async function prepareCuda(device: ResolvedDevice, cudaLibraries: string 
   const damage = whyNoProvider(provider);
   const reasons = [
     visible !== undefined && device.id >= visible ? outOfRange(device, visible) : undefined,
-    damage ?? offerInstalledProvider() ?? (missing.length > 0 ? lacking(missing) : undefined),
     visible === undefined && !hasDriver() ? NO_DRIVER : undefined,
+    damage ?? offerInstalledProvider() ?? (missing.length > 0 ? lacking(missing) : undefined),
   ].filter((reason) => reason !== undefined);
-  if (reasons.length > 0) throw unavailable(device, reasons.join('; '), { missing });
+  if (reasons.length > 0) throw unavailable(device, reasons, { missing });
   if (folder !== undefined && path !== undefined) preloadLibraries(folder, path);
 }
 
@@ -53,9 +53,6 @@ function findAbsent(provider: string, folder: string | undefined): MissingLibrar
 }
 
 const isOfDriver = (name: string): boolean => name.startsWith('libcuda.so');
-
-const NO_DRIVER =
-  'no NVIDIA driver is visible here (no /dev/nvidia0); install it, or give the GPUs to this container (docker run --gpus all)';
 
 /** Number of GPUs that CUDA sees; undefined if nvidia-smi does not list them. */
 function countVisible(report: GpuReport): number | undefined {

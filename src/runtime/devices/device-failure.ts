@@ -13,23 +13,36 @@ export interface CudaSurroundings {
   readonly missing: readonly MissingLibrary[];
 }
 
-/** `DEVICE_UNAVAILABLE`, with the reason and what to do. */
+/** `DEVICE_UNAVAILABLE`, with the reasons, the likeliest first, and what to do. */
 export function unavailable(
   device: ResolvedDevice,
-  reason: string,
+  reasons: string | readonly string[],
   { cause, missing = [] }: { readonly cause?: unknown; readonly missing?: readonly MissingLibrary[] } = {},
 ): TapirError<'DEVICE_UNAVAILABLE'> {
   const name = deviceName(device);
+  const reason = [reasons].flat().join('. Besides, ');
   const names = missing.map((library) => library.name);
   return new TapirError(
     'DEVICE_UNAVAILABLE',
-    `${name} cannot be used: ${reason}; run "tapir doctor" for details, or choose device "cpu"`,
+    `${name} cannot be used: ${reason}. Run "tapir doctor" for details, or choose device "cpu"`,
     {
       details: { device: name, reason, ...(names.length > 0 ? { missingLibraries: names } : {}) },
       cause,
     },
   );
 }
+
+/** `DEVICE_UNAVAILABLE` for `devices: 'all'`. */
+export function noDevices(reason: string): TapirError<'DEVICE_UNAVAILABLE'> {
+  return new TapirError(
+    'DEVICE_UNAVAILABLE',
+    `devices "all" finds no GPU to run on: ${reason}. Run "tapir doctor" for details, or leave "devices" out to run on the CPU`,
+    { details: { device: 'all', reason } },
+  );
+}
+
+export const NO_DRIVER =
+  'no NVIDIA driver is visible here (no /dev/nvidia0); install it, or give the GPUs to this container (docker run --gpus all)';
 
 /** What WebGPU's provider says of a shader that the adapter cannot compile. */
 const HALF_TEXT = /requires f16 but the device does not support it/;

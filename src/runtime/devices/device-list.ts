@@ -1,9 +1,13 @@
 /** Lists the devices of this machine, without opening a session. */
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import type { Device } from '../lanes/device.js';
+import { installedPlugins } from '../capabilities/plugins.js';
 import { findRuntimePackage } from '../runtime-package.js';
+import { NO_DRIVER, noDevices } from './device-failure.js';
+import { hasDriver } from './driver-files.js';
 import type { Gpu, MigSlice } from './gpu.js';
 import { listGpus, type GpuReport } from './nvidia-smi.js';
+import { devicesOfPlatform, titleOf, type PlatformKind } from './platform-devices.js';
 import { whyNoProvider } from './provider-library.js';
 
 /** Facts about any device. */
@@ -48,15 +52,29 @@ export interface WebGpuDevice extends AnyDevice {
   readonly type: 'webgpu';
 }
 
+/** The graphics card or the neural engine through what the operating system brings: CoreML on macOS, DirectML on Windows. */
+export interface SystemDevice extends AnyDevice {
+  readonly type: PlatformKind;
+}
+
+/** The first device of an installed plugin. */
+export interface PluginDevice extends AnyDevice {
+  readonly type: 'plugin';
+}
+
+/** A device of which only a session shows whether it works. */
+type UntriedDevice = WebGpuDevice | SystemDevice | PluginDevice;
+
 /** A device of {@link listDevices}: a union by `type`. */
-export type DeviceInfo = CpuDevice | CudaDevice | WebGpuDevice;
+export type DeviceInfo = CpuDevice | CudaDevice | UntriedDevice;
 
 /**
- * Lists the devices of this machine: the CPU, the CUDA GPUs that CUDA_VISIBLE_DEVICES makes visible, and WebGPU.
+ * Lists the devices of this machine: the CPU, the CUDA GPUs that CUDA_VISIBLE_DEVICES makes visible, WebGPU, CoreML on macOS
+ * or DirectML on Windows, and installed plugins.
  *
  * @remarks The GPUs come from nvidia-smi, or from the driver's device files if nvidia-smi is missing or fails. No session is opened;
  * `tapir doctor` does that.
- * @returns The CPU first, then GPUs in the order of their index, WebGPU last.
+ * @returns The CPU first, then GPUs in the order of their index, then WebGPU, what the operating system brings, and the first device of each plugin.
  *
  * @example
  * ```ts
@@ -69,7 +87,17 @@ export type DeviceInfo = CpuDevice | CudaDevice | WebGpuDevice;
  * ```
  */
 export async function listDevices(): Promise<readonly DeviceInfo[]> {
-  return [describeCpu(), ...describeGpus(await listGpus()), describeWebGpu()];
+  const ofSystem = devicesOfPlatform().map((type) => describeUntried(type, type, titleOf(type)));
+  const ofPlugins = installedPlugins().map((name) =>
+    describeUntried('plugin', `plugin:${name}`, `plugin ${name}`),
+  );
+  return [
+    describeCpu(),
+    ...describeGpus(await listGpus()),
+    describeUntried('webgpu', 'webgpu', 'WebGPU'),
+    ...ofSystem,
+    ...ofPlugins,
+  ];
 }
 
 /** Describes the CPU. */
@@ -160,12 +188,17 @@ function describeGpu({ gpu, slice }: VisibleGpu, index: number): CudaDevice {
   };
 }
 
-function describeWebGpu(): WebGpuDevice {
+/** A device of which nothing is known before a session runs on it. */
+function describeUntried<Type extends UntriedDevice['type']>(
+  type: Type,
+  device: Device,
+  name: string,
+): AnyDevice & { readonly type: Type } {
   const { isUsable, reason } = ofRuntime();
   return {
-    type: 'webgpu',
-    device: 'webgpu',
-    name: 'WebGPU',
+    type,
+    device,
+    name,
     isUsable: isUsable ? null : false,
     reason: reason ?? 'only opening a session shows it; run "tapir doctor"',
   };
@@ -186,6 +219,28 @@ export async function devicesLike(own: string): Promise<readonly Device[]> {
   const all = own.startsWith('cuda:') ? cudaDevices(describeGpus(await listGpus())) : [];
   // Messages use the names that users write.
   return all.length > 0 ? all : [own as Device];
+}
+
+/**
+ * The devices that an option names: those of its list, or for `'all'` every CUDA GPU and slice that is visible.
+ *
+ * @throws {@link TapirError} `DEVICE_UNAVAILABLE` if `'all'` are none.
+ */
+export async function namedDevices<Given>(given: Given): Promise<Exclude<Given, 'all'> | readonly Device[]> {
+  if (given !== 'all') return given as Exclude<Given, 'all'>;
+  const report = await listGpus();
+  const devices = cudaDevices(describeGpus(report));
+  if (devices.length > 0) return devices;
+  throw noDevices(whyNone(report));
+}
+
+/** Why no GPU of a report can be used. */
+function whyNone(report: GpuReport): string {
+  const [gpu] = describeGpus(report);
+  if (gpu) return gpu.reason!;
+  const count = report.gpus.length;
+  if (count === 0) return hasDriver() ? (report.problem ?? 'CUDA sees no GPU') : NO_DRIVER;
+  return `CUDA_VISIBLE_DEVICES="${process.env['CUDA_VISIBLE_DEVICES']}" hides the GPUs of this machine (${count})`;
 }
 
 /** GPUs as devices to run on: by index, or by UUID if one of them is divided, because CUDA numbers them differently then. */

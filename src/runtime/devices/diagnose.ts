@@ -5,6 +5,7 @@ import { integer, readOptions, signal, type Fields } from '../../base/options.js
 import { readGlibcVersion } from '../../base/glibc-version.js';
 import { readDevice, type Device } from '../lanes/device.js';
 import { LANE_FIELDS } from '../lanes/lane-options.js';
+import { installedPlugins } from '../capabilities/plugins.js';
 import { listCpuFlags } from '../cpu-features.js';
 import { findRuntimePackage } from '../runtime-package.js';
 import { checkLibraryFolder, whyIncomplete } from './cuda-libraries.js';
@@ -13,6 +14,7 @@ import { listDeviceFiles, type DeviceFile } from './driver-files.js';
 import { readNeeded } from './elf.js';
 import { CAN_INSTALL_CUDA, INSTALL_CUDA, installedCuda } from './installed-cuda.js';
 import { listGpus, readDriverVersions, type DriverVersions } from './nvidia-smi.js';
+import { devicesOfPlatform } from './platform-devices.js';
 import { probeDevice, type ProbeResult } from './probe.js';
 import { probeEngines, type ProbedEngine } from './probe-engines.js';
 import {
@@ -109,7 +111,7 @@ export interface Diagnosis {
   readonly isTelemetryOff: boolean;
   /** Surprises that depend on settings. */
   readonly notes: readonly string[];
-  /** Each device and the result of trying it: the CPU, the GPUs, WebGPU. */
+  /** Each device and the result of trying it: the CPU, the GPUs, WebGPU, CoreML on macOS, DirectML on Windows. */
   readonly devices: readonly ProbedDevice[];
 }
 
@@ -195,7 +197,13 @@ async function examineProvider(
 /** Tries one device after the other: two processes that start WebGPU or CUDA at once would disturb each other. */
 async function probeAll(gpus: readonly CudaDevice[], options: DiagnoseOptions): Promise<ProbedDevice[]> {
   const found = cudaDevices(gpus.map((gpu) => ({ ...gpu, isUsable: true })));
-  const devices: Device[] = ['cpu', ...(found.length > 0 ? found : ['cuda' as const]), 'webgpu'];
+  const devices: Device[] = [
+    'cpu',
+    ...(found.length > 0 ? found : ['cuda' as const]),
+    'webgpu',
+    ...devicesOfPlatform(),
+    ...installedPlugins().map((name) => `plugin:${name}` as const),
+  ];
   const probed: ProbedDevice[] = [];
   for (const device of devices) {
     options.signal?.throwIfAborted();

@@ -23,7 +23,7 @@ export const INSTALL_CUDA = 'tapir engines install cuda';
 
 /** Whether {@link INSTALL_CUDA} works on this system. */
 export const CAN_INSTALL_CUDA: boolean =
-  ENGINE_PACKAGES.cuda.systems?.includes(`${process.platform} ${process.arch}`) === true;
+  `${process.platform} ${process.arch}` in ENGINE_PACKAGES.cuda.systems;
 
 const RUNTIME = 'libonnxruntime.so.1';
 const PROVIDERS = ['libonnxruntime_providers_shared.so', 'libonnxruntime_providers_cuda.so'];

@@ -1,7 +1,7 @@
 /** Entry file of a lane in a worker thread. */
 import { parentPort, threadId, workerData } from 'node:worker_threads';
 import { serveLane } from '../lanes/lane-server.js';
-import type { BindingName, EngineName } from '../capabilities/capabilities.js';
+import type { BindingName, DeviceType, EngineName } from '../capabilities/capabilities.js';
 import { STATE_BUSY, STATE_STOP, type LaneRequest } from '../lanes/protocol.js';
 import { endTurn, takeTurn } from '../lanes/turns.js';
 import { loadEngine } from './load-engine.js';
@@ -46,11 +46,14 @@ function leave(): void {
   Atomics.notify(state, STATE_BUSY);
 }
 
+/** onnxruntime is not safe for several threads on them. */
+const TAKE_TURNS: ReadonlySet<DeviceType> = new Set(['webgpu', 'plugin']);
+
 // The process is exiting: runs that can end early do.
 const stop = Atomics.waitAsync(state, STATE_STOP, 0);
 if (stop.async) void stop.value.then(() => handle({ type: 'cancel' }));
 
 port.on('message', (request: LaneRequest) => {
-  if (request.type === 'open') takesTurns = request.description.device.type === 'webgpu';
+  if (request.type === 'open') takesTurns = TAKE_TURNS.has(request.description.device.type);
   handle(request);
 });

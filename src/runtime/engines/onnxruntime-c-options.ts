@@ -6,6 +6,8 @@ import { cudaTexts, type SessionOptions } from '../lanes/session-options.js';
 import { Handles } from './native/handles.js';
 import type { Address } from './native/koffi.js';
 import type { OrtApi } from './native/onnxruntime-api.js';
+import { texts } from './native/texts.js';
+import { appendPlugin } from './plugin-devices.js';
 import { configEntries } from './session-entries.js';
 
 const LEVELS = { disabled: 0, basic: 1, extended: 2, layout: 3, all: 99 } as const;
@@ -14,6 +16,7 @@ const MODES = { sequential: 0, parallel: 1 } as const;
 /** Sets the options of a session that is to be opened. */
 export function setOptions(
   api: OrtApi,
+  env: Address,
   options: Address,
   description: LaneDescription,
   device: ResolvedDevice,
@@ -35,6 +38,8 @@ export function setOptions(
   for (const [key, value] of flatten(configEntries(description)))
     api.AddSessionConfigEntry(options, key, value);
   if (device.type === 'cuda') appendCuda(api, options, device, session);
+  if (device.type === 'plugin')
+    appendPlugin(api, options, { env, device, options: pluginOptions(device, description) });
 }
 
 /** Options of the CUDA provider, by the library's names. */
@@ -45,14 +50,26 @@ export function cudaOptions(
   return { device_id: String(id), ...cudaTexts(session) };
 }
 
+/** Operators that the provider of WebGPU must leave to the CPU. */
+function pluginOptions(
+  { plugin }: ResolvedDevice,
+  { hostNodes = [] }: LaneDescription,
+): Readonly<Record<string, string>> {
+  return plugin === 'webgpu' && hostNodes.length > 0 ? { forceCpuNodeNames: hostNodes.join('\n') } : {};
+}
+
 function appendCuda(api: OrtApi, options: Address, device: ResolvedDevice, session: SessionOptions): void {
   const handles = new Handles();
   try {
     const provider = handles.own(api.CreateCUDAProviderOptions(), api.ReleaseCUDAProviderOptions);
     const given = Object.entries(cudaOptions(device, session));
-    const texts = [0, 1].map((part) => given.map((pair) => Buffer.from(`${pair[part]}\0`)));
-    const [keys, values] = texts.map((list) => BigUint64Array.from(list, (text) => api.addressOf(text)));
-    api.UpdateCUDAProviderOptions(provider, keys, values, given.length);
+    const [keys, values] = [0, 1].map((part) =>
+      texts(
+        api,
+        given.map((pair) => pair[part]!),
+      ),
+    );
+    api.UpdateCUDAProviderOptions(provider, keys!.addresses, values!.addresses, given.length);
     api.SessionOptionsAppendExecutionProvider_CUDA_V2(options, provider);
   } finally {
     handles.release();

@@ -16,6 +16,7 @@ import {
   type TensorData,
 } from '../../tensor/tensor.js';
 import type { SpareBuffer } from '../../tensor/tensor-part.js';
+import type { DeviceType } from '../capabilities/capabilities.js';
 import { offerInstalledProvider } from '../devices/installed-cuda.js';
 import { loadLibrary } from '../devices/shared-library.js';
 import { bindingFolder } from '../runtime-package.js';
@@ -70,8 +71,8 @@ function findLibrary(): string {
 }
 
 function openSession(api: OrtApi, description: LaneDescription, device: ResolvedDevice): BoundSession {
-  if (device.type !== 'cpu' && device.type !== 'cuda')
-    throw unsupported(`it runs on cpu and cuda, not on ${deviceName(device)}`);
+  if (!RUNS_ON.has(device.type))
+    throw unsupported(`it runs on cpu, cuda and plugins, not on ${deviceName(device)}`);
   const handles = new Handles();
   try {
     // Environments of a process are one inside, which counts its users: the Node binding may have another.
@@ -84,7 +85,7 @@ function openSession(api: OrtApi, description: LaneDescription, device: Resolved
     let session: Address;
     try {
       const made = options.own(api.CreateSessionOptions(), api.ReleaseSessionOptions);
-      setOptions(api, made, description, device);
+      setOptions(api, env, made, description, device);
       session = api.CreateSessionFromArray(env, description.model, description.model.length, made);
     } finally {
       options.release();
@@ -97,6 +98,7 @@ function openSession(api: OrtApi, description: LaneDescription, device: Resolved
   }
 }
 
+const RUNS_ON: ReadonlySet<DeviceType> = new Set(['cpu', 'cuda', 'plugin']);
 /** Numbers of the C API. */
 const WARNINGS = 2;
 const ARENA_ALLOCATOR = 1;

@@ -84,7 +84,8 @@ async function openSession(
   };
 }
 
-function ortOptions(description: LaneDescription, device: ResolvedDevice): Record<string, unknown> {
+/** The options of a session, as onnxruntime-node takes them. */
+export function ortOptions(description: LaneDescription, device: ResolvedDevice): Record<string, unknown> {
   const { session, hostNodes, saveTo, profileTo } = description;
   const { interOpNumThreads, extra: _, cuda: __, ...rest } = session;
   return {
@@ -93,6 +94,8 @@ function ortOptions(description: LaneDescription, device: ResolvedDevice): Recor
     ...(profileTo === undefined ? {} : { enableProfiling: true, profileFilePrefix: profileTo }),
     // 0 means the default, but the binding would take it as a number of threads.
     ...(interOpNumThreads === 0 ? {} : { interOpNumThreads }),
+    // DirectML runs without memory patterns only.
+    ...(device.type === 'dml' ? { enableMemPattern: false } : {}),
     ...(device.threads === 0 ? {} : { intraOpNumThreads: device.threads }),
     executionProviders: [providerOptions(device, hostNodes)],
     extra: configEntries(description),
@@ -100,7 +103,7 @@ function ortOptions(description: LaneDescription, device: ResolvedDevice): Recor
 }
 
 function providerOptions({ type, id }: ResolvedDevice, hostNodes: LaneDescription['hostNodes']): unknown {
-  if (type === 'cuda') return { name: type, deviceId: id };
+  if (type === 'cuda' || type === 'dml') return { name: type, deviceId: id };
   return type === 'webgpu' && hostNodes?.length
     ? { name: type, forceCpuNodeNames: hostNodes }
     : { name: type };

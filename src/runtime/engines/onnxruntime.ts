@@ -14,6 +14,7 @@ import {
   runFailed,
   unavailable,
 } from '../devices/device-failure.js';
+import { whyNotOnPlatform } from '../devices/platform-devices.js';
 import type { ResolvedDevice } from '../lanes/device.js';
 import type { Engine, Session } from '../lanes/engine.js';
 import type { LaneDescription } from '../lanes/protocol.js';
@@ -102,6 +103,8 @@ async function openOn(
   choice: BindingName,
   fallback?: string,
 ): Promise<Session> {
+  const notHere = whyNotOnPlatform(device.type);
+  if (notHere !== undefined) throw unavailable(device, notHere);
   if (device.type === 'cuda') await prepareCuda(device, description.cudaLibraries);
   const { weightsFile } = description;
   let opened: BoundBy;
@@ -147,6 +150,14 @@ export function chooseBindings(
   session: Pick<SessionOptions, 'cuda'>,
 ): readonly ActualBinding[] {
   const [option] = device.type === 'cuda' ? Object.keys(cudaTexts(session)) : [];
+  if (device.type === 'plugin' && choice === 'node')
+    throw new TapirError(
+      'ENGINE_UNSUPPORTED',
+      'binding "node" cannot be used: onnxruntime-node cannot load plugins; choose binding "c"',
+      {
+        details: { engine: 'onnxruntime', operators: [], reason: 'onnxruntime-node cannot load plugins' },
+      },
+    );
   if (option !== undefined && choice === 'node') {
     const reason = `onnxruntime-node ignores ${option} of CUDA`;
     throw new TapirError(
@@ -156,7 +167,7 @@ export function chooseBindings(
     );
   }
   if (choice !== 'auto') return [choice];
-  if (option !== undefined) return ['c'];
+  if (option !== undefined || device.type === 'plugin') return ['c'];
   return device.type === 'cpu' && FIRST === 'c' ? ['c', 'node'] : ['node'];
 }
 

@@ -4,6 +4,7 @@ import { checkInteger, invalidOption, show } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { checkedBy, type Field } from '../../base/options.js';
 import type { DeviceType } from '../capabilities/capabilities.js';
+import { isPlugin, PLUGIN_NAMES } from '../capabilities/plugins.js';
 import { CUDA_TAKES } from './session-options.js';
 
 /** A device in full. */
@@ -11,7 +12,8 @@ export interface DeviceSpec {
   readonly type: DeviceType;
   /**
    * Number of the device, from 0. For CUDA it is the index among the visible GPUs, in the order of nvidia-smi, or the UUID of a GPU
-   * or MIG slice (`'GPU-…'`, `'MIG-…'`), whose session runs in a child process. For the CPU it numbers sessions.
+   * or MIG slice (`'GPU-…'`, `'MIG-…'`), whose session runs in a child process. For the CPU it numbers sessions. For a plugin it is its name
+   * (`'webgpu'`), or its name and the number of its device (`'webgpu:1'`).
    * @default 0
    */
   readonly id?: number | string | undefined;
@@ -19,9 +21,17 @@ export interface DeviceSpec {
   readonly threads?: number | undefined;
 }
 
-/** `'cpu'`, `'cuda'`, `'cuda:1'`, `'cuda:GPU-…'`, `'cpu:1'`, … or a {@link DeviceSpec}. */
+/** `'cpu'`, `'cuda'`, `'cuda:1'`, `'cuda:GPU-…'`, `'cpu:1'`, `'webgpu'`, `'coreml'`, `'dml'`, … or a {@link DeviceSpec}. */
 export type Device =
-  DeviceType | `${DeviceType}:${number}` | `cuda:GPU-${string}` | `cuda:MIG-${string}` | DeviceSpec;
+  | Exclude<DeviceType, 'plugin'>
+  | `${DeviceType}:${number}`
+  | `plugin:${string}`
+  | `cuda:GPU-${string}`
+  | `cuda:MIG-${string}`
+  | DeviceSpec;
+
+/** Several devices: each at most once, or `'all'` for every CUDA GPU that is visible. */
+export type Devices = readonly Device[] | 'all';
 
 /** A checked device. */
 export interface ResolvedDevice {
@@ -29,20 +39,28 @@ export interface ResolvedDevice {
   readonly id: number;
   /** UUID of a GPU or MIG slice. The process of its session sees no other GPU. */
   readonly uuid?: string;
+  /** Name of the plugin that has the device, or the path of its library. */
+  readonly plugin?: string;
   /** Whether the user gave the number, so that messages repeat it. */
   readonly isNumbered?: boolean;
   readonly threads: number;
 }
 
-const TYPES: readonly DeviceType[] = ['cpu', 'cuda', 'webgpu', 'auto'];
-const EXPECTED = '"cpu", "cuda", "cuda:1", "webgpu", "auto" or { type, id, threads }';
+const TYPES: readonly DeviceType[] = ['cpu', 'cuda', 'webgpu', 'coreml', 'dml', 'plugin', 'auto'];
+const EXPECTED =
+  '"cpu", "cuda", "cuda:1", "webgpu", "coreml" (macOS), "dml" (Windows), "plugin:webgpu", "auto" or { type, id, threads }';
 /** Names of other libraries for devices, and of onnxruntime for providers. */
 const NO_DEVICES: Readonly<Record<string, string>> = {
   gpu: 'write "cuda" or "webgpu"',
   wasm: 'onnxruntime-node does not have it; write "cpu"',
   tensorrt: 'it is not supported; write "cuda"',
-  dml: 'it is not supported; write "webgpu"',
-  coreml: 'it is not supported; write "webgpu" or "cpu"',
+  openvino: 'it is an engine; write "cpu", and engine: "openvino" (--engine openvino)',
+  directml: 'write "dml"',
+  mps: 'on a Mac, write "coreml" or "webgpu"',
+  metal: 'on a Mac, write "webgpu", which runs on Metal, or "coreml"',
+  rocm: 'AMD cards run as "webgpu", on Windows as "dml" as well',
+  migraphx: 'AMD cards run as "webgpu", on Windows as "dml" as well',
+  qnn: 'it is not in onnxruntime-node; write "cpu", "webgpu", or on Windows "dml"',
 };
 /** Fields of onnxruntime's providers, and what replaces them here. */
 const FIELDS_ELSEWHERE: Readonly<Record<string, string>> = {
@@ -50,6 +68,8 @@ const FIELDS_ELSEWHERE: Readonly<Record<string, string>> = {
   deviceId: 'use id for the number of the device',
   device_id: 'use id for the number of the device',
 };
+/** Kinds of which there can be several. */
+const COUNTED: ReadonlySet<DeviceType> = new Set(['cpu', 'cuda', 'dml', 'plugin']);
 const UUID = /^(?:GPU|MIG)-[\w/-]+$/;
 
 /** One device. Only `'auto'` falls back to the CPU. */
@@ -59,7 +79,7 @@ export const DEVICE: Field<Device> = checkedBy(
     return value as Device;
   },
   'cpu',
-  'cpu, cuda, cuda:1, webgpu or auto',
+  'cpu, cuda, cuda:1, webgpu, coreml (macOS), dml (Windows), plugin:webgpu or auto',
 );
 
 /** Reads a device. Throws `OPTION_INVALID`. */
@@ -68,9 +88,11 @@ export function readDevice(option: string, given: unknown): ResolvedDevice {
     const [, uuid] = /^cuda:(.+)$/.exec(given) ?? [];
     if (uuid !== undefined && UUID.test(uuid))
       return { type: 'cuda', id: 0, uuid, isNumbered: false, threads: 0 };
+    const [, ofPlugin] = /^plugin:(.+)$/s.exec(given) ?? [];
+    if (ofPlugin !== undefined) return { type: 'plugin', ...readPlugin(option, ofPlugin), threads: 0 };
     const match = /^([a-z]+)(?::(\d{1,3}))?$/.exec(given);
     const type = TYPES.find((word) => word === match?.[1]);
-    if (!type) throw notADevice(option, given);
+    if (!type || type === 'plugin') throw notADevice(option, given);
     const number = match?.[2];
     const isNumbered = number !== undefined;
     return checkSingle(option, { type, id: Number(number ?? 0), isNumbered, threads: 0 }, given);
@@ -90,9 +112,11 @@ export function readDevice(option: string, given: unknown): ResolvedDevice {
   const known = TYPES.find((word) => word === type);
   if (!known) throw notADevice(`${option}.type`, type);
   const which =
-    typeof id === 'string' && known === 'cuda'
-      ? { id: 0, uuid: checkUuid(`${option}.id`, id) }
-      : { id: checkInteger(`${option}.id`, id ?? 0, 0, 255), isNumbered: id !== undefined };
+    known === 'plugin'
+      ? readPlugin(`${option}.id`, id)
+      : typeof id === 'string' && known === 'cuda'
+        ? { id: 0, uuid: checkUuid(`${option}.id`, id) }
+        : { id: checkInteger(`${option}.id`, id ?? 0, 0, 255), isNumbered: id !== undefined };
   return checkSingle(
     option,
     { type: known, ...which, threads: checkInteger(`${option}.threads`, threads ?? 0, 0, 1024) },
@@ -117,6 +141,15 @@ function notADevice(option: string, given: unknown): TapirError<'OPTION_INVALID'
   );
 }
 
+/** Reads `webgpu`, `webgpu:1`, or the path of a library. */
+function readPlugin(option: string, given: unknown): Pick<ResolvedDevice, 'plugin' | 'id' | 'isNumbered'> {
+  const [, plugin, number] = /^(.+?)(?::(\d{1,3}))?$/s.exec(typeof given === 'string' ? given : '') ?? [];
+  if (plugin !== undefined && isPlugin(plugin))
+    return { plugin, id: Number(number ?? 0), isNumbered: number !== undefined };
+  const names = PLUGIN_NAMES.map((name) => `"plugin:${name}"`).join(', ');
+  throw invalidOption(option, `${names}, or "plugin:" and the full path of a library`, given);
+}
+
 function checkUuid(option: string, id: string): string {
   if (UUID.test(id)) return id;
   throw invalidOption(
@@ -127,7 +160,7 @@ function checkUuid(option: string, id: string): string {
 }
 
 function checkSingle(option: string, device: ResolvedDevice, given: unknown): ResolvedDevice {
-  if (device.type === 'cuda' || device.type === 'cpu' || device.id === 0) return device;
+  if (COUNTED.has(device.type) || device.id === 0) return device;
   throw invalidOption(option, `a device that exists: there is only one "${device.type}"`, given);
 }
 
@@ -138,10 +171,12 @@ function checkSingle(option: string, device: ResolvedDevice, given: unknown): Re
  */
 export function readDevices(option: string, given: unknown): ResolvedDevice[] {
   if (!Array.isArray(given) || given.length === 0) {
-    throw invalidOption(option, 'a list of devices, such as ["cuda:0", "cuda:1"]', given);
+    throw invalidOption(option, 'a list of devices, such as ["cuda:0", "cuda:1"], or "all"', given);
   }
   const devices = given.map((device: unknown, i) => readDevice(`${option}[${i}]`, device));
-  const keys = devices.map(({ type, id, uuid }) => `${type}:${uuid ?? id}`);
+  const keys = devices.map(({ type, id, uuid, plugin }) =>
+    [type, ...(plugin === undefined ? [] : [plugin]), uuid ?? id].join(':'),
+  );
   const twice = keys.find((key, i) => keys.indexOf(key) !== i);
   if (twice !== undefined)
     throw invalidOption(option, `a list without repetition: "${twice}" is named twice`, keys);
@@ -158,7 +193,8 @@ export function shareThreads(devices: readonly ResolvedDevice[], sessions: numbe
 }
 
 /** A device as messages name it: `cpu`, `cpu:0`, `cuda:1`. */
-export function deviceName({ type, id, uuid, isNumbered = false }: ResolvedDevice): string {
+export function deviceName({ type, id, uuid, plugin, isNumbered = false }: ResolvedDevice): string {
+  if (plugin !== undefined) return `${type}:${plugin}${isNumbered ? `:${id}` : ''}`;
   if (uuid !== undefined) return `${type}:${uuid}`;
-  return type === 'cuda' || (type === 'cpu' && isNumbered) ? `${type}:${id}` : type;
+  return type === 'cuda' || (COUNTED.has(type) && isNumbered) ? `${type}:${id}` : type;
 }

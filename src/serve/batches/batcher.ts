@@ -10,6 +10,8 @@ export interface BatchWork<Image, Row> {
   decode(image: Image, place: number): Promise<unknown>;
   /** Runs decoded images; returns a row for each of them, in order. */
   run(places: readonly number[]): Promise<readonly Row[]>;
+  /** Orders decoded images: those with near numbers have similar shapes, and are better run together. Left out if all have one shape. */
+  shapeOf?(place: number): number;
 }
 
 /** The sizes of a batcher: integers from 1, except `maxWaitMs`, which may be 0. */
@@ -168,8 +170,19 @@ export class Batcher<Image, Row> {
           return;
         }
       }
-      void this.#run(this.#ready.splice(0, maxBatch));
+      void this.#run(this.#take(maxBatch));
     }
+  }
+
+  /** The oldest image that is ready, and of the others those that are most like it. So none waits for ever. */
+  #take(count: number): Job<Image, Row>[] {
+    const shapeOf = (job: Job<Image, Row>): number => this.#work.shapeOf?.(job.place) ?? 0;
+    const oldest = shapeOf(this.#ready[0]!);
+    const away = (job: Job<Image, Row>): number => Math.abs(shapeOf(job) - oldest);
+    const taken = new Set(this.#ready.toSorted((a, b) => away(a) - away(b)).slice(0, count));
+    const jobs = this.#ready.filter((job) => taken.has(job));
+    this.#ready = this.#ready.filter((job) => !taken.has(job));
+    return jobs;
   }
 
   async #run(jobs: readonly Job<Image, Row>[]): Promise<void> {

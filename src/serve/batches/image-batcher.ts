@@ -1,8 +1,8 @@
 /** The batcher of images: decoding threads write into shared memory, and the extractor runs on it. */
-import { openDecodeLanes, runImages } from '../../datasets/embed/embed-batches.js';
+import { openDecodeLanes, runApart } from '../../datasets/embed/embed-batches.js';
 import { extractorInternals, runsAtOnce, type Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import { takeRow } from '../../tensor/rows.js';
+import { PhotoMemory } from '../../feeds/photo-memory.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { Batcher, placesOf } from './batcher.js';
 import type { ServiceSetup } from './service-options.js';
@@ -34,21 +34,14 @@ export async function openImageBatcher(
   setup: ServiceSetup,
   onRun: (images: number, seconds: number) => void,
 ): Promise<OpenBatcher> {
-  const { maxBatch, maxWaitMs, maxQueue } = setup;
-  // The Open Inference Protocol returns the model's own dims; `/embed` drops trailing ones itself.
-  const embed = { ...setup.embed, keepDims: true };
+  const { maxBatch, maxWaitMs, maxQueue, embed } = setup;
   const lanes = openDecodeLanes(extractor, embed);
   const sessions = extractorInternals.of(extractor).sessions.length;
   const decodesAtOnce = IMAGES_PER_THREAD * lanes.most;
   const plan = { maxBatch, maxWaitMs, maxQueue, decodesAtOnce, sessions, runsAtOnce: runsAtOnce(extractor) };
-  const { imageBytes } = embed.input;
-  const pixels = new Uint8Array(new SharedArrayBuffer(placesOf(plan) * imageBytes));
-  const run = async (places: readonly number[]): Promise<readonly ImageFeatures[]> => {
-    const features = Object.entries(await runImages(extractor, pixels, places, embed));
-    return places.map((_, row) =>
-      Object.fromEntries(features.map(([key, tensor]) => [key, takeRow(tensor, row)])),
-    );
-  };
+  const memory = new PhotoMemory(embed.feeds, placesOf(plan));
+  const run = (places: readonly number[]): Promise<readonly ImageFeatures[]> =>
+    runApart(extractor, memory, places, embed);
   lanes.warm();
   const [sample] = await run([0]).catch(async (error: unknown) => {
     await lanes.close();
@@ -56,8 +49,8 @@ export async function openImageBatcher(
   });
   const batcher = new Batcher<Uint8Array, ImageFeatures>(
     {
-      decode: (image, place) =>
-        lanes.load(image, pixels.subarray(place * imageBytes, (place + 1) * imageBytes)),
+      shapeOf: (place) => memory.shapeOf(place),
+      decode: (image, place) => memory.load(lanes, place, image),
       run: async (places) => {
         const started = performance.now();
         const rows = await run(places);

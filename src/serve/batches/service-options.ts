@@ -24,7 +24,7 @@ import type { TextTower } from '../../features/text/text-encoder.js';
 /** Options of {@link createService}. Times are in milliseconds. */
 export interface ServiceOptions extends Pick<EmbedOptions, 'transform' | 'keepDims' | 'decodeThreads'> {
   /**
-   * The model's name in replies and in the paths of the Open Inference Protocol: letters, digits, `.`, `_` and `-`.
+   * The model's name in replies and in OpenAI's API: letters, digits, `.`, `_` and `-`.
    * @default 'model'
    */
   readonly name: string;

@@ -4,6 +4,8 @@ import { setTimeout } from 'node:timers/promises';
 import type {} from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
 import { HttpError } from '../http/http-error.js';
+import { isCompressed } from '../http/read-body.js';
+import { countParts } from './count-parts.js';
 import { readBase64 } from '../http/read-base64.js';
 import type { RequestState } from '../http/requests.js';
 import type { ServiceSetup } from '../batches/service-options.js';
@@ -58,6 +60,8 @@ export function tooManyImages(most: number): HttpError {
 }
 
 async function readForm(request: FastifyRequest, setup: ServiceSetup): Promise<SentImage[]> {
+  if (isCompressed(request.headers))
+    throw new HttpError('MEDIA_TYPE_UNSUPPORTED', 'a form is not read compressed; send it unchanged');
   const stop = new AbortController();
   try {
     const reading = readParts(request, setup);
@@ -82,6 +86,7 @@ async function readParts(
 ): Promise<SentImage[]> {
   const images: SentImage[] = [];
   let total = 0;
+  const sent = countParts(request);
   const limits = { files: maxImages, fileSize: maxBodyBytes, fieldSize: 1024, headerPairs: 32 };
   for await (const part of request.parts({ limits })) {
     if (part.type !== 'file')
@@ -92,6 +97,11 @@ async function readParts(
       throw new HttpError('BODY_TOO_LARGE', `the files have more than ${maxBodyBytes} bytes`);
     images.push(sentImage(part.filename ?? null, bytes));
   }
+  if (sent.parts > images.length)
+    throw new HttpError(
+      'REQUEST_INVALID',
+      `the form has ${sent.parts} parts, of which ${images.length} can be read; each needs a line Content-Disposition: form-data; name="image"; filename="…"`,
+    );
   if (images.length === 0) throw new HttpError('REQUEST_INVALID', 'the form holds no file');
   return images;
 }

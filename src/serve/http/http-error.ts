@@ -32,6 +32,7 @@ export type HttpCode = keyof typeof STATUS;
 const TAPIR_STATUS: Readonly<Partial<Record<ErrorCode, number>>> = {
   IMAGE_UNREADABLE: 422,
   IMAGE_TRUNCATED: 422,
+  IMAGE_MISFIT: 422,
   IMAGE_EMPTY: 422,
   IMAGE_TOO_LARGE: 413,
   INPUT_MISMATCH: 400,

@@ -25,7 +25,7 @@ interface ParsedRequest extends Readable {
 }
 
 /** The bytes of a body that a parser has read before, such as those of Express. */
-function parsedBody(body: unknown, limit: number, advice: string): Buffer {
+function parsedBody(body: unknown, limit: number): Buffer {
   if (body === undefined || body === null)
     throw new HttpError(
       'REQUEST_INVALID',
@@ -35,7 +35,7 @@ function parsedBody(body: unknown, limit: number, advice: string): Buffer {
     body instanceof Uint8Array
       ? Buffer.from(body.buffer, body.byteOffset, body.byteLength)
       : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-  if (bytes.length > limit) throw tooLarge(limit, advice);
+  if (bytes.length > limit) throw tooLarge(limit);
   return bytes;
 }
 
@@ -44,21 +44,19 @@ function parsedBody(body: unknown, limit: number, advice: string): Buffer {
  * `REQUEST_INVALID` for a body that cannot be decompressed.
  *
  * @param limit - Maximum number of bytes, after decompression.
- * @param advice - What to do about a body that is too large; empty, or a clause after a semicolon.
  */
 export async function readBody(
   payload: Readable,
   headers: IncomingHttpHeaders,
   limit: number,
-  advice: string = '',
 ): Promise<Buffer> {
-  if (payload.readableEnded) return parsedBody((payload as ParsedRequest).body, limit, advice);
+  if (payload.readableEnded) return parsedBody((payload as ParsedRequest).body, limit);
   const isPacked = isCompressed(headers);
   const length = isPacked ? NaN : Number(headers['content-length'] ?? NaN);
   if (length > limit) {
     // Fastify ends the connection after this error: a client that still sends would not see the answer.
     await finished(payload.resume());
-    throw tooLarge(limit, advice);
+    throw tooLarge(limit);
   }
   const stream = isPacked ? payload.pipe(createUnzip()) : payload;
   // Errors of the source do not pass a pipe.
@@ -69,7 +67,7 @@ export async function readBody(
   const chunks: Buffer[] = [];
   try {
     for await (const chunk of stream as AsyncIterable<Buffer>) {
-      if (size + chunk.length > limit) throw tooLarge(limit, advice);
+      if (size + chunk.length > limit) throw tooLarge(limit);
       if (size + chunk.length <= body.length) chunk.copy(body, size);
       else chunks.push(chunk);
       size += chunk.length;
@@ -83,6 +81,6 @@ export async function readBody(
   return chunks.length > 0 ? Buffer.concat(chunks, size) : body.subarray(0, size);
 }
 
-function tooLarge(limit: number, advice: string): HttpError {
-  return new HttpError('BODY_TOO_LARGE', `the body has more than ${limit} bytes${advice && `; ${advice}`}`);
+function tooLarge(limit: number): HttpError {
+  return new HttpError('BODY_TOO_LARGE', `the body has more than ${limit} bytes`);
 }

@@ -29,6 +29,10 @@ export interface RequestRules {
 
 /** Seconds after which a client may try again if there was no room. */
 const RETRY_AFTER_SECONDS = 1;
+/** What to do about a path of the Open Inference Protocol. */
+const NO_V2 =
+  'images go to /embed and probes to /health/ready; for tensors by the Open Inference Protocol, give the cut to Triton, KServe or ' +
+  'OpenVINO Model Server: it is a plain ONNX file (docs/guides/other-servers.md)';
 /** Time between two looks while the service stops. */
 const POLL_MS = 5;
 
@@ -61,8 +65,9 @@ export class Requests {
       socket.once('close', () => this.#connections.delete(socket));
     });
     app.setErrorHandler((error, request, reply) => this.#sendError(request, reply, error));
-    app.setNotFoundHandler((request) => {
-      throw new HttpError('NOT_FOUND', `there is no ${request.method} ${request.url}; see /openapi.json`);
+    app.setNotFoundHandler(({ method, url }) => {
+      const advice = /^\/v2(?:[/?]|$)/.test(url) ? NO_V2 : 'see /openapi.json';
+      throw new HttpError('NOT_FOUND', `there is no ${method} ${url}; ${advice}`);
     });
   }
 
@@ -122,7 +127,7 @@ export class Requests {
     gate.checkToken(headers.authorization);
     if (isClosed()) throw new HttpError('SHUTTING_DOWN', 'the service is shutting down');
     const encoding = encodingOf(headers);
-    if (encoding !== 'identity' && !(config.route?.takesCompressed && isCompressed(headers)))
+    if (encoding !== 'identity' && !(config.route?.body && isCompressed(headers)))
       throw new HttpError(
         'MEDIA_TYPE_UNSUPPORTED',
         `the body is encoded (${encoding.slice(0, 40)}); send it unchanged`,
@@ -159,14 +164,12 @@ function lengthOf({ headers }: FastifyRequest): number | undefined {
   return Number(headers['content-length'] ?? 0);
 }
 
-/** Sends an error: below `/v1` in the format of OpenAI's API, below `/v2` in that of the Open Inference Protocol, else in our own. */
+/** Sends an error: below `/v1` in the format of OpenAI's API, else in our own. */
 export function sendError(request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
-  const { status, code, message } = replyOf(error);
+  const { status } = replyOf(error);
   if (status === 503 || status === 429) void reply.header('retry-after', RETRY_AFTER_SECONDS);
   if (status === 401) void reply.header('www-authenticate', 'Bearer');
-  const isV2 = /^\/v2(?:[/?]|$)/.test(request.url);
-  const own = isV2 ? { error: `${message} [${code}]` } : errorBody(error);
-  const body = isOpenAiPath(request.url) ? openAiErrorOf(error) : own;
+  const body = isOpenAiPath(request.url) ? openAiErrorOf(error) : errorBody(error);
   return reply.code(status).type('application/json; charset=utf-8').send(JSON.stringify(body));
 }
 

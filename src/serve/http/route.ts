@@ -17,21 +17,17 @@ export interface Answer {
 
 export interface Route {
   readonly method: 'GET' | 'POST';
-  /** With parameters in Fastify's notation: `/v2/models/:name`. */
+  /** With parameters in Fastify's notation: `/v1/models/:model`. */
   readonly path: string;
   readonly summary: string;
   /** Whether the route answers without the token, and while the service is closing. */
   readonly isOpen?: boolean;
   /** Whether to refuse a request before its body is read while the queue of images is full. */
   readonly isQueued?: boolean;
-  /** Whether the body may be compressed. */
-  readonly takesCompressed?: boolean;
-  /** The bodies that the route takes. */
+  /** The bodies that the route takes; they may be compressed. */
   readonly body?: Contents;
   /** Schema of the parsed body, for every media type. Without it, only JSON is validated. */
   readonly parsed?: Schema;
-  /** Headers that the route reads, with descriptions. */
-  readonly headers?: Readonly<Record<string, string>>;
   readonly answers: Readonly<Record<number, Answer>>;
   /** Replies, or returns the body of the reply. */
   readonly handle: (request: FastifyRequest, reply: FastifyReply) => unknown;
@@ -78,7 +74,7 @@ export function addRoutes(app: FastifyInstance, routes: readonly Route[], defaul
 }
 
 function schemaOf(route: Route, { error, hasToken }: RouteDefaults): FastifySchema {
-  const { path, summary, body, parsed, headers, answers, isOpen } = route;
+  const { path, summary, body, parsed, answers, isOpen } = route;
   const json = body?.['application/json'];
   return {
     summary,
@@ -87,15 +83,9 @@ function schemaOf(route: Route, { error, hasToken }: RouteDefaults): FastifySche
       : json
         ? { body: { content: { 'application/json': { schema: json } } } }
         : {}),
-    ...(headers ? { headers: documentHeaders(headers) } : {}),
     response: mapValues({ ...answers, default: error(path) }, documentAnswer),
     ...(hasToken && isOpen !== true ? { security: [{ token: [] }] } : {}),
   };
-}
-
-function documentHeaders(headers: Readonly<Record<string, string>>): Schema {
-  const properties = mapValues(headers, (description) => ({ type: 'string', description }));
-  return { type: 'object', properties };
 }
 
 function mapValues<From, To>(

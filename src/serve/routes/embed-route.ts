@@ -1,9 +1,9 @@
 /** `POST /embed`: images in, features out. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { encodeNpyHeader } from '../../datasets/formats/npy.js';
+import { bytesOf } from '../../tensor/bits.js';
 import { elementsToJson } from '../../tensor/json-elements.js';
 import type { ServiceContext } from './context.js';
-import { encodeBinaryData } from '../bodies/datatypes.js';
 import { readSentImages } from '../bodies/embed-body.js';
 import { errorBody, HttpError, isAboutImage } from '../http/http-error.js';
 import { readBody } from '../http/read-body.js';
@@ -35,7 +35,7 @@ export function parseJsonBodies(app: FastifyInstance, { maxJsonBytes }: ServiceS
   app.addContentTypeParser(
     'application/json',
     async (request: FastifyRequest, payload: FastifyRequest['raw']) => {
-      return scanJson(await readBody(payload, request.headers, maxJsonBytes)).json;
+      return scanJson(await readBody(payload, request.headers, maxJsonBytes));
     },
   );
 }
@@ -49,7 +49,7 @@ export const REFUSALS: Route['answers'] = {
 
 /** Makes the route, for a server with {@link parseEmbedBodies}. */
 export function embedRoute(context: ServiceContext): Route {
-  const { setup, extractor } = context;
+  const { extractor } = context;
   const npy = extractor.outputs.length === 1 && extractor.outputs[0]!.dtype !== 'string';
   return {
     method: 'POST',
@@ -72,9 +72,7 @@ export function embedRoute(context: ServiceContext): Route {
       const canBeNpy = npy && results.length === 1;
       const form = forms.find((one) => one === 'json' || canBeNpy);
       if (form === undefined) throw notAcceptable(npy);
-      return form === 'npy'
-        ? sendNpy(reply, setup, results[0]!.features!)
-        : sendJson(reply, context, results);
+      return form === 'npy' ? sendNpy(reply, results[0]!.features!) : sendJson(reply, context, results);
     },
   };
 }
@@ -113,7 +111,7 @@ function sendJson(
   const outputs = Object.entries(sample).map(([name, { dtype, dims }]) => ({
     name,
     dtype,
-    dims: dimsOf(dims, setup),
+    dims,
   }));
   const parts = results.map(({ name, features, error }, index) => {
     const head = `"index":${index}${name === null ? '' : `,"name":${JSON.stringify(name)}`}`;
@@ -127,17 +125,10 @@ function sendJson(
   return `{"model":${JSON.stringify(setup.name)},"outputs":${JSON.stringify(outputs)},"results":[${parts.join(',')}]}`;
 }
 
-function sendNpy(reply: FastifyReply, setup: ServiceSetup, features: ImageFeatures): Buffer {
-  const tensor = Object.values(features)[0]!;
+function sendNpy(reply: FastifyReply, features: ImageFeatures): Buffer {
+  const { dtype, dims, data } = Object.values(features)[0]!;
   void reply.type('application/x-npy');
-  const header = encodeNpyHeader(tensor.dtype, dimsOf(tensor.dims, setup));
-  return Buffer.concat([header, encodeBinaryData(tensor)]);
-}
-
-/** `[C, 1, 1]` → `[C]`, unless the option `keepDims` keeps the dims. */
-function dimsOf(dims: readonly number[], { keepDims }: ServiceSetup): readonly number[] {
-  const [channels, height, width] = dims;
-  return !keepDims && dims.length === 3 && height === 1 && width === 1 ? [channels!] : dims;
+  return Buffer.concat([encodeNpyHeader(dtype, dims), bytesOf(data)]);
 }
 
 /** JSON, or the bytes of a `.npy` file. */

@@ -1,7 +1,8 @@
-/** Routes that describe the service. */
+/** Routes that describe the service, and those for probes. */
 import type { ServiceContext } from './context.js';
 import type { Route } from '../http/route.js';
-import { jsonAnswer } from '../bodies/schemas.js';
+import { describePrecision } from '../../runtime/capabilities/capabilities.js';
+import { flag, jsonAnswer } from '../bodies/schemas.js';
 
 /** @param readDocument - Returns the OpenAPI document. */
 export function infoRoutes(
@@ -20,7 +21,8 @@ export function infoRoutes(
         const labels =
           'problem' in classes ? `not available: ${classes.problem}` : `${classes.labels.length} classes`;
         void reply.type('text/plain; charset=utf-8');
-        return `onnx-tapir ${version}: model "${setup.name}" on ${extractor.device}, output ${outputs}
+        const engine = `${extractor.engine}, ${describePrecision(extractor)}`;
+        return `onnx-tapir ${version}: model "${setup.name}" on ${extractor.device} (${engine}), output ${outputs}
 
 curl --data-binary @photo.jpg -H 'Content-Type: image/jpeg' URL/embed
 curl -F image=@a.jpg -F image=@b.png URL/embed
@@ -28,7 +30,7 @@ curl -F image=@a.jpg -F image=@b.png URL/embed
 /openapi.json   all routes
 /v1/embeddings  OpenAI's API: ${inputs}
 /classify       ${labels}
-/v2             Open Inference Protocol
+/health/ready   for probes; /health/live too
 /metrics        Prometheus
 `;
       },
@@ -50,6 +52,32 @@ curl -F image=@a.jpg -F image=@b.png URL/embed
       summary: 'This document',
       answers: { 200: jsonAnswer({ type: 'object' }, 'OpenAPI 3.1') },
       handle: readDocument,
+    },
+  ];
+}
+
+/** Whether the process answers, and whether the service takes work: for probes, which need no token. */
+export function healthRoutes({ isReady }: ServiceContext): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/health/live',
+      summary: 'Whether the process answers',
+      isOpen: true,
+      answers: { 200: jsonAnswer(flag('live')) },
+      handle: () => ({ live: true }),
+    },
+    {
+      method: 'GET',
+      path: '/health/ready',
+      summary: 'Whether the service takes work',
+      isOpen: true,
+      answers: { 200: jsonAnswer(flag('ready')), 503: { description: 'shutting down' } },
+      handle: (_, reply) => {
+        const ready = isReady();
+        if (!ready) void reply.code(503);
+        return { ready };
+      },
     },
   ];
 }

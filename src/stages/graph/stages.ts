@@ -2,7 +2,7 @@
 import { TapirError } from '../../base/errors.js';
 import type { Node, Value } from '../../graph/graph.js';
 import { nodeRoles } from '../../graph/roles.js';
-import type { Cut } from '../../graph/rewrite/prune.js';
+import { describeNode, type Cut } from '../../graph/rewrite/prune.js';
 import type { CutLine } from '../../graph/cost/cut-line.js';
 
 /** One stage of a graph. */
@@ -23,32 +23,79 @@ export function stagesAt({ nodes }: CutLine, chosen: readonly number[]): StageOf
   return new Map(nodes.map((node, i) => [node, chosen.filter((at) => at < i).length]));
 }
 
+/** Where a stage ends: at a tensor, or with the nodes of a module, in front of which it begins. Neither: where the next one begins. */
+export interface StageEnd {
+  readonly until?: Value;
+  readonly module?: ModuleNodes;
+}
+
+/** The nodes of a module, and those between them. */
+export interface ModuleNodes {
+  readonly name: string;
+  readonly nodes: ReadonlySet<Node>;
+}
+
 /**
- * The stages that end at given tensors: a stage holds what depends on the tensor in front of it, and not on the next one.
+ * The stages with given ends: a stage holds what depends on the end in front of it, and not on its own.
  *
- * @throws {@link TapirError} `SPLIT_IMPOSSIBLE` if a tensor does not depend on the one before, or if nothing depends on it.
+ * @throws {@link TapirError} `SPLIT_IMPOSSIBLE` if an end does not depend on the one before, if nothing depends on it, or if nodes belong to no stage.
  */
-export function stagesBehind({ nodes }: CutLine, cuts: readonly Value[]): StageOf {
+export function stagesBehind({ nodes }: CutLine, ends: readonly StageEnd[]): StageOf {
   const stageOf = new Map<Node, number>();
-  const stageOfValue = new Map(cuts.map((value, i) => [value, i + 1]));
+  const untilOf = new Map(ends.flatMap(({ until }, i) => (until ? [[until, i] as const] : [])));
+  const moduleOf = new Map(
+    ends.flatMap(({ module }, i) => [...(module?.nodes ?? [])].map((node) => [node, i] as const)),
+  );
+  /** The first stage that can read a value. */
+  const afterValue = (value: Value, reader: Node): number => {
+    const { producer } = value;
+    const ended = untilOf.get(value) ?? (producer && moduleOf.get(producer));
+    if (ended === undefined) return (producer && stageOf.get(producer)) ?? 0;
+    return moduleOf.get(reader) === ended && !untilOf.has(value) ? ended : ended + 1;
+  };
   for (const node of nodes) {
-    const stages = node.reads.map((value) => stageOfValue.get(value) ?? 0);
-    const stage = Math.max(...stages);
-    stageOf.set(node, stage);
-    for (const output of node.outputs) if (output && !cuts.includes(output)) stageOfValue.set(output, stage);
+    const read = node.reads.map((value) => afterValue(value, node));
+    stageOf.set(node, Math.max(moduleOf.get(node) ?? 0, ...read));
   }
   const filled = new Set(stageOf.values());
-  for (const [i, value] of cuts.entries()) {
-    const from = value.producer && stageOf.get(value.producer);
-    if (from !== i)
-      throw impossible(
-        i === 0
-          ? `"${value.name}" does not depend on an input`
-          : `"${value.name}" does not depend on "${cuts[i - 1]!.name}"; name the cuts in the order in which they are computed`,
-      );
-    if (!filled.has(i + 1)) throw impossible(`nothing depends on "${value.name}"`);
+  for (const [i, end] of ends.entries()) {
+    const name = end.until?.name ?? end.module?.name;
+    for (const node of end.until ? [end.until.producer] : (end.module?.nodes ?? [])) {
+      const stage = node && stageOf.get(node);
+      if (stage === undefined) throw impossible(`"${name}" does not depend on an input`);
+      if (stage < i) throw impossible(`"${name}" does not depend on ${nameOfEnd(ends[i - 1]!)}; ${IN_ORDER}`);
+      if (stage > i) throw impossible(`"${name}" depends on the end of a later stage; ${IN_ORDER}`);
+    }
+    if (!filled.has(i)) throw impossible(`stage ${i} would compute nothing`);
+    if (end.module) checkNothingBetween(end.module, i, ends, stageOf);
   }
+  if (filled.has(ends.length))
+    throw impossible(
+      `what follows ${nameOfEnd(ends.at(-1)!)} belongs to no stage: add one, without an end of its own`,
+    );
   return stageOf;
+}
+
+const IN_ORDER = 'name the ends of stages in the order in which they are computed';
+
+/** Refuses a module with nodes in front of it that the stage before leaves out. */
+function checkNothingBetween(
+  { name, nodes }: ModuleNodes,
+  stage: number,
+  ends: readonly StageEnd[],
+  stageOf: StageOf,
+): void {
+  for (const node of nodes)
+    for (const { producer } of node.reads)
+      if (producer && !nodes.has(producer) && stageOf.get(producer) === stage)
+        throw impossible(
+          `"${describeNode(producer)}" stands between ${nameOfEnd(ends[stage - 1] ?? {})} and "${name}", and belongs to no stage; leave out where the stage in front ends, and it ends at "${name}"`,
+        );
+}
+
+function nameOfEnd({ until, module }: StageEnd): string {
+  const name = until?.name ?? module?.name;
+  return name === undefined ? 'the stage in front' : `"${name}"`;
 }
 
 export function impossible(reason: string): TapirError<'SPLIT_IMPOSSIBLE'> {

@@ -5,7 +5,7 @@ import { checkText } from '../../base/checks.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { createRandom, seedOf, shuffled } from '../../base/random.js';
 import { listImages } from '../../datasets/sources/folders/list-folder.js';
-import type { SourceItem } from '../../datasets/sources/items/source-item.js';
+import type { SourceItem } from '../../feeds/items/source-item.js';
 import { describeUnread, UnreadFiles } from '../../datasets/sources/items/unread-files.js';
 
 /** An image and its class. */

@@ -10,6 +10,7 @@ import {
   oneOf,
   optional,
   readOptions,
+  refuseUnused,
   text,
   unchecked,
   type Fields,
@@ -22,7 +23,7 @@ import {
 } from '../optimizers/optimizer-options.js';
 import type { ScheduleLike } from '../optimizers/schedule-options.js';
 import { TRAINER_FIELDS, type BatchNormTraining } from '../runs/trainer-options.js';
-import type { TransformRequest } from '../../images/configs/find-transform.js';
+import { TRANSFORM_FIELDS, type TransformChoice } from '../../feeds/choose-transform.js';
 import type { TrainEvent } from './training-records.js';
 
 /** How the learning rate changes over a training. */
@@ -36,7 +37,7 @@ export const AUGMENTATIONS = ['crop-flip', 'none'] as const;
 export type Augmentation = (typeof AUGMENTATIONS)[number];
 
 /** Options of {@link trainFolder}. */
-export interface TrainFolderOptions extends PlaceOptions {
+export interface TrainFolderOptions extends PlaceOptions, TransformChoice {
   /** The ONNX file to write. The page is written beside it, as `OUT.html`, and the preprocessing, as `OUT.transform.json`. */
   readonly out: string;
   /**
@@ -111,11 +112,6 @@ export interface TrainFolderOptions extends PlaceOptions {
    */
   readonly seed: number;
   /**
-   * Preprocessing, as for `embedImages`.
-   * @default 'auto'
-   */
-  readonly transform: TransformRequest;
-  /**
    * Threads that decode photos, an integer from 0 to 1024; 0 uses all cores.
    * @default 0
    */
@@ -167,7 +163,7 @@ export const TRAIN_FOLDER_FIELDS: Fields<TrainFolderOptions> = {
   },
   validation: optional(checkText, 'another folder of classes to measure on'),
   seed: integer(0, Number.MAX_SAFE_INTEGER, 0, 'chooses split, order, crops and a new head'),
-  transform: unchecked('auto', 'preprocessing, as for embed'),
+  ...TRANSFORM_FIELDS,
   decodeThreads: integer(0, 1024, 0, 'threads that decode photos; 0 for all cores'),
   state: optional(checkText, 'folder of checkpoints and the log (default: OUT.training)'),
   weights: oneOf(['inline', 'repack'], 'repack'),
@@ -184,8 +180,11 @@ export interface TrainFolderSetup extends Omit<TrainFolderOptions, 'optimizer' |
 
 /** Reads options. Throws `OPTION_INVALID`. */
 export function readTrainFolderOptions(given: Options<TrainFolderOptions>): TrainFolderSetup {
-  const { onEvent, ...options } = readOptions(TRAIN_FOLDER_FIELDS, given, 'trainFolder');
+  const read = readOptions(TRAIN_FOLDER_FIELDS, given, 'trainFolder');
+  const { onEvent, ...options } = read;
   const { out, validation } = options;
+  if (validation !== undefined)
+    refuseUnused(TRAIN_FOLDER_FIELDS, read, ['holdout'], 'a training with another folder to measure on');
   return {
     ...options,
     state: options.state ?? `${out}.training`,

@@ -1,5 +1,5 @@
 /** A folder of images by class → a classifier: an ONNX file with its labels, and a page with its curves. */
-import { chooseModelTransform } from '../../datasets/embed/model-transform.js';
+import { chooseModelTransform } from '../../feeds/model-transform.js';
 import { basename, join } from 'node:path';
 import { digestOf } from '../../base/digest.js';
 import { removeLeftovers, writeAtomically } from '../../base/atomic-file.js';
@@ -16,6 +16,7 @@ import { identifyFile } from '../../model/prune/identify-model.js';
 import { modelInternals } from '../../model/open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
 import { readSave } from '../../model/open/save-whole.js';
+import { namedDevices } from '../../runtime/devices/device-list.js';
 import { deviceName, readDevices } from '../../runtime/lanes/device.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { holdOut, readClassFolders, type ImageSplit } from './class-folders.js';
@@ -53,7 +54,7 @@ export interface TrainedFolder {
  * Trains a classifier on a folder with a subfolder of photos per class, as torchvision's ImageFolder has it.
  *
  * @param from - A model, or where to open one. It does not change. With another number of outputs than classes, its last linear layer is
- * replaced by a new one.
+ * replaced by a new one; a model that ends in features gets one on them.
  * @param folder - The folder of classes: `FOLDER/cat/1.jpg`. Classes are in the order of the bytes of their names.
  * @param given - See {@link TrainFolderOptions}; `out` is required.
  * @returns What was written, and how each epoch went.
@@ -77,12 +78,13 @@ export async function trainFolder(
   folder: string,
   given: Options<TrainFolderOptions> & Pick<TrainFolderOptions, 'out'>,
 ): Promise<TrainedFolder> {
-  const options = readTrainFolderOptions(given);
+  const asked = readTrainFolderOptions(given);
+  const options = { ...asked, devices: await namedDevices(asked.devices) };
   const source = readModel(from);
   await checkOutputs(source, options);
   const data = await readImages(folder, options);
   const { model, train } = await fitModel(source, data.classes.length, options);
-  const transform = chooseModelTransform(options.transform, source);
+  const transform = chooseModelTransform(options, source);
   await using photos = new TrainingPhotos(model, {
     transform,
     batch: options.batch,
@@ -120,11 +122,8 @@ async function readImages(folder: string, options: TrainFolderSetup): Promise<Tr
 /** Gives the model a head for the classes, and finds out what is trained. */
 async function fitModel(source: OnnxModel, classes: number, { train, seed, tell }: TrainFolderSetup) {
   checkLogits(source);
-  const { model, head, replaced } = await fitHead(source, classes, seed);
-  if (replaced !== null) {
-    const text = `"${head!.name}" gets ${classes} outputs in place of ${replaced}, and starts from scratch`;
-    tell({ kind: 'note', text });
-  }
+  const { model, head, note } = await fitHead(source, classes, seed);
+  if (note !== null) tell({ kind: 'note', text: note });
   if (train === undefined && !head)
     throw invalidOption('train', 'names of modules: the model does not end with a linear layer', train);
   return { model, train: train ?? head!.name };

@@ -1,7 +1,9 @@
 /** Photos by class → batches to train and to evaluate on. */
+import { invalidOption } from '../../base/checks.js';
 import { createRandom, seedOf, shuffled } from '../../base/random.js';
-import { fitTransform, type ImageInput } from '../../datasets/embed/image-input.js';
-import { loadFeeds } from '../../datasets/embed/load-feeds.js';
+import { loadTensors } from '../../feeds/open-feeds.js';
+import type { FeedPlan } from '../../feeds/feed-plan.js';
+import { planPictures } from '../../feeds/plan-feeds.js';
 import type { TrainBatch } from '../trainer.js';
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import type { Transform } from '../../images/transform/transform.js';
@@ -30,15 +32,17 @@ export interface PhotoPlan {
 /** Reads the photos of a training in threads. */
 export class TrainingPhotos {
   readonly #plan: PhotoPlan;
-  readonly #input: ImageInput;
+  readonly #feeds: FeedPlan;
   readonly #lanes: DecodeLanes;
   readonly #failures = new Map<string, TrainFailure>();
 
   /** @throws {@link TapirError} `OPTION_INVALID` for a transform that does not fit the model. */
   constructor(model: OnnxModel, plan: PhotoPlan) {
     const { transform, threads } = plan;
+    const { crops } = transform.options;
+    if (crops !== 'center') throw invalidOption('transform.crops', '"center" for training', crops);
     this.#plan = plan;
-    this.#input = fitTransform({ inputs: model.inputs, imageNormalization: null }, transform);
+    this.#feeds = planPictures({ inputs: model.inputs, imageNormalization: null }, transform);
     this.#lanes = new DecodeLanes(transform, threads);
   }
 
@@ -70,11 +74,18 @@ export class TrainingPhotos {
   }
 
   async *#load(images: readonly ClassImage[]): AsyncGenerator<TrainBatch | null> {
-    for await (const { feed, items, read } of loadFeeds(images, this.#lanes, this.#input, this.#plan.batch)) {
+    for await (const { input, items, rows } of loadTensors(
+      images,
+      this.#feeds,
+      this.#lanes,
+      this.#plan.batch,
+    )) {
       for (const { path, error } of items)
         if (error) this.#failures.set(path!, { path: path!, code: error.code, message: error.message });
-      const target = read.map(({ index }) => images[index]!.label);
-      yield read.length === 0 ? null : { input: { [feed.name]: feed }, target };
+      const target = items.flatMap(({ index, rows: [, count] }) =>
+        Array<number>(count).fill(images[index]!.label),
+      );
+      yield rows === 0 ? null : { input, target };
     }
   }
 

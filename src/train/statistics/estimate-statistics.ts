@@ -56,7 +56,7 @@ export async function estimateStatistics(
 ): Promise<BatchNormEstimate> {
   const { mode, momentum } = options;
   checkMode(options);
-  const place = readPlace(model, options);
+  const place = await readPlace(model, options);
   const { base, layers } = await prepare(model, options);
   const moments = new Map<EstimatedLayer, ChannelMoments>();
   const running = isRunning(mode) ? await startRunning(layers, momentum) : undefined;
@@ -94,7 +94,7 @@ export async function measureFromTensors(
   source: BatchSource,
   options: PlaceOptions,
 ): Promise<BatchNormMoments> {
-  const place = readPlace(model, options);
+  const place = await readPlace(model, options);
   const layers = await measurableNorms(model);
   const moments = new Map<NormLayer, ChannelMoments>();
   for await (const found of runOnePass(place, layers, source, ONE_PASS.adabn))

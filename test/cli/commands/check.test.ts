@@ -91,6 +91,20 @@ describe('tapir check', () => {
     expect(code).toBe(0);
   });
 
+  it('names the output that a reference holds, and the flag', async () => {
+    const out = join(scratch, 'vectors');
+    const from = ['--model', model, '--return', 'avgpool=embedding', '--out', out, '--overwrite'];
+    expect(await runTapir(['embed', photos, ...from])).toMatchObject({ code: 0 });
+    const ended = await runTapir(['check', model, photos, '--against', out, '--json']);
+    const { findings } = JSON.parse(ended.stdout) as ModelCheck;
+    expect(findings.reference).toEqual({
+      verdict: 'no',
+      says: expect.stringMatching(
+        /^the reference holds "embedding" \(\d+ numbers\), and this run gives "\w+" \[.*\]; name the node .*: --return NODE=embedding$/,
+      ) as string,
+    });
+  });
+
   it.concurrent.each([
     [
       'a vector has moved',
@@ -101,7 +115,12 @@ describe('tapir check', () => {
     ['pixels differ', 'pixels', () => ({ ...right, [`${name}:pixels`]: moved(`${name}:pixels`) }), /off by/],
     ['a vector is longer', 'reference', () => ({ [name]: scaled(name, 1.1) }), /0\.9091 times as long/],
     ['a photo is missing', 'reference', () => ({ ...right, 'gone.jpg': right[name]! }), /gone\.jpg/],
-    ['lengths differ', 'reference', () => ({ [name]: { dims: [2], data: new Float32Array(2) } }), /lengths/],
+    [
+      'lengths differ',
+      'reference',
+      () => ({ [name]: { dims: [2], data: new Float32Array(2) } }),
+      /128 numbers here, 2 in the reference/,
+    ],
     ['nothing is compared', 'reference', () => ({}), /no photo/],
   ] as const)('ends with 1 if %s', async (title, what, arrays, says) => {
     const { code, stdout } = await check('--against', saveNpz(`${title}.npz`, arrays()), '--json');

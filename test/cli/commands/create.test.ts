@@ -16,8 +16,10 @@ describe('tapir create', () => {
   it('lists networks', async () => {
     const { code, stdout } = await runTapir(['create', '--list', 'resnet1*']);
     expect(code).toBe(0);
-    expect(stdout).toBe('resnet101\nresnet152\nresnet18\n');
-    expect((await runTapir(['create', '--list'])).stdout).toContain('\nresnet50\n');
+    expect(stdout).toBe('classification:\n  resnet101\n  resnet152\n  resnet18\n');
+    const all = (await runTapir(['create', '--list'])).stdout;
+    expect(all).toContain('\n  resnet50\n');
+    expect(all).toContain('\nvideo:\n  mc3_18\n');
   });
 
   it('writes the model that createModel gives', async () => {

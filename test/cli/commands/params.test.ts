@@ -1,12 +1,15 @@
 /** `tapir params`. */
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import onnxProto from 'onnx-proto';
 import { readStateDict } from 'onnx-tapir/parameters';
 import { describe, expect, it } from 'vitest';
 import { exportedNetwork } from '../../support/exports.js';
 import { scratchFolder } from '../../support/fixtures.js';
+import { modelBytes } from '../../support/graphs.js';
 import { runTapir } from '../../support/run.js';
 
+const { onnx } = onnxProto;
 const scratch = scratchFolder();
 const resnet = exportedNetwork('resnet', scratch);
 const vit = exportedNetwork('vit', scratch);
@@ -51,5 +54,32 @@ describe('tapir params', () => {
       join(scratch, 'fc.safetensors'),
     ]);
     expect(run.stderr).toMatch(/\(2 tensors; 14 are folded into others, and left out\)/);
+  });
+
+  it('says how much lies in 8 bits and fewer, and refuses to save nothing', async () => {
+    const quantised = join(scratch, 'int8.onnx');
+    const dims = [3, 4] as const;
+    const spec = { name: 'w', dims: [...dims], dataType: 3, rawData: new Uint8Array(12) };
+    const model = modelBytes({
+      inputs: [{ name: 'x', dims: ['n', 3] }],
+      outputs: ['y'],
+      nodes: [
+        { op: 'DequantizeLinear', inputs: ['w', 's'], outputs: ['f'] },
+        { op: 'MatMul', inputs: ['x', 'f'], outputs: ['y'] },
+      ],
+      initializers: { s: { dims: [], values: [0.5] } },
+    });
+    const more = onnx.ModelProto.encode({ graph: { initializer: [spec] } }).finish();
+    writeFileSync(quantised, Buffer.concat([model, more]));
+    const listed = await runTapir(['params', quantised]);
+    expect(listed).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('12 more numbers are weights of 8 bits or fewer') as string,
+    });
+    const saved = await runTapir(['params', quantised, '--save', join(scratch, 'none.safetensors')]);
+    expect(saved).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('no parameter in floats') as string,
+    });
   });
 });

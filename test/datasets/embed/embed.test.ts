@@ -76,6 +76,26 @@ describe('embedImages', () => {
     expect(await vectors(1)).toEqual(await vectors(3));
   });
 
+  it('runs a graph whose exporter fixed a batch of 1 inside, without a word, image by image', async () => {
+    const flat = modelBytes({
+      inputs: [{ name: 'x', dims: ['batch', 3, 8, 8] }],
+      outputs: [{ name: 'y', dims: ['batch', 192] }],
+      initializers: { shape: { dims: [2], values: [1, -1], elemType: 'int64' } },
+      nodes: [{ op: 'Reshape', inputs: ['x', 'shape'], outputs: ['y'] }],
+    });
+    await using baked = await createFeatureExtractor(flat, ['y']);
+    const transform = createTransform({ resize: 8, crop: 8, mean: [0, 0, 0], std: [1, 1, 1] });
+    const vectors = async (batch: number): Promise<unknown[]> => {
+      const rows = [];
+      for await (const { features } of embedImages(baked, photos, { batch, transform }))
+        rows.push(features?.y.data);
+      return rows;
+    };
+    const single = await vectors(1);
+    expect(single.filter((row) => row !== undefined).length).toBeGreaterThan(4);
+    expect(await vectors(4)).toEqual(single);
+  });
+
   it('takes bytes and asynchronous sources, and keeps dims if asked', async () => {
     async function* source(): AsyncGenerator<Uint8Array> {
       yield readFileSync(join(photos, 'sea/sea-0.jpg'));

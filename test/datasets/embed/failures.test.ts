@@ -2,9 +2,11 @@
 import { chmodSync, copyFileSync, mkdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { BatchLoader, type LoadedItem } from '../../../build/modules/datasets/embed/loader.js';
+import type { LoadedItem } from '../../../build/modules/feeds/feed-batches.js';
+import { openFeeds } from '../../../build/modules/feeds/open-feeds.js';
+import { planFeeds } from '../../../build/modules/feeds/plan-feeds.js';
 import { listImages } from '../../../build/modules/datasets/sources/folders/list-folder.js';
-import type { SourceItem } from '../../../build/modules/datasets/sources/items/source-item.js';
+import type { SourceItem } from '../../../build/modules/feeds/items/source-item.js';
 import { DecodeLanes } from '../../../build/modules/images/lanes/decode-lanes.js';
 import { createTransform } from '../../../build/modules/index.js';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
@@ -13,17 +15,14 @@ import { runScript } from '../../support/run.js';
 const photo = projectPath('examples/photos/sea/sea-0.jpg');
 
 async function load(source: AsyncIterable<SourceItem> | Iterable<SourceItem>): Promise<LoadedItem[]> {
-  await using lanes = new DecodeLanes(createTransform(), 1);
-  const loader = new BatchLoader(source, lanes, {
-    batch: 2,
-    imageBytes: 224 * 224 * 3,
-    openBatches: 2,
-    refill: 1,
-  });
+  const transform = createTransform();
+  await using lanes = new DecodeLanes(transform, 1);
+  const inputs = [{ name: 'x', dtype: 'float32', dims: ['n', 3, 224, 224] }] as const;
+  const plan = planFeeds({ inputs, imageNormalization: null }, transform);
   const items: LoadedItem[] = [];
-  for (let batch = await loader.next(); batch; batch = await loader.next()) {
+  for await (const batch of openFeeds(source, plan, lanes, { batch: 2, openBatches: 2 })) {
     items.push(...batch.items);
-    loader.release(batch.pixels);
+    batch.release();
   }
   return items;
 }

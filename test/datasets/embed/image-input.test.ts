@@ -32,7 +32,7 @@ const echo = (dims: readonly (number | string)[], elemType = FLOAT): Uint8Array 
   });
 
 async function seenBy(model: Uint8Array, transform: TransformLike): Promise<readonly ArrayLike<number>[]> {
-  await using extractor = await createFeatureExtractor(model, ['seen']);
+  await using extractor = await createFeatureExtractor(model, ['seen'], { outputDtype: 'keep' });
   const rows: ArrayLike<number>[] = [];
   for await (const { features, error } of embedImages(extractor, photos, { transform, batch: 2 })) {
     if (error) throw error;
@@ -126,7 +126,9 @@ describe('a transform that the model cannot take is refused before the first ima
     ['another element type', ['N', 3, 16, 16], 7, /of float32, float16 or uint8.*int64/],
     ['another rank', ['N', 16], FLOAT, /single image input, \[N, C, H, W\] or \[N, H, W, C\]/],
   ])('%s', async (_name, dims, elemType, message) => {
-    await using extractor = await createFeatureExtractor(echo(dims, elemType), ['seen']);
+    await using extractor = await createFeatureExtractor(echo(dims, elemType), ['seen'], {
+      outputDtype: 'keep',
+    });
     const read: string[] = [];
     const asked = async (): Promise<unknown> => {
       for await (const row of embedImages(

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { KnownInputs } from '../../../src/datasets/records/known-inputs.js';
 import { PendingInputs } from '../../../src/datasets/embed/pending-inputs.js';
 import { stampOf } from '../../../src/images/file/image-file.js';
-import type { SourceItem } from '../../../src/datasets/sources/items/source-item.js';
+import type { SourceItem } from '../../../src/feeds/items/source-item.js';
 import { scratchFolder } from '../../support/fixtures.js';
 
 const folder = mkdtempSync(join(scratchFolder(), 'pending-'));

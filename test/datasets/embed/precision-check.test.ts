@@ -1,4 +1,5 @@
 /** Features in another precision are compared with float32. Most tests simulate the precision; the last ones need OpenVINO. */
+import { PhotoMemory } from '../../../build/modules/feeds/photo-memory.js';
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -14,8 +15,7 @@ import { createFeatureExtractor as createInside } from '../../../build/modules/e
 import {
   embedBatches,
   openDecodeLanes,
-  runBatch,
-  runImages,
+  runPhotos,
 } from '../../../build/modules/datasets/embed/embed-batches.js';
 import { EMBED_DEFAULTS, setUpEmbedding } from '../../../build/modules/datasets/embed/embed-options.js';
 import {
@@ -109,7 +109,7 @@ describe('embedFolder in another precision', () => {
       images.push(manifest.run.againstFloat32!.images);
     }
     const { manifest } = await mergeDataset(out);
-    expect(manifest.run.againstFloat32).toEqual(same(images[0]! + images[1]!));
+    expect(manifest.run?.againstFloat32).toEqual(same(images[0]! + images[1]!));
   });
 
   it('does not continue a dataset in another precision', async () => {
@@ -233,12 +233,12 @@ describe('a check', () => {
       before: { images: 14, cosine: { f: { least: 1, mean: 1 } } },
       minCosine: undefined,
     });
-    const pixels = new Uint8Array(new SharedArrayBuffer(setup.input.imageBytes));
-    const features = await runImages(extractor, pixels, [0], setup);
+    const memory = new PhotoMemory(setup.feeds, 1);
+    const features = await runPhotos(extractor, memory, [0], setup);
     const [first, second, third] = [check.begin([0]), check.begin([0]), check.begin([0])];
     expect(third).toBeUndefined();
-    await first!(pixels, features);
-    await second!(pixels, features);
+    await first!(memory, features);
+    await second!(memory, features);
     expect(check.compared).toEqual(same(16));
     await extractor.close();
   });
@@ -246,14 +246,14 @@ describe('a check', () => {
   it('takes a model that is being opened already, and closes it also if no image was compared', async () => {
     const extractor = await openInside(0);
     const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform });
-    const pixels = new Uint8Array(new SharedArrayBuffer(setup.input.imageBytes));
+    const memory = new PhotoMemory(setup.feeds, 1);
     for (const images of [[], [0]]) {
       const exact = openInside(0);
       const open = () => Promise.reject(new Error('opened twice'));
       const plan = { precision: 'bfloat16', setup, open, exact, before: undefined, minCosine: 1 };
       const check = new PrecisionCheck(plan);
       if (images.length > 0)
-        await check.begin(images)!(pixels, await runImages(extractor, pixels, images, setup));
+        await check.begin(images)!(memory, await runPhotos(extractor, memory, images, setup));
       await check.close();
       expect(await isClosed(await exact)).toBe(true);
     }
@@ -293,15 +293,8 @@ describe('a check', () => {
     const open = () => createInside(model, ['y']);
     const extractor = await open();
     const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform });
-    const pixels = new Uint8Array(new SharedArrayBuffer(setup.input.imageBytes));
-    const { features } = await runBatch(
-      extractor,
-      {
-        items: [{ index: 0, path: null, width: 1, height: 1, reduction: 1, stamp: null, error: null }],
-        pixels,
-      },
-      setup,
-    );
+    const memory = new PhotoMemory(setup.feeds, 1);
+    const features = await runPhotos(extractor, memory, [0], setup);
     const cosineOf = async (change: (data: Float32Array) => void): Promise<number> => {
       const data = (features['y']!.data as Float32Array).slice();
       change(data);
@@ -312,7 +305,7 @@ describe('a check', () => {
         before: undefined,
         minCosine: undefined,
       });
-      await check.begin([0])!(pixels, { y: { ...features['y']!, data } as never });
+      await check.begin([0])!(memory, { y: { ...features['y']!, data } as never });
       await check.close();
       return check.compared!.cosine['y']!.least;
     };

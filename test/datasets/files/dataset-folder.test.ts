@@ -3,13 +3,12 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync 
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { clearLeftovers, listShardFiles, takeFolder } from '../../../src/datasets/files/dataset-folder.js';
-import type { DatasetIdentity } from '../../../src/datasets/records/dataset-identity.js';
 import { featurePath, metadataPath } from '../../../src/datasets/files/file-names.js';
 import { JournalWriter, type JournalShard } from '../../../src/datasets/files/journal.js';
 import { NOTHING_REDUCED } from '../../../src/datasets/records/reduced-images.js';
+import { IDENTITY } from '../../support/datasets.js';
 import { scratchFolder } from '../../support/fixtures.js';
 
-const identity = { dtype: 'float32', format: 'npy' } as DatasetIdentity;
 const LEFTOVERS = [
   'features/v/v-00001.npy',
   'features/v/.tapir-7-0123abcd.partial',
@@ -60,7 +59,7 @@ async function newDataset(more: readonly string[] = []): Promise<string> {
     features: { v: { path, dtype: 'float32', dims: [2] } },
     reduced: NOTHING_REDUCED,
   };
-  const journal = await JournalWriter.open(folder, identity, undefined);
+  const journal = await JournalWriter.open(folder, IDENTITY, undefined);
   await journal.append(shard);
   await journal[Symbol.asyncDispose]();
   return folder;

@@ -7,11 +7,11 @@ import { metadataPath } from '../../../src/datasets/files/file-names.js';
 import { MetadataTable, readMetadata } from '../../../src/datasets/formats/metadata.js';
 import type { JournalShard } from '../../../src/datasets/files/journal.js';
 import { NOTHING_REDUCED } from '../../../src/datasets/records/reduced-images.js';
-import type { TriedInput } from '../../../src/datasets/records/tried-input.js';
+import type { TriedInput } from '../../../src/feeds/tried-input.js';
 import { unreadableImage } from '../../../src/images/file/image-errors.js';
 import { scratchFolder } from '../../support/fixtures.js';
 
-const nothing = { errorMessage: null, width: null, height: null, stamp: null };
+const nothing = { errorMessage: null, width: null, height: null, stamp: null, crop: null, tile: null };
 /** Paths of the inputs of each shard; a failed one ends with "!". */
 const SHARDS = [['a', 'b!', 'c'], ['d!', 'b'], ['c!']];
 
@@ -59,7 +59,7 @@ describe('DatasetInputs', () => {
     const { folder, shards } = await newDataset();
     const inputs = await DatasetInputs.read(folder, shards);
     expect(inputs.counts).toEqual({ inputs: 4, ok: 2, errors: 2 });
-    expect([0, 1, 2, 3].map((shard) => inputs.liveIn(shard))).toEqual([
+    expect([0, 1, 2, 3].map((shard) => inputs.liveIn(shard))).toMatchObject([
       { inputs: 1, ok: 1 },
       { inputs: 2, ok: 1 },
       { inputs: 1, ok: 0 },
@@ -70,7 +70,7 @@ describe('DatasetInputs', () => {
   it('drops older outcomes from the metadata, and only those', async () => {
     const { folder, shards } = await newDataset();
     const inputs = await DatasetInputs.read(folder, shards);
-    await inputs.dropStale(folder, shards);
+    await inputs.settle(folder, shards);
     expect([await pathsIn(folder, 0), await pathsIn(folder, 1), await pathsIn(folder, 2)]).toEqual([
       ['a'],
       ['d', 'b'],
@@ -87,6 +87,7 @@ describe('DatasetInputs', () => {
       path,
       width: null,
       height: null,
+      rows: [0, 1],
       reduction: 1,
       stamp: null,
       error: failed ? unreadableImage(path, 'it is odd') : null,
@@ -98,6 +99,6 @@ describe('DatasetInputs', () => {
     inputs.replace(tried('d', true), 3);
     expect(inputs.isNews(tried('d', true))).toBe(false);
     expect(inputs.counts).toEqual({ inputs: 5, ok: 3, errors: 2 });
-    expect(inputs.liveIn(3)).toEqual({ inputs: 2, ok: 1 });
+    expect(inputs.liveIn(3)).toMatchObject({ inputs: 2, ok: 1 });
   });
 });

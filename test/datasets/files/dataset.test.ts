@@ -77,6 +77,25 @@ describe('openDataset', () => {
     expect(rows.slice(1).map(({ row }) => row)).toEqual(Array.from({ length: ok }, (_, row) => row));
   });
 
+  it.each(['embedding', 'map/4'])(
+    'gives each input with its vector of "%s", and may be left at any row',
+    async (key) => {
+      const dataset = await openDataset(out);
+      const all = await collect(dataset.vectors(key));
+      const inputs = (await collect(dataset.rows())).filter(({ row }) => row !== null);
+      expect(all).toMatchObject(inputs);
+      expect(all).toHaveLength(inputs.length);
+      const data = (await collect(dataset.blocks(key))).flatMap((block) => Array.from(block.data));
+      expect(all.flatMap(({ vector }) => Array.from(vector))).toEqual(data);
+      for await (const { row, path, vector } of dataset.vectors(key)) {
+        expect({ row, path }).toEqual({ row: 0, path: 'sea-0.jpg' });
+        expect(vector.byteLength).toBe(vector.buffer.byteLength);
+        break;
+      }
+      expect(() => dataset.vectors('other')).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' }));
+    },
+  );
+
   it.each([
     ['embedding', undefined],
     ['embedding', 1],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { featurePath, isShardFile, metadataPath } from '../../../src/datasets/files/file-names.js';
-import { folderName } from '../../../src/datasets/embed/embed-folder-options.js';
+import { folderName } from '../../../src/datasets/records/folder-name.js';
 import { FEATURE_FORMATS } from '../../../src/datasets/formats/feature-files.js';
 
 describe('the files of a shard', () => {

@@ -5,10 +5,11 @@ import type { DatasetIdentity } from '../../../src/datasets/records/dataset-iden
 import { JOURNAL_FILE } from '../../../src/datasets/files/file-names.js';
 import { JournalWriter, readJournal, type JournalShard } from '../../../src/datasets/files/journal.js';
 import { NOTHING_REDUCED } from '../../../src/datasets/records/reduced-images.js';
+import { IDENTITY } from '../../support/datasets.js';
 import { scratchFolder } from '../../support/fixtures.js';
 
-const stored = { dtype: 'float32', format: 'npy' };
-const identity = { ...stored, engine: 'openvino', precision: 'bfloat16' } as DatasetIdentity;
+const { engine: _engine, precision: _precision, ...stored } = IDENTITY;
+const identity: DatasetIdentity = { ...stored, engine: 'openvino', precision: 'bfloat16' };
 const shard = (number: number): JournalShard => ({
   type: 'shard',
   number,

@@ -5,7 +5,8 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { createFeatureExtractor, embedFolder, mergeDataset } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 import { buildResNet } from '../../../models/resnet.js';
-import { projectPath, scratchFolder } from '../../support/fixtures.js';
+import { importTables } from '../../../src/datasets/import/import-tables.js';
+import { fixturePath, projectPath, scratchFolder } from '../../support/fixtures.js';
 
 const model = buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 64, classes: 10 }).bytes;
 const transform = { resize: 64, crop: 64 };
@@ -42,6 +43,17 @@ describe('the schema fits the manifest', () => {
     await embedFolder(extractor, photos, options);
     expect(problemsOf(read(out))).toBeNull();
     expect(read(out)).toMatchObject({ counts: { removed: 1 }, run: { reduced: { images: 24 } } });
+  });
+
+  it('of an imported table', async () => {
+    const out = join(scratchFolder(), 'vectors');
+    await importTables({
+      tables: [fixturePath('tables/gzip-v2.parquet')],
+      column: 'embedding',
+      path: 'path',
+      out,
+    });
+    expect(problemsOf(read(out))).toBeNull();
   });
 
   it('of merged parts', async () => {

@@ -41,7 +41,15 @@ const run = { type: 'run', firstShard: 0 } as JournalRun;
 
 async function stateOf(shards: readonly JournalShard[], runs: readonly JournalRun[]): Promise<DatasetState> {
   const inputs = await DatasetInputs.read('', []);
-  const item = { path: 'x', width: 1, height: 1, reduction: 1, stamp: null, error: null };
+  const item = {
+    path: 'x',
+    rows: [0, 1] as const,
+    width: 1,
+    height: 1,
+    reduction: 1,
+    stamp: null,
+    error: null,
+  };
   for (const { number } of shards) for (let i = 0; i < 2; i++) inputs.addNew(item, number);
   const source = { kind: 'folder', location: '/photos' };
   const folders = new Map([
@@ -71,7 +79,10 @@ describe('createManifest', () => {
 
   it('counts rows that belong to older outcomes as dead', async () => {
     const state = await stateOf([shard(0)], [run]);
-    state.inputs.replace({ path: 'x', width: 1, height: 1, reduction: 1, stamp: null, error: null }, 1);
+    state.inputs.replace(
+      { path: 'x', rows: [0, 1], width: 1, height: 1, reduction: 1, stamp: null, error: null },
+      1,
+    );
     const { shards } = createManifest(record, { ...state, shards: [shard(0, { rows: 3 })] });
     expect(shards).toMatchObject([{ inputs: 2, rows: 3, deadRows: 1 }]);
   });

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { readMetadata } from '../../../src/datasets/formats/metadata.js';
 import type { JournalShard } from '../../../src/datasets/files/journal.js';
 import { ShardWriter, type ShardPlan } from '../../../src/datasets/files/shard-writer.js';
-import type { TriedBatch, TriedInput } from '../../../src/datasets/records/tried-input.js';
+import type { TriedBatch, TriedInput } from '../../../src/feeds/tried-input.js';
 import { unreadableImage } from '../../../src/images/file/image-errors.js';
 import { scratchFolder } from '../../support/fixtures.js';
 import { readNpy } from '../../support/npy.js';
@@ -20,8 +20,10 @@ function newFolder(): string {
 
 /** A batch of inputs by path; a failed one ends with "!". Rows hold their values. */
 function batchOf(names: readonly string[], values: readonly number[], width = 1): TriedBatch {
+  let row = 0;
   const items = names.map((name): TriedInput => ({
     path: name,
+    rows: name.endsWith('!') ? [row, 0] : [row++, 1],
     width: 4,
     height: 3,
     reduction: 1,

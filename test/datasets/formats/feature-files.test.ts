@@ -83,8 +83,26 @@ async function writeDataset(
     JSON.stringify({
       format: 'onnx-tapir dataset',
       formatVersion: 1,
+      createdAt: '2026-01-01T00:00:00Z',
+      source: { kind: 'images', location: null },
+      model: { file: 'model.onnx', bytes: 1, sha256: '0', externalFiles: [] },
+      request: [],
+      transform: {},
+      versions: {},
+      run: { device: 'cpu', reduced: null, seconds: 0 },
+      runs: [],
+      counts: { inputs: rows, ok: rows, errors: 0 },
       features: { [KEY]: { dtype: tensor.dtype, dims, folder: '.', rows } },
-      shards: [{ inputs: rows, rows, firstRow, metadata: 'metadata.parquet', features: { [KEY]: name } }],
+      shards: [
+        {
+          inputs: rows,
+          rows,
+          deadRows: 0,
+          firstRow,
+          metadata: 'metadata.parquet',
+          features: { [KEY]: name },
+        },
+      ],
     }),
   );
   return { folder, file: join(folder, name) };

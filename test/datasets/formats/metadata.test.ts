@@ -1,6 +1,7 @@
 /** The metadata of a shard, written and read back, and damaged. */
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { parquetWriteBuffer } from 'hyparquet-writer';
 import { describe, expect, it } from 'vitest';
 import { MetadataTable, readMetadata, type MetadataRow } from '../../../src/datasets/formats/metadata.js';
 import { scratchFolder } from '../../support/fixtures.js';
@@ -13,6 +14,8 @@ const nothing = {
   width: null,
   height: null,
   stamp: null,
+  crop: null,
+  tile: null,
 } as const;
 const ROWS: readonly MetadataRow[] = [
   {
@@ -71,6 +74,40 @@ describe('metadata', () => {
     });
     const odd = await write([{ ...ROWS[0]!, status: 'error', errorCode: 'IMAGE_EMPTY' }]);
     await expect(read(odd)).rejects.toMatchObject({ code: 'DATASET_INVALID' });
+  });
+
+  it('refuses a time beyond all dates', async () => {
+    const far = join(folder, 'far.parquet');
+    const texts = ['path', 'status', 'error_code', 'error_message', 'sha256'];
+    const numbers = ['row', 'width', 'height', 'size_bytes', 'modified'];
+    const bytes = parquetWriteBuffer({
+      columnData: [
+        ...texts.map((name) => ({ name, data: ['error'] })),
+        ...numbers.map((name) => ({ name, data: [name === 'modified' ? 2n ** 62n : null] })),
+      ],
+      schema: [
+        { name: 'root', num_children: texts.length + numbers.length },
+        ...texts.map(
+          (name) =>
+            ({ name, type: 'BYTE_ARRAY', converted_type: 'UTF8', repetition_type: 'OPTIONAL' }) as const,
+        ),
+        ...numbers.map((name) =>
+          name === 'modified'
+            ? ({
+                name,
+                type: 'INT64',
+                converted_type: 'TIMESTAMP_MILLIS',
+                repetition_type: 'OPTIONAL',
+              } as const)
+            : ({ name, type: 'INT64', repetition_type: 'OPTIONAL' } as const),
+        ),
+      ],
+    });
+    writeFileSync(far, new Uint8Array(bytes));
+    await expect(read(far)).rejects.toMatchObject({
+      code: 'DATASET_INVALID',
+      message: expect.stringMatching(/"modified" holds values that are not times/),
+    });
   });
 
   it('refuses another file, a missing one, and one that was cut', async () => {

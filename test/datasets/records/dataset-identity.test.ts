@@ -26,6 +26,14 @@ const identity: DatasetIdentity = {
 };
 
 describe('identities', () => {
+  it('differ in the model alone, if one has none', () => {
+    const imported = { ...identity, model: null, request: [], transform: {}, engine: 'none' };
+    expect(compareIdentities(imported, identity)).toEqual([
+      { what: 'the model', there: 'unknown (tapir import)', asked: 'aaaaaaaaaaaaaaaa… of 10 bytes' },
+    ]);
+    expect(compareIdentities(imported, imported)).toEqual([]);
+  });
+
   it('are the same after JSON', () => {
     expect(compareIdentities(JSON.parse(JSON.stringify(identity)) as DatasetIdentity, identity)).toEqual([]);
     expect(() => checkSame('out', compareIdentities(identity, { ...identity }))).not.toThrow();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { folderName, folderNames } from '../../../src/datasets/embed/embed-folder-options.js';
+import { folderName, folderNames } from '../../../src/datasets/records/folder-name.js';
 
 describe('folderName', () => {
   it.each([

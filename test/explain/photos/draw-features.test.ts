@@ -63,6 +63,33 @@ describe('drawFeatures', () => {
     expect(flat.data.every((byte) => byte === 0)).toBe(true);
   });
 
+  it('takes images of several sizes as a list', async () => {
+    const value = (_n: number, c: number, y: number, x: number): number => [x, y, (x * y) % 3][c]!;
+    const features = [maps([1, 3, 2, 3], value), maps([1, 3, 4, 2], value)];
+    const { data, height, width } = await read(await drawFeatures(features, { clip: 0 }));
+    expect([height, width]).toEqual([64, 80]);
+    const at = (y: number, x: number): number[] => [
+      ...data.subarray(3 * (16 * (y * width + x)), 3 * (16 * (y * width + x)) + 3),
+    ];
+    // The same features have the same colour in both, and what lies under the lower picture is black.
+    expect(at(1, 1)).toEqual(at(1, 4));
+    expect(at(2, 0)).toEqual([0, 0, 0]);
+    await expect(drawFeatures([])).rejects.toThrow(/at least one/);
+    await expect(drawFeatures([features[0]!, maps([1, 4, 2, 2], value)])).rejects.toThrow(
+      /3 channels, as the first/,
+    );
+  });
+
+  it('leaves a share of the places out of the range, or none', async () => {
+    const features = maps([1, 3, 20, 20], (_n, c, y, x) => (x + y === 0 ? 1e4 : [x, y, (x * y) % 3][c]!));
+    const reds = async (clip: number): Promise<number> => {
+      const { data } = await read(await drawFeatures(features, { clip }));
+      return new Set(data.filter((_, i) => i % 3 === 0)).size;
+    };
+    expect(await reds(0.02)).toBeGreaterThan(await reds(0));
+    await expect(drawFeatures(features, { clip: 0.5 })).rejects.toThrow(/clip/);
+  });
+
   it('keeps outliers within the range of the colours', async () => {
     const features = maps([1, 3, 20, 20], (_n, c, y, x) => (x + y === 0 ? 1e4 : [x, y, (x * y) % 3][c]!));
     const { data, width } = await read(await drawFeatures(features));

@@ -26,13 +26,23 @@ function createDataset({ rows, shard = rows.length, dead = new Set(), sizes = ne
       shards,
     } as unknown as Dataset['manifest'],
     async *rows() {
-      const nothing = { errorCode: null, errorMessage: null, height: 1, status: 'ok' } as const;
+      const nothing = {
+        errorCode: null,
+        errorMessage: null,
+        height: 1,
+        status: 'ok',
+        crop: null,
+        tile: null,
+      } as const;
       for (let row = 0; row < rows.length; row++) {
         if (dead.has(row)) continue;
         const [width, sizeBytes] = sizes.get(row) ?? [1, null];
         const stamp = sizeBytes === null ? null : { sizeBytes, modifiedMs: null, sha256: null };
         yield { ...nothing, path: `image-${row}`, row, width, stamp };
       }
+    },
+    vectors: () => {
+      throw new Error('nothing here asks for them');
     },
     async *blocks(_key, { rowsPerBlock = 64 } = {}) {
       for (const { firstRow, rows: count } of shards) {

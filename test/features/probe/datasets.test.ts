@@ -34,7 +34,7 @@ function embed(name: string, options: object = {}): Promise<EmbedSummary> {
 const open = (name: string): Promise<Dataset> => openDataset(join(out, name));
 
 function train(dataset: Dataset, kind: (typeof KINDS)[number], strength = 1): Promise<Probe> {
-  return trainProbe(dataset, 'by-folder', { kind, strength, folds: 0, tolerance: 1e-8 });
+  return trainProbe(dataset, 'by-folder', { kind, strength, folds: 0 });
 }
 
 async function pathsOf(dataset: Dataset): Promise<(string | null)[]> {

@@ -31,12 +31,23 @@ function createDataset({ rows, shard = rows.length, block = 7, dead = new Set(),
     // Nothing else of it is read.
     manifest: { features, shards } as unknown as Dataset['manifest'],
     async *rows() {
-      const nothing = { errorCode: null, errorMessage: null, stamp: null, width: 1, height: 1 };
+      const nothing = {
+        errorCode: null,
+        errorMessage: null,
+        stamp: null,
+        crop: null,
+        tile: null,
+        width: 1,
+        height: 1,
+      };
       yield { ...nothing, path: 'broken', status: 'error', row: null } satisfies DatasetRow;
       // Backwards: the order of inputs is not that of rows.
       for (let row = rows.length - 1; row >= 0; row--)
         if (!dead.has(row))
           yield { ...nothing, path: `image-${row}`, status: 'ok', row } satisfies DatasetRow;
+    },
+    vectors: () => {
+      throw new Error('nothing here asks for them');
     },
     async *blocks() {
       for (const { firstRow, rows: count } of shards) {

@@ -60,7 +60,9 @@ function reasonOf(result: BatchResult): string {
 
 /** The operators in front of kept nodes, and in front of all. */
 function addedTo(rewrite: Rewrite): string[] {
-  return [...rewrite.front, ...[...rewrite.before.values()].flat()].map((node) => node.opType);
+  return [...rewrite.front, ...[...rewrite.edits.values()].flatMap(({ before }) => before)].map(
+    (node) => node.opType,
+  );
 }
 
 /** The integers that an added tensor holds. */
@@ -103,7 +105,7 @@ describe('withDynamicBatch', () => {
   ])('gives a Reshape another target: %s', async (_, target, sizes: Sizes, expected) => {
     const rewrite = rewriteOf(await reshape(target, sizes));
     expect(integersOf(rewrite)).toEqual(expected);
-    expect([...rewrite.patches.values()][0]!.inputs.get(1)).toBe(rewrite.tensors[0]!.name);
+    expect([...rewrite.edits.values()][0]!.inputs.get(1)).toBe(rewrite.tensors[0]!.name);
   });
 
   it('leaves targets alone that hold for any batch', async () => {

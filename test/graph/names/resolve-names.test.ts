@@ -168,6 +168,30 @@ describe('names that would lie', () => {
     expect(tensorOf(list, 'layers')).toBe('v1');
   });
 
+  it('take a convolution that runs again, or shares its weight with another, for what it is: nothing is folded', () => {
+    const conv = (name: string, input: string, weight: string): GraphSpec['nodes'][number] => ({
+      op: 'Conv',
+      name: `${name}/Conv`,
+      inputs: [input, `${weight}.weight`, `${weight}.bias`],
+      outputs: [`${name}/Conv_output_0`],
+    });
+    const nodes = [
+      conv('/head/head.0', 'x', 'head.0'),
+      relu('/head/head.1', '/head/head.0/Conv_output_0'),
+      conv('/head/head.0_1', '/head/head.1/Relu_output_0', 'head.0'),
+      conv('/tied', '/head/head.0_1/Conv_output_0', 'head.0'),
+    ];
+    const graph = graphFrom({
+      inputs: ['x'],
+      outputs: ['/tied/Conv_output_0'],
+      initializers: { 'head.0.weight': { dims: [1, 1, 1, 1], values: [2] }, 'head.0.bias': [1] },
+      nodes,
+    });
+    expect(tensorOf(graph, 'head.0')).toBe('/head/head.0/Conv_output_0');
+    expect(tensorOf(graph, 'head.0_1')).toBe('/head/head.0_1/Conv_output_0');
+    expect(tensorOf(graph, 'tied')).toBe('/tied/Conv_output_0');
+  });
+
   it('give a Dropout that vanished from a Sequential the value it passes on, and no other gap', () => {
     const nodes = [relu('/c/c.1', 'a'), relu('/c/c.3', '/c/c.1/Relu_output_0')];
     const graph = graphFrom({ inputs: ['a'], outputs: ['/c/c.3/Relu_output_0'], nodes });

@@ -294,8 +294,8 @@ describe('withQdq', () => {
       roundings,
       new Set(),
     );
-    const { patches } = withQdq(opened.rewrite, { layers, reads, roundings: planned });
-    const weights = layers.map(({ layer }) => patches.get(layer.node)!.inputs.get(1));
+    const { edits } = withQdq(opened.rewrite, { layers, reads, roundings: planned });
+    const weights = layers.map(({ layer }) => edits.get(layer.node)!.inputs.get(1));
     expect(weights).toEqual(['w/rounded', 'w/rounded_1', 'u/rounded', 'u/rounded']);
   });
 

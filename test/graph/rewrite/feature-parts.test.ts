@@ -39,7 +39,7 @@ async function run(
   await using extractor = await createFeatureExtractor(
     model(kind, opset),
     { y: 'v' },
-    { ...options, session },
+    { outputDtype: 'keep', ...options, session },
   );
   const { v } = await extractor.run(feed as never);
   return { dims: v.dims, values: Array.from(v.data as Float32Array, Number) };

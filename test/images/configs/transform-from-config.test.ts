@@ -27,10 +27,15 @@ interface Golden {
   readonly refused: readonly { readonly name: string; readonly reason: string; readonly text: string }[];
 }
 
-const golden = JSON.parse(readFileSync(fixturePath('transforms/golden.json'), 'utf8')) as Golden;
+const readGolden = (file: string): Golden =>
+  JSON.parse(readFileSync(fixturePath(`transforms/${file}`), 'utf8')) as Golden;
+const golden = readGolden('golden.json');
+/** Processors of transformers 5.24 whose results have one size. */
+const fixed = readGolden('fixed-sizes.json');
+const images = { ...golden.images, ...fixed.images };
 
 function pathOf(image: string): string | undefined {
-  const path = golden.images[image]!;
+  const path = images[image]!;
   const places = [fixturePath(`preprocess/images/${basename(path)}`), join(sharedFixtures ?? '', path)];
   return places.find(existsSync);
 }
@@ -46,7 +51,7 @@ const LARGE = 'large_4000x3000.jpg';
 const isTried = (name: string, image: string): boolean => image !== LARGE || name.startsWith('clip-vit');
 
 describe(`transformFromConfig${sharedNote}`, () => {
-  it.each(golden.cases)(
+  it.each([...golden.cases, ...fixed.cases])(
     '$name gives the bits of $library',
     async ({ name, library, config, model, expected }) => {
       let tried = 0;
@@ -72,8 +77,31 @@ describe(`transformFromConfig${sharedNote}`, () => {
     expect(named.source).toMatchObject({ kind: 'torchvision' });
   });
 
+  it.each([
+    ['ResNet50', 'IMAGENET1K_V2'],
+    ['EfficientNet_B1', 'IMAGENET1K_V2'],
+    ['ViT_B_16', 'IMAGENET1K_V1'],
+    ['VGG16', 'IMAGENET1K_V1'],
+    ['RegNet_Y_128GF', 'IMAGENET1K_SWAG_E2E_V1'],
+  ])("knows torchvision's DEFAULT weights of %s: %s", (network, version) => {
+    const [meant, stated] = ['DEFAULT', version].map((one) =>
+      transformFromConfig(`torchvision:${network}_Weights.${one}`),
+    );
+    expect(meant!.options).toEqual(stated!.options);
+  });
+
+  it('says how names of weights look, or names those of the nearest network', () => {
+    expect(() => transformFromConfig('torchvision:my_own_network')).toThrow(
+      /such as "torchvision:ResNet50_Weights.DEFAULT"/,
+    );
+    for (const name of ['resnet50', 'ResNet50_Weight.DEFAULT', 'ResNet50_Weights.V2'])
+      expect(() => transformFromConfig(`torchvision:${name}`)).toThrow(
+        /near it are "torchvision:ResNet50_Weights.IMAGENET1K_V[12]"/,
+      );
+  });
+
   it('reads back what JSON.stringify(transform.options) gives', () => {
-    for (const { config, model } of golden.cases) {
+    for (const { config, model } of [...golden.cases, ...fixed.cases]) {
       const { options } = transformFromConfig(config, { backend: 'pil', model });
       expect(transformFromConfig(JSON.stringify(options)).options).toEqual(options);
       expect(createTransform(options).options).toEqual(options);
@@ -92,6 +120,26 @@ describe(`transformFromConfig${sharedNote}`, () => {
     ['do_sharpen', { do_sharpen: true }],
   ])('refuses a CLIP processor for its %s', (field, config) => {
     expect(() => transformFromConfig({ image_processor_type: 'CLIPImageProcessor', ...config })).toThrow(
+      expect.objectContaining({ code: 'TRANSFORM_UNSUPPORTED', details: expect.objectContaining({ field }) }),
+    );
+  });
+
+  it.each([
+    ['Gemma3', 'do_pan_and_scan', { do_pan_and_scan: true }],
+    ['DPT', 'keep_aspect_ratio', { keep_aspect_ratio: true, ensure_multiple_of: 14 }],
+    ['DPT', 'do_pad', { do_pad: true, size_divisor: 14 }],
+    ['Donut', 'do_align_long_axis', { do_align_long_axis: true }],
+    ['Donut', 'do_pad', { do_pad: false }],
+    ['Sam', 'pad_size', { pad_size: { height: 512, width: 1024 } }],
+    ['Sam', 'size', { size: { height: 1024, width: 1024 } }],
+    ['Sapiens2', 'do_pad', { do_pad: true }],
+    ['Tipsv2', 'image_mean', { do_normalize: true }],
+    ['Perceiver', 'crop_size', { crop_size: 200 }],
+    ['ConvNext', 'crop_pct', { size: 224, crop_pct: null }],
+    ['Owlv2', 'image_processor_type', {}],
+    ['CLIP', 'size', { size: { longest_edge: 224 } }],
+  ])('refuses what %s would not give in one size, or not at all: %s', (name, field, config) => {
+    expect(() => transformFromConfig({ image_processor_type: `${name}ImageProcessor`, ...config })).toThrow(
       expect.objectContaining({ code: 'TRANSFORM_UNSUPPORTED', details: expect.objectContaining({ field }) }),
     );
   });
@@ -140,6 +188,25 @@ describe(`transformFromConfig${sharedNote}`, () => {
   it('rounds the colour of timm’s border half to even', () => {
     const pretrained_cfg = { crop_mode: 'border', mean: [0.5, 0.3, 0.1] };
     expect(transformFromConfig({ architecture: 'x', pretrained_cfg }).options.fill).toEqual([128, 76, 26]);
+  });
+
+  it.each([
+    [{ img_size: 336 }, {}, [336, 336]],
+    [{ img_size: [320, 256] }, {}, [320, 256]],
+    [{ img_size: 336 }, { fixed_input_size: false }, [224, 224]],
+    [{ img_size: 336, dynamic_img_size: true }, {}, [224, 224]],
+    [{ img_size: 336, strict_img_size: false }, {}, [224, 224]],
+    [{ img_size: null, in_chans: 3 }, {}, [224, 224]],
+    [undefined, {}, [224, 224]],
+  ])('takes the size that timm made the model for: %j, %j', (model_args, more, [height, width]) => {
+    const pretrained_cfg = { input_size: [3, 224, 224], fixed_input_size: true, ...more };
+    const { outputSize } = transformFromConfig({ architecture: 'x', model_args, pretrained_cfg });
+    expect(outputSize).toEqual({ height, width });
+  });
+
+  it('refuses a timm model of other channels', () => {
+    const config = { architecture: 'x', model_args: { in_chans: 1 }, pretrained_cfg: {} };
+    expect(() => transformFromConfig(config)).toThrow(/"model_args": models of 1 channels are not supported/);
   });
 
   it('takes null as off, and ignores what only other classes read', () => {

@@ -128,6 +128,7 @@ describe('decode: fast', () => {
       ).toEqual({
         ...(await loadImage(imagePath(name), createTransform({ resize: 16, crop: 16 }))),
         toTensor: expect.any(Function),
+        toTensors: expect.any(Function),
       });
     }
     const small = await loadImage(imagePath('jpeg_420_500x375.jpg'), createTransform({ decode: 'fast' }));

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readTiffColour, readTiffSize } from '../../../src/images/formats/tiff.js';
+import { isTiffCutOff, readTiffColour, readTiffSize } from '../../../src/images/formats/tiff.js';
 import { loadImage } from '../../../src/images/transform/load-image.js';
 import { fixturePath } from '../../support/fixtures.js';
 
@@ -63,6 +63,62 @@ describe('readTiffColour', () => {
       code: 'IMAGE_UNREADABLE',
       message: expect.stringMatching(/YCbCr/),
     });
+  });
+});
+
+/** A BigTIFF of 3 × 2 pixels in one strip, and perhaps a place of a next image. */
+function bigTiff(isLittle: boolean, next = 0, stripType = 16, strips = 1): Uint8Array {
+  const tags = [
+    [256, 3, 1, 3],
+    [257, 3, 1, 2],
+    [258, 3, 3, [8, 8, 8]],
+    [259, 3, 1, 1],
+    [262, 3, 1, 2],
+    [273, stripType, strips, 16 + 8 + 9 * 20 + 8],
+    [277, 3, 1, 3],
+    [278, 3, 1, 2],
+    [279, 16, 1, 18],
+  ] as const;
+  const pixels = 16 + 8 + tags.length * 20 + 8;
+  const view = new DataView(new ArrayBuffer(pixels + 18));
+  const place = (at: number, value: number): void => view.setBigUint64(at, BigInt(value), isLittle);
+  view.setUint16(0, isLittle ? 0x4949 : 0x4d4d);
+  view.setUint16(2, 43, isLittle);
+  view.setUint16(4, 8, isLittle);
+  place(8, 16);
+  place(16, tags.length);
+  tags.forEach(([tag, type, count, value], i) => {
+    const at = 24 + i * 20;
+    view.setUint16(at, tag, isLittle);
+    view.setUint16(at + 2, type, isLittle);
+    place(at + 4, count);
+    if (type === 3) [value].flat().forEach((one, j) => view.setUint16(at + 12 + 2 * j, one, isLittle));
+    else place(at + 12, value as number);
+  });
+  place(pixels - 8, next);
+  for (let i = 0; i < 18; i++) view.setUint8(pixels + i, 10 * i);
+  return new Uint8Array(view.buffer);
+}
+
+describe('BigTIFF', () => {
+  it.each([true, false])('is read in both byte orders: little %s', async (isLittle) => {
+    // A next image that is not there is never looked for.
+    for (const next of [0, 4000]) {
+      const bytes = bigTiff(isLittle, next);
+      expect(readTiffSize(bytes)).toEqual({ width: 3, height: 2 });
+      const image = await loadImage(bytes, { resize: null, crop: null });
+      expect(image).toMatchObject({ width: 3, height: 2 });
+      expect([...image.data]).toEqual(Array.from({ length: 18 }, (_, i) => 10 * i));
+    }
+    for (const length of [12, 20, 60, 210, 221])
+      await expect(loadImage(bigTiff(isLittle).subarray(0, length))).rejects.toMatchObject({
+        code: 'IMAGE_TRUNCATED',
+      });
+  });
+
+  it('ends where a type that nobody knows has a great count', () => {
+    expect(isTiffCutOff(bigTiff(true, 0, 99, 2 ** 52))).toBe(false);
+    expect(isTiffCutOff(bigTiff(true, 0, 16, 2 ** 52))).toBe(true);
   });
 });
 

@@ -1,6 +1,6 @@
 /** The sizes of torchvision's Resize and CenterCrop. */
 import { describe, expect, it } from 'vitest';
-import { centerCrop, resizedSize } from '../../../src/images/pixels/geometry.js';
+import { cropOf, resizedSize } from '../../../src/images/pixels/geometry.js';
 
 describe('geometry', () => {
   it('truncates the longer side and rounds the crop half to even, as torchvision does', () => {
@@ -10,7 +10,7 @@ describe('geometry', () => {
     expect(resizedSize({ height: 3, width: 4 }, null)).toEqual({ height: 3, width: 4 });
     // (229 − 224) / 2 = 2.5 → 2, (231 − 224) / 2 = 3.5 → 4.
     const crop = { height: 224, width: 224 };
-    expect(centerCrop({ height: 229, width: 231 }, crop)).toMatchObject({ top: 2, left: 4 });
-    expect(centerCrop({ height: 100, width: 225 }, crop)).toMatchObject({ top: -62, left: 0 });
+    expect(cropOf({ height: 229, width: 231 }, crop)).toMatchObject({ top: 2, left: 4 });
+    expect(cropOf({ height: 100, width: 225 }, crop)).toMatchObject({ top: -62, left: 0 });
   });
 });

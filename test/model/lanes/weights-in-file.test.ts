@@ -120,7 +120,7 @@ async function runOnce(
   names: readonly string[],
   feeds: Record<string, TensorLike>,
 ): Promise<Record<string, Tensor>> {
-  const extractor = await createFeatureExtractor(model, names);
+  const extractor = await createFeatureExtractor(model, names, { outputDtype: 'keep' });
   try {
     const results = await extractor.run(feeds);
     if (typeof model === 'string' && process.platform === 'linux') expect(mapsOf(model)).toEqual([]);

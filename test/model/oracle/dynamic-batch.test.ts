@@ -6,7 +6,7 @@ import {
   verifyModel,
   type FeatureExtractor,
 } from 'onnx-tapir';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 import { modelBytes, type GraphSpec } from '../../support/graphs.js';
 
 const open: { close(): Promise<void> }[] = [];
@@ -17,11 +17,15 @@ function keep<Key extends string>(extractor: FeatureExtractor<Key>): FeatureExtr
   return extractor;
 }
 
-/** Tokens of a small ViT: patches by a Reshape that holds the batch, and a class token for that batch in front. */
-function vit(batch: number): Uint8Array {
+/**
+ * Tokens of a small ViT: patches by a Reshape that holds the batch, and a class token for that batch in front.
+ *
+ * @param stated - What the file says of the batch.
+ */
+function vit(batch: number, stated: number | string = batch): Uint8Array {
   const spec: GraphSpec = {
-    inputs: [{ name: 'x', dims: [batch, 3, 4, 4] }],
-    outputs: [{ name: 'y', dims: [batch, 5, 12] }],
+    inputs: [{ name: 'x', dims: [stated, 3, 4, 4] }],
+    outputs: [{ name: 'y', dims: [stated, 5, 12] }],
     initializers: {
       shape: { dims: [3], values: [batch, 12, 4], elemType: 'int64' },
       token: { dims: [batch, 1, 12], values: Array.from({ length: batch * 12 }, (_, i) => Math.cos(i % 12)) },
@@ -63,6 +67,67 @@ describe.each([1, 4])("batch: 'dynamic', exported for %i", (batch) => {
     const written = await openModel(await pruned.bytes());
     expect(written.inputs[0]?.dims).toEqual(['batch', 3, 4, 4]);
     expect(written.outputs[0]).toEqual({ name: 'tokens', dtype: 'float32', dims: ['batch', 12] });
+  });
+});
+
+/** Two halves of each row; one row per batch, whatever the file says. No run fails. */
+const flattened: GraphSpec = {
+  inputs: [{ name: 'x', dims: ['batch', 2, 2] }],
+  outputs: [{ name: 'y', dims: ['batch', 4] }],
+  initializers: { shape: { dims: [2], values: [1, -1], elemType: 'int64' } },
+  nodes: [{ op: 'Reshape', inputs: ['x', 'shape'], outputs: ['y'] }],
+};
+
+describe('a batch of 1 behind an open label', () => {
+  it('is rewritten as an honest one is, and verified on several rows', async () => {
+    const pruned = await pruneModel(vit(1, 'batch'), ['y'], { batch: 'dynamic' });
+    expect(pruned.plan.batch).toMatchObject({ mode: 'dynamic', exported: 1, maxRelative: 0 });
+    expect(await verifyModel(pruned, { rows: 3 })).toMatchObject({
+      rows: 3,
+      rowsRefused: null,
+      isEqual: true,
+    });
+    const dynamic = keep(await createFeatureExtractor(await pruned.bytes(), ['y']));
+    const fixed = keep(await createFeatureExtractor(vit(1), ['y']));
+    expect((await dynamic.run(images(3))).y).toEqual((await fixed.run(images(3))).y);
+  });
+
+  it('is rewritten where no run fails, too: the outputs lack rows', async () => {
+    const pruned = await pruneModel(modelBytes(flattened), ['y'], { batch: 'dynamic' });
+    expect(pruned.plan.batch).toMatchObject({ mode: 'dynamic', exported: 1 });
+  });
+
+  it('is said by verifyModel, which ran one row', async () => {
+    const report = await verifyModel(await pruneModel(vit(1, 'batch'), ['y']));
+    expect(report).toMatchObject({ rows: 1, isEqual: true });
+    expect(report.rowsRefused).toContain('cannot be reshaped');
+  });
+
+  it('runs row by row without the rewrite, and says so once', async () => {
+    const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
+    try {
+      const baked = keep(await createFeatureExtractor(vit(1, 'batch'), ['y']));
+      const fixed = keep(await createFeatureExtractor(vit(1), ['y']));
+      const expected = (await fixed.run(images(3))).y;
+      expect((await baked.run(images(3))).y).toEqual(expected);
+      expect((await baked.run(images(3))).y).toEqual(expected);
+      expect(warn.mock.calls).toEqual([
+        [expect.stringContaining('--dynamic-batch'), { code: 'TAPIR_BATCH_BAKED' }],
+      ]);
+    } finally {
+      warn.mockRestore();
+    }
+  });
+
+  it('leaves an open batch that works as it is', async () => {
+    const spec: GraphSpec = {
+      inputs: [{ name: 'x', dims: ['batch', 3] }],
+      outputs: [{ name: 'y', dims: [1, 3] }],
+      nodes: [{ op: 'ReduceMean', inputs: ['x'], outputs: ['y'], ints: { axes: [0], keepdims: 1 } }],
+    };
+    const pruned = await pruneModel(modelBytes(spec), ['y'], { batch: 'dynamic' });
+    expect(pruned.plan.batch).toEqual({ mode: 'as-exported' });
+    expect(await verifyModel(pruned)).toMatchObject({ rows: 2, rowsRefused: null });
   });
 });
 

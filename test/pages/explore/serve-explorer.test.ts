@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
-import { createFeatureExtractor, loadImage, openModel } from 'onnx-tapir';
+import { createFeatureExtractor, loadImage, openModel, pruneModel } from 'onnx-tapir';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PageCut, PageFeatures, PageMeasure, PagePhoto } from '../../../src/pages/explore/page/data.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
@@ -117,8 +117,7 @@ describe('a served page', () => {
 
   it('says what a cut keeps, and which names it refuses', async () => {
     const cut = await ask<PageCut>('cut?node=layer1&node=layer2');
-    await using extractor = await createFeatureExtractor(model, ['layer1', 'layer2']);
-    const { kept } = extractor.model.plan;
+    const { kept } = (await pruneModel(model, ['layer1', 'layer2'])).plan;
     expect(cut).toEqual({ bytes: kept.bytes, notes: [] });
     const { problem } = await ask<{ problem: string }>('cut?node=layer9');
     expect(problem).toContain('layer9');

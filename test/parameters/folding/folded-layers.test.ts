@@ -84,6 +84,39 @@ describe('norms that neither names nor order show', () => {
   });
 });
 
+describe('norms whose weights are zero', () => {
+  it.each(['ts', 'dynamo'])('are those that the values leave and structure picks: %s', async (way) => {
+    expect(await distanceOf(`zeroed.${way}.onnx`, { reference: await stateOf('zeroed', 'A') })).toBeLessThan(
+      1e-6,
+    );
+  });
+
+  it('need no epsilon while they keep their weights', async () => {
+    const source = await openModel(place('zeroed.dynamo.onnx'));
+    expect((await loadStateDict(source, await stateOf('zeroed', 'A'))).report.missing).toEqual([]);
+  });
+});
+
+describe('what a listing proves, a load takes', () => {
+  it.each(['distilled.ts', 'distilled.dynamo', 'borrowed.ts', 'borrowed.dynamo'])('%s', async (file) => {
+    const [name] = file.split('.');
+    const state = await stateOf(name!, 'B');
+    const named = (await openModel(place(`${file}.onnx`))).namedParameters();
+    const own = named.filter(({ kind }) => kind !== 'constant').map((parameter) => parameter.name);
+    expect(own.toSorted()).toEqual([...state.keys()].toSorted());
+    expect(await distanceOf(`${file}.onnx`)).toBeLessThan(1e-6);
+    expect(await distanceOf(`${file}.onnx`, { reference: await stateOf(name!, 'A') })).toBeLessThan(1e-6);
+  });
+
+  it.each(['ts', 'dynamo'])(
+    'and a constant with the values of a parameter holds no other: %s',
+    async (way) => {
+      const reference = await stateOf('resampled', 'A');
+      expect(await distanceOf(`resampled.${way}.onnx`, { reference })).toBeLessThan(1e-6);
+    },
+  );
+});
+
 describe('a weight that was computed of parameters', () => {
   it.each(['ts', 'dynamo'])('is refused by their names: %s', async (way) => {
     const reference = await stateOf('weight_norm', 'A');

@@ -83,7 +83,7 @@ describe('--engine auto --precision auto', () => {
     writeFileSync(join(folder, 'list.txt'), `${join(photos, 'sea/sea-0.jpg')}\n`);
     const again = await runTapir(['embed', join(folder, 'list.txt'), '--out', out, ...auto]);
     expect(again.stderr).toContain(
-      `chosen: --engine ${run.engine} --precision ${run.precision}, as ${out} has it\n`,
+      `chosen: --engine ${run!.engine} --precision ${run!.precision}, as ${out} has it\n`,
     );
     expect(again.code).toBe(0);
   });

@@ -77,7 +77,7 @@ describe.each(Object.entries(FORMS))('a file of %s', (form, nodes) => {
     expect(names).toEqual(expect.arrayContaining(['conv1', 'relu']));
     const [described] = await describeFeatures(file, ['relu']);
     expect(described).toMatchObject({ dtype: 'float32', channels: 4 });
-    await using extractor = await createFeatureExtractor(file, ['relu', 'conv1']);
+    await using extractor = await createFeatureExtractor(file, ['relu', 'conv1'], { outputDtype: 'keep' });
     const data = Float32Array.from({ length: 2 * 3 * SIZE ** 2 }, (_, i) => Math.abs(Math.sin(i)));
     const { relu } = await extractor.run({ dtype: 'float32', dims: [2, 3, SIZE, SIZE], data });
     expect(relu!.dims).toEqual([2, 4, SIZE, SIZE]);

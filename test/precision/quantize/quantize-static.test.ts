@@ -12,7 +12,7 @@ import {
 import { quantizeModel, type QuantizeOptions, type StaticReport } from 'onnx-tapir/precision';
 import { describe, expect, it } from 'vitest';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
-import { modelBytes, type GraphSpec } from '../../support/graphs.js';
+import { modelBytes, type GraphSpec, type WeightSpec } from '../../support/graphs.js';
 import { hasOpenVino } from '../../support/openvino.js';
 import { runTapir } from '../../support/run.js';
 import { SMALL_SIZE, smallNet } from '../../support/small-net.js';
@@ -148,6 +148,37 @@ describe('quantizeModel with fixed scales', () => {
     expect(report.kept).toEqual([
       { node: 'b', operator: 'Conv', reason: 'its weights have values that are not finite' },
     ]);
+  });
+
+  it('is what auto takes where convolutions are most of the work, however many products follow them', async () => {
+    const heads = [0, 1, 2, 3].map((i) => `head${i}`);
+    const weights = (dims: readonly number[]): WeightSpec => ({
+      dims,
+      values: Array.from({ length: dims.reduce((a, b) => a * b) }, (_, i) => Math.sin(i * 7 + dims.length)),
+    });
+    const spec: GraphSpec = {
+      inputs: [{ name: 'x', dims: ['n', 3, SMALL_SIZE, SMALL_SIZE] }],
+      outputs: heads.map((name) => ({ name, dims: ['n', 4] })),
+      nodes: [
+        {
+          op: 'Conv',
+          name: 'conv',
+          inputs: ['x', 'w'],
+          outputs: ['c'],
+          ints: { kernel_shape: [3, 3], pads: [1, 1, 1, 1] },
+        },
+        { op: 'Relu', inputs: ['c'], outputs: ['r'] },
+        { op: 'GlobalAveragePool', inputs: ['r'], outputs: ['p'] },
+        { op: 'Flatten', inputs: ['p'], outputs: ['f'] },
+        ...heads.map((name) => ({ op: 'Gemm', name, inputs: ['f', `w.${name}`], outputs: [name] })),
+      ],
+      initializers: {
+        w: weights([8, 3, 3, 3]),
+        ...Object.fromEntries(heads.map((name) => [`w.${name}`, weights([8, 4])])),
+      },
+    };
+    const { report } = await quantise({ minCosine: 0.5, minNeighbours: 0 }, modelBytes(spec));
+    expect(report).toMatchObject({ calibration: { samples: 12 } });
   });
 
   it('takes copies of one photo, and leaves a layer in float32 whose activations are not finite', async () => {

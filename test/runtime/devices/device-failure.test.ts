@@ -54,7 +54,7 @@ describe('explainCuda', () => {
     );
     expect(unavailable(cuda5, text, { missing })).toMatchObject({
       code: 'DEVICE_UNAVAILABLE',
-      message: expect.stringContaining('run "tapir doctor" for details') as string,
+      message: expect.stringContaining('. Run "tapir doctor" for details') as string,
       details: { device: 'cuda:5', missingLibraries: ['libcublasLt.so.14', 'libcudnn.so.10'] },
     });
     expect(lacking([{ name: 'libcuda.so.1', reason: '' }])).toMatch(/comes with the NVIDIA driver/);

@@ -67,7 +67,10 @@ function groupTaps(taps: readonly Tap[]): (readonly Tap[])[] {
 
 async function checkTaps(name: string, entry: CorpusEntry, taps: readonly Tap[]): Promise<void> {
   const request = [...new Set(taps.flatMap((tap) => tap.request))];
-  const opening = createFeatureExtractor(join(source, entry.file), request, { engine: 'openvino' });
+  const opening = createFeatureExtractor(join(source, entry.file), request, {
+    engine: 'openvino',
+    outputDtype: 'keep',
+  });
   const extractor = await opening.catch((error: unknown) => error);
   if (isTapirError(extractor)) {
     // Which of the parts is it?

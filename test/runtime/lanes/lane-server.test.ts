@@ -246,8 +246,7 @@ describe('a lane server', () => {
       channels: 3,
       isLast: true,
       holds: 'bytes',
-      pixels,
-      images: [image],
+      images: [pixels.subarray(image * 3, (image + 1) * 3)],
       values: null,
     });
     handle(await open());

@@ -29,7 +29,6 @@ const shared = (): SharedImages => ({
   channels: 1,
   isLast: false,
   holds: 'bytes',
-  pixels: new Uint8Array(new SharedArrayBuffer(1)).fill(3),
   images: [],
   values: new Float32Array(768),
 });

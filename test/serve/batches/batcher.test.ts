@@ -55,6 +55,31 @@ function open(plan: Partial<BatchPlan> = {}) {
 }
 
 describe('Batcher', () => {
+  it('runs the oldest image with those whose shapes are most like its own', async () => {
+    const ran: string[][] = [];
+    let end = (): void => undefined;
+    const content = new Map<number, string>();
+    const work = {
+      decode: async (image: string, place: number) => void content.set(place, image),
+      shapeOf: (place: number) => Number(content.get(place)),
+      run: async (places: readonly number[]) => {
+        const images = places.map((place) => content.get(place)!);
+        ran.push(images);
+        await new Promise<void>((resolve) => (end = resolve));
+        return images;
+      },
+    };
+    const plan = { ...PLAN, maxBatch: 2, runsAtOnce: 1, decodesAtOnce: 6 };
+    const batcher = new Batcher<string, string>(work, plan);
+    const rows = Promise.all(batcher.add(['50', '10', '49', '11', '90', '12'], never));
+    for (let i = 0; i < 4; i++) {
+      await settle();
+      end();
+    }
+    expect(await rows).toEqual(['50', '10', '49', '11', '90', '12']);
+    expect(ran).toEqual([['50'], ['10', '11'], ['49', '12'], ['90']]);
+  });
+
   it('gives each image its own row, and runs no batch larger than allowed', async () => {
     const { batcher, sizes, finish } = open();
     const images = Array.from({ length: 11 }, (_, i) => `image ${i}`);

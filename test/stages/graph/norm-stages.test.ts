@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { buildGraph } from '../../../src/graph/build-graph.js';
 import { withNorms, type Norm } from '../../../src/graph/rewrite/norm-statistics.js';
 import { cutToNorms, stagesOf } from '../../../src/stages/graph/norm-stages.js';
-import { startRewrite } from '../../../src/graph/rewrite/rewrite.js';
+import { addedNodes, startRewrite } from '../../../src/graph/rewrite/rewrite.js';
 import type { Graph } from '../../../src/graph/graph.js';
 import { scanModel } from '../../../src/onnx/scan/scan.js';
 import { memorySource } from '../../../src/onnx/wire/source.js';
@@ -91,13 +91,13 @@ describe('a rewrite with other statistics', () => {
     expect(rewrite.outputs).toHaveLength(4 * norms.length);
     expect([...taps.keys()]).toEqual(norms);
     expect(rewrite.inputs.map(({ name }) => name)).toEqual(Object.values(feeds.get(norms[0]!)!));
-    const added = [...rewrite.before.values(), rewrite.back].flat();
+    const added = addedNodes(rewrite);
     expect(added.filter((node) => 'attributes' in node && 'training_mode' in node.attributes!)).toEqual([]);
     // The types of these tensors are not stated, and from operator set 15 on they may differ from the statistics'.
     expect(new Set(added.map(({ opType }) => opType))).toEqual(
       new Set(['Reshape', 'Cast', 'ReduceMean', 'Sub', 'Mul', 'Shape']),
     );
-    expect([...rewrite.patches.get(norms[1]!.node)!.inputs.keys()]).toEqual([3, 4]);
+    expect([...rewrite.edits.get(norms[1]!.node)!.inputs.keys()]).toEqual([3, 4]);
   });
 
   it('refuses operator sets without broadcasting', () => {

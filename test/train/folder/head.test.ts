@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { checkLogits, findHead, fitHead } from '../../../src/train/folder/head.js';
+import { pruneModel } from '../../../src/model/oracle/prune-model.js';
 import { createModel } from '../../../src/zoo/create-model.js';
 import { openModel } from '../../../src/model/open/open-model.js';
 import { modelBytes } from '../../support/graphs.js';
@@ -16,7 +17,7 @@ describe('the head of a classifier', () => {
   it('gets another number of classes, with the numbers of torch’s Linear', async () => {
     const model = await createModel('resnet18');
     const fitted = await fitHead(model, 5, 3);
-    expect(fitted.replaced).toBe(1000);
+    expect(fitted.note).toBe('"fc" gets 5 outputs in place of 1000, and starts from scratch');
     expect(fitted.model.outputs[0]!.dims).toEqual(['batch', 5]);
     const weight = await fitted.head!.weight.read();
     expect(weight.dims).toEqual([5, 512]);
@@ -31,6 +32,21 @@ describe('the head of a classifier', () => {
     expect(other.data).not.toEqual(weight.data);
     const same = await (await fitHead(model, 5, 3)).head!.weight.read();
     expect(same.data).toEqual(weight.data);
+  });
+
+  it('is put on the features of a model without one', async () => {
+    const backbone = await openModel(
+      await (await pruneModel(await createModel('resnet18'), ['avgpool'])).bytes(),
+    );
+    expect(findHead(backbone)).toBeUndefined();
+    const fitted = await fitHead(backbone, 3, 5);
+    expect(fitted.model.outputs).toEqual([{ name: 'logits', dtype: 'float32', dims: [null, 3] }]);
+    expect(fitted.note).toMatch(/^a new layer "head" takes the 512 features of ".*" to 3 classes$/);
+    expect(fitted.head).toMatchObject({ name: 'head', weight: { dims: [3, 512] }, bias: { dims: [3] } });
+    const bound = 1 / Math.sqrt(512);
+    const { data } = await fitted.head!.weight.read();
+    expect(Math.max(...Array.from(data as Float32Array, Math.abs))).toBeLessThanOrEqual(bound);
+    expect(new Set(data as Float32Array).size).toBeGreaterThan(1000);
   });
 
   it.each(['Softmax', 'Sigmoid'])(
@@ -49,6 +65,6 @@ describe('the head of a classifier', () => {
 
   it('stays where the number is right', async () => {
     const model = await createModel('resnet18');
-    expect(await fitHead(model, 1000, 0)).toMatchObject({ model, replaced: null });
+    expect(await fitHead(model, 1000, 0)).toMatchObject({ model, note: null });
   });
 });

@@ -6,7 +6,7 @@ import {
   type EmbeddingReport,
   type Throughput,
 } from '../../measure/measure-embedding.js';
-import { chooseModelTransform } from '../../../datasets/embed/model-transform.js';
+import { chooseModelTransform } from '../../../feeds/model-transform.js';
 import { openModel, type OnnxModel } from '../../../model/open/open-model.js';
 import { measureModel } from '../../measure/measure-model.js';
 import { findModelFile } from '../../flags/find-model.js';
@@ -27,6 +27,7 @@ import { addExtractorFlags } from '../../flags/extractor-flags.js';
 import { parseCount } from '../../flags/flag-values.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
+import { rare } from '../../flags/rare.js';
 
 export interface BenchEmbedFlags extends ExtractorFlags {
   readonly batch: number;
@@ -42,11 +43,12 @@ export function addBenchEmbedCommand(bench: Command, terminal: Terminal): void {
     .command('embed')
     .description('measure decoding, the model, and both together, and show where the time goes')
     .argument('<source>', 'folder of images, searched recursively; read repeatedly')
+    .optionsGroup('Measurement:')
     .option('--batch <n>', 'images per run; 0 finds the fastest', parseCount, 0)
     .option('--json', 'print JSON', false)
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
   addFlags(command, MEASURE_EMBEDDING_FIELDS, { seconds: '--seconds <n>', rounds: '--rounds <n>' });
-  addFlags(command, { minCosine: MIN_COSINE }, { minCosine: '--min-cosine <x>' });
+  addFlags(command, { minCosine: MIN_COSINE }, { minCosine: rare('--min-cosine <x>') });
   addExtractorFlags(command);
 }
 
@@ -60,7 +62,7 @@ export async function runBenchEmbed(
   };
   const path = await findModelFile(given.model, terminal, given.yes);
   const model = await openModel(path);
-  const transform = chooseModelTransform(given.transform, model).with({ decode: given.decode });
+  const transform = chooseModelTransform(given, model).with({ decode: given.decode });
   const { flags } = await settleEngine(terminal, given, {
     model,
     transform,
@@ -104,6 +106,14 @@ async function findBatch(
   return best.rows;
 }
 
+/** Rounds of a quiet machine are nearer to each other. */
+const STEADY = 0.2;
+
+/** The time for ten million photos, in hours with two digits. */
+function machineHours({ imagesPerSecond }: Throughput): string {
+  return Number((1e7 / imagesPerSecond / 3600).toPrecision(2)).toLocaleString('en-US');
+}
+
 function textOf(report: EmbeddingReport, columns: number | undefined): string {
   const { decode, decodePerThread, model, endToEnd, busy, spent } = report;
   const row = (what: string, { imagesPerSecond, cpuSecondsPerImage }: Throughput): string[] => [
@@ -127,6 +137,10 @@ function textOf(report: EmbeddingReport, columns: number | undefined): string {
     ),
     `\n${percent(report.ofLimit)} of what both could reach together (${report.limit.toFixed(1)} images/s); `,
     `${report.limitedBy} is the limit\n`,
+    `10 million photos: about ${machineHours(endToEnd)} machine hours here\n`,
+    report.spread > STEADY
+      ? `unsteady: speeds end to end lie ${percent(report.spread)} apart; end other programs, and measure for longer (--seconds)\n`
+      : '',
     `CPU time: ${percent(report.cpuOfParts)} of decoding and the model alone\n`,
     `busy: the main thread ${percent(busy.main)}, the device ${busy.devices.map(percent).join(', ')}\n`,
     `a thread’s milliseconds per image: read and decode ${spent.decode.toFixed(2)}, resize ${spent.resample.toFixed(2)}, `,

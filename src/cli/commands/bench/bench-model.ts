@@ -1,5 +1,7 @@
 /** `tapir bench model`: the batch size, the engine and the precision at which a model is fastest. */
 import { Option, type Command } from 'commander';
+import { TRANSFORM_FIELDS } from '../../../feeds/choose-transform.js';
+import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
 import { invalidOption } from '../../../base/checks.js';
 import { reasonOf } from '../../../base/errors.js';
 import {
@@ -33,9 +35,14 @@ import { addPartFlags, readPartFlags, type PartFlags } from '../../flags/part-fl
 import { readReturnFlags, RETURN_HELP } from '../../flags/return-flags.js';
 import { collect } from '../../flags/flag-values.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
+import { rare } from '../../flags/rare.js';
 
 export interface BenchModelFlags
-  extends CommonFlags, PartFlags, Pick<MeasureModelOptions, 'batches' | 'sessions' | 'seconds'> {
+  extends
+    CommonFlags,
+    TransformFlags,
+    PartFlags,
+    Pick<MeasureModelOptions, 'batches' | 'sessions' | 'seconds'> {
   readonly return: readonly string[];
   readonly device: string;
   readonly devices?: string;
@@ -43,7 +50,6 @@ export interface BenchModelFlags
   readonly binding: BindingName;
   readonly precision: Precision | 'all';
   readonly photos?: string;
-  readonly transform: string;
 }
 
 export function addBenchModelCommand(bench: Command, terminal: Terminal): void {
@@ -51,13 +57,14 @@ export function addBenchModelCommand(bench: Command, terminal: Terminal): void {
     .command('model')
     .description('find the batch size at which a model is fastest, on random input')
     .argument('<model>', MODEL_HELP)
-    .option(YES_FLAG, YES_HELP, false)
+    .option(rare(YES_FLAG), YES_HELP, false)
     .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
     .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
     .addOption(
-      new Option('--devices <list>', 'several devices, which take whole batches: cuda:0,cuda:1').conflicts(
-        'device',
-      ),
+      new Option(
+        '--devices <list>',
+        'several devices, which take whole batches: cuda:0,cuda:1, or all for every GPU',
+      ).conflicts('device'),
     )
     .addOption(
       new Option('--engine <name>', `${LANE_FIELDS.engine.about}; all compares them`)
@@ -70,15 +77,15 @@ export function addBenchModelCommand(bench: Command, terminal: Terminal): void {
         .default(LANE_FIELDS.precision.fallback),
     )
     .option('--photos <source>', 'with all: folder of photos on which the cosine to float32 is measured')
-    .option('--transform <name>', 'with --photos: preprocessing; auto: the model’s own', 'auto')
     .option('--json', 'print JSON', false)
     .action((model: string, flags: BenchModelFlags) => runBenchModel(terminal, model, flags));
   addFlags(command, MEASURE_MODEL_FIELDS, {
-    binding: '--binding <name>',
+    binding: rare('--binding <name>'),
     batches: '--batches <list>',
     sessions: '--sessions <list>',
-    seconds: '--seconds <n>',
+    seconds: rare('--seconds <n>'),
   });
+  addFlags(command, TRANSFORM_FIELDS, TRANSFORM_FLAGS, 'with --photos: ');
   addPartFlags(command);
 }
 
@@ -176,10 +183,15 @@ async function measureCosine(
   const device = namesOf(flags)[0] as Device;
   const pruned = await pruneModel(file, readReturnFlags(flags.return), readPartFlags(flags));
   const lowered = await inPrecision(pruned, precision, engine);
-  const way = { device, engine, precision: enginePrecision(precision) };
-  await using exact = await createFeatureExtractor(pruned, undefined, { device });
+  const way = { device, engine, precision: enginePrecision(precision), outputDtype: 'keep' } as const;
+  await using exact = await createFeatureExtractor(pruned, undefined, { device, outputDtype: 'keep' });
   await using other = await createFeatureExtractor(lowered, undefined, way);
-  const options = { transform: flags.transform, sample: PHOTOS, neighbours: 1, signal: terminal.signal };
+  const options = {
+    ...readFlags(TRANSFORM_FIELDS, flags),
+    sample: PHOTOS,
+    neighbours: 1,
+    signal: terminal.signal,
+  };
   const { compareModels } = await import('../../../precision/compare/compare-models.js');
   const { outputs } = await compareModels(exact, other, flags.photos!, options);
   const cosines = outputs.flatMap(({ cosine }) => cosine ?? []);

@@ -21,16 +21,17 @@ import { messageOf } from '../../terminal/exit-code.js';
 import { withProgressLine } from '../../terminal/progress-view.js';
 import { showPage } from '../../terminal/show-page.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
+import { rare } from '../../flags/rare.js';
 
 /** The flags that are options of `writeReport`. */
 const FLAGS = {
   out: '-o, --out <file>',
-  outputs: '--output <key>',
+  outputs: rare('--output <key>'),
   images: '--images <folder>',
-  sample: '--sample <n>',
-  umap: '--no-umap',
+  sample: rare('--sample <n>'),
+  umap: rare('--no-umap'),
   colourBy: '--colour-by <source>',
-  duplicates: '--duplicates <cosine>',
+  duplicates: rare('--duplicates <cosine>'),
 } as const;
 
 interface ReportFlags
@@ -58,17 +59,17 @@ export function addCommand(program: Command, terminal: Terminal): void {
       'show where the predicted class comes from: Grad-CAM of this layer (default: the last one with places); needs --model',
     )
     .option('--model <file>', 'for --cam and --serve: the ONNX file that made the dataset');
-  const heatmaps = { photos: '--cam-photos <n>', output: '--cam-output <name>' };
+  const heatmaps = { photos: rare('--cam-photos <n>'), output: rare('--cam-output <name>') };
   addFlags(command, HEATMAP_FIELDS, heatmaps, 'for --cam: ')
-    .option('--labels <file>', `for --cam: ${LABELS_HELP}`)
+    .option(rare('--labels <file>'), `for --cam: ${LABELS_HELP}`)
     .option('--probe <file>', 'show confusions and suspected labels of this probe: tapir probe --save')
     .option('--serve', 'serve the page to this machine instead of writing it, with a search', false)
-    .option('--port <n>', 'for --serve: port on this machine (default: a free one)', parseCount)
-    .option('--no-open', 'for --serve: do not open the browser')
-    .option('--text-model <file>', 'for --serve: the text tower, if it does not lie beside the model');
-  addFlags(command, SEARCH_FIELDS, { device: '--device <device>' }, 'for --serve: ')
-    .option(YES_FLAG, YES_HELP, false)
-    .option('--json', 'print what was written, or where the page is served, as JSON', false);
+    .option(rare('--port <n>'), 'for --serve: port on this machine (default: a free one)', parseCount)
+    .option(rare('--no-open'), 'for --serve: do not open the browser')
+    .option(rare('--text-model <file>'), 'for --serve: the text tower, if it does not lie beside the model');
+  addFlags(command, SEARCH_FIELDS, { device: rare('--device <device>') }, 'for --serve: ')
+    .option(rare(YES_FLAG), YES_HELP, false)
+    .option(rare('--json'), 'print what was written, or where the page is served, as JSON', false);
 }
 
 async function runReport(terminal: Terminal, folder: string, flags: ReportFlags): Promise<void> {

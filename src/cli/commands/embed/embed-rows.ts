@@ -9,6 +9,7 @@ import type { EmbedProgress } from '../../../datasets/embed/progress.js';
 import type { UnreadCounts } from '../../../datasets/sources/items/unread-files.js';
 import { FAILURES_SHOWN, openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
 import { EXIT } from '../../terminal/exit-code.js';
+import { readTileFlags } from '../../flags/tile-flags.js';
 import { readFlags } from '../../flags/option-flags.js';
 import { openRunView } from '../../terminal/progress-view.js';
 import type { Terminal } from '../../terminal/terminal.js';
@@ -52,8 +53,19 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
 
 /** Refuses flags that make no sense for rows. Throws `OPTION_INVALID`. */
 function checkFlags(flags: EmbedFlags): RowFormat {
-  const { format, json, overwrite, removeMissing, checksum, shardSize, shard, minCosine, engine, precision } =
-    flags;
+  const {
+    cropRows,
+    format,
+    json,
+    overwrite,
+    removeMissing,
+    checksum,
+    shardSize,
+    shard,
+    minCosine,
+    engine,
+    precision,
+  } = flags;
   const found = ROW_FORMATS.find((one) => one === format);
   if (!found) throw invalidOption('--format', 'jsonl or arrow with --out -', format);
   const refuse = (flag: string, value: unknown): Error =>
@@ -64,6 +76,9 @@ function checkFlags(flags: EmbedFlags): RowFormat {
   if (checksum) throw refuse('--checksum', checksum);
   if (shardSize !== EMBED_FOLDER_FIELDS.shardSize.fallback) throw refuse('--shard-size', shardSize);
   if (shard !== undefined) throw refuse('--shard', shard);
+  const tiles = readTileFlags(flags);
+  if (tiles) throw refuse('--tile', tiles.size);
+  if (cropRows !== 'mean') throw refuse('--crop-rows', cropRows);
   if (minCosine !== undefined && engine !== 'auto' && precision !== 'auto')
     throw refuse('--min-cosine', minCosine);
   return found;

@@ -1,4 +1,5 @@
 /** The beginning and the end of both kinds of `tapir embed`. */
+import type { TransformFlags } from '../../flags/transform-flags.js';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { JOURNAL_FILE } from '../../../datasets/files/file-names.js';
@@ -9,15 +10,17 @@ import { SHARED_SCALES } from '../../../graph/rewrite/describe.js';
 import { shown } from '../../../base/printable.js';
 import type { EmbedFailure } from '../../../datasets/embed/embed-folder.js';
 import type { EmbedFolderOptions } from '../../../datasets/embed/embed-folder-options.js';
-import { SOURCE_FIELDS } from '../../../datasets/sources/items/source-options.js';
+import { SOURCE_FIELDS } from '../../../feeds/items/source-options.js';
 import type { EmbedRowsOptions } from '../../../datasets/streams/embed-rows.js';
 import type { FeatureFormat } from '../../../datasets/formats/feature-files.js';
 import type { RowFormat } from '../../../datasets/streams/row-output.js';
 import type { Extractor } from '../../../extract/extractor.js';
 import { identifyFile } from '../../../model/prune/identify-model.js';
+import { fitSize } from '../../../feeds/photo-size.js';
 import { openModel } from '../../../model/open/open-model.js';
 import { DecodeLanes } from '../../../images/lanes/decode-lanes.js';
 import type { Transform } from '../../../images/transform/transform.js';
+import type { TileFlags } from '../../flags/tile-flags.js';
 import { readFlags } from '../../flags/option-flags.js';
 import { findModelFile } from '../../flags/find-model.js';
 import {
@@ -34,7 +37,11 @@ import type { Terminal } from '../../terminal/terminal.js';
 export interface EmbedFlags
   extends
     ExtractorFlags,
-    Omit<EmbedFolderOptions, 'transform' | 'format' | 'choice' | 'shard' | 'signal' | 'onProgress'>,
+    TileFlags,
+    Omit<
+      EmbedFolderOptions,
+      keyof TransformFlags | 'tiles' | 'format' | 'choice' | 'shard' | 'signal' | 'onProgress'
+    >,
     Pick<EmbedRowsOptions, 'inputFormat' | 'maxWaitMs'> {
   readonly format: FeatureFormat | RowFormat;
   readonly metricsPort: number | undefined;
@@ -61,7 +68,7 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   const hasFew = hasFewImages(source);
   const path = await findModelFile(given.model, terminal, given.yes);
   const model = await openModel(path);
-  const transform = readTransformFlag(terminal, given, model);
+  const transform = fitSize(readTransformFlag(terminal, given, model), given.size, model);
   const { out, batch: rows, minCosine } = given;
   const { flags, choice } = await settleEngine(terminal, given, {
     model,

@@ -15,10 +15,13 @@ import { EMBED_FOLDER_FIELDS } from '../../../datasets/embed/embed-folder-option
 import { FEATURE_FORMATS } from '../../../datasets/formats/feature-files.js';
 import { ROW_FORMATS } from '../../../datasets/streams/row-output.js';
 import { EMBED_ROWS_FIELDS } from '../../../datasets/streams/embed-rows.js';
+import { describeMarked } from './describe-marked.js';
 import { addExtractorFlags } from '../../flags/extractor-flags.js';
 import { parseCount } from '../../flags/flag-values.js';
+import { addTileFlags, readTileFlags } from '../../flags/tile-flags.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
+import { rare } from '../../flags/rare.js';
 
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
@@ -28,18 +31,19 @@ export function addCommand(program: Command, terminal: Terminal): void {
       '<source>',
       'folder (searched recursively), pattern, list (.txt, .csv, .tsv, .jsonl, .parquet), archive (.tar, .tar.gz, .zip; several: "shard-{000..009}.tar"), or - for standard input',
     )
-    .requiredOption(
-      '--out <folder>',
-      'dataset to write, or - for rows on standard output (docs/guides/pipes.md)',
-    );
+    .optionsGroup('Photos and dataset:')
+    .requiredOption('--out <folder>', 'dataset to write, or - for rows on standard output');
   addFlags(command, EMBED_ROWS_FIELDS, {
-    column: '--column <name>',
-    inputFormat: '--input-format <format>',
-    maxWaitMs: '--max-wait-ms <n>',
-    nulSeparated: '--null',
-    allowHttp: '--allow-http',
+    column: rare('--column <name>'),
+    inputFormat: rare('--input-format <format>'),
+    maxWaitMs: rare('--max-wait-ms <n>'),
+    nulSeparated: rare('--null'),
+    allowHttp: rare('--allow-http'),
   });
-  addFlags(command, EMBED_FOLDER_FIELDS, { batch: '--batch <n>', dtype: '--dtype <type>' });
+  addFlags(command, EMBED_FOLDER_FIELDS, {
+    size: rare('--size <size>'),
+    dtype: rare('--dtype <type>'),
+  });
   command
     .addOption(
       new Option(
@@ -49,25 +53,28 @@ export function addCommand(program: Command, terminal: Terminal): void {
         .choices([...new Set([...FEATURE_FORMATS, ...ROW_FORMATS])])
         .default(EMBED_FOLDER_FIELDS.format.fallback),
     )
-    .addOption(new Option('--shard <i/n>', EMBED_FOLDER_FIELDS.shard.about).argParser(parseShard));
+    .addOption(new Option(rare('--shard <i/n>'), EMBED_FOLDER_FIELDS.shard.about).argParser(parseShard));
   addFlags(command, EMBED_FOLDER_FIELDS, {
-    shardSize: '--shard-size <n>',
-    keepDims: '--keep-dims',
-    checksum: '--checksum',
-    maxFailures: '--max-failures <n>',
-    minCosine: '--min-cosine <x>',
-    removeMissing: '--remove-missing',
+    shardSize: rare('--shard-size <n>'),
+    keepDims: rare('--keep-dims'),
+    cropRows: rare('--crop-rows <what>'),
+    checksum: rare('--checksum'),
+    maxFailures: rare('--max-failures <n>'),
+    minCosine: rare('--min-cosine <x>'),
+    removeMissing: rare('--remove-missing'),
     overwrite: '--overwrite',
   });
+  addTileFlags(command);
   command
     .option(
-      '--metrics-port <port>',
+      rare('--metrics-port <port>'),
       'serve figures for Prometheus on this port, to this machine only',
       parseCount,
     )
-    .option('--json', 'print progress and the manifest as lines of JSON', false)
+    .option(rare('--json'), 'print progress and the manifest as lines of JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
   addExtractorFlags(command);
+  addFlags(command.optionsGroup('Where it runs:'), EMBED_FOLDER_FIELDS, { batch: '--batch <n>' });
 }
 
 /**
@@ -86,6 +93,8 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
       'npy, arrow or parquet for a dataset (jsonl is for rows: --out -)',
       format,
     );
+  const settings = readFlags(EMBED_FOLDER_FIELDS, flags);
+  const tiles = readTileFlags(flags);
   const { extractor, exact, choice, lanes, transform } = await openRun(terminal, source, flags);
   const view = await openRunView(terminal, flags.metricsPort, flags.json);
   try {
@@ -95,7 +104,7 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
     const summary = await embedWarm(
       extractor,
       images,
-      { ...readFlags(EMBED_FOLDER_FIELDS, flags), transform, format, choice, shard, signal, onProgress },
+      { ...settings, transform, tiles, format, choice, shard, signal, onProgress },
       { lanes, exact },
     );
     view.end();
@@ -141,6 +150,7 @@ function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing
     [missing, `are ${describeMissing(removeMissing)}`],
   ] as const;
   for (const [count, what] of notes) if (count > 0) terminal.out(`  ${count} ${what}\n`);
+  for (const line of describeMarked(manifest)) terminal.out(`  ${line}\n`);
   if (run.againstFloat32) {
     const { images, cosine } = run.againstFloat32;
     const rest = run.floatPrecision === undefined ? run.precision : `${run.floatPrecision} beside int8`;

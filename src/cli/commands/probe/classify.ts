@@ -1,5 +1,6 @@
 /** `tapir classify`: classes of images, by a model with labels. */
 import { counted, shown } from '../../../base/printable.js';
+import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
 import { Option, type Command } from 'commander';
 import {
   classifyImages,
@@ -14,17 +15,19 @@ import { readTransformFlag } from '../../flags/open-extractor.js';
 import { addFlags } from '../../flags/option-flags.js';
 import { EXIT } from '../../terminal/exit-code.js';
 import type { Terminal } from '../../terminal/terminal.js';
+import { rare } from '../../flags/rare.js';
 
-interface ClassifyFlags extends CommonFlags, Pick<ClassifyOptions, 'top' | 'device'> {
+interface ClassifyFlags extends CommonFlags, TransformFlags, Pick<ClassifyOptions, 'top' | 'device'> {
   readonly model?: string;
-  readonly transform: string;
   readonly format: 'text' | 'jsonl';
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('classify')
-    .description('name the classes of images, by a model with labels such as "tapir probe --attach" writes')
+    .description(
+      'name the classes of images with a classifier: a model with labels, such as "tapir probe --attach" writes. Without one, "tapir probe --zero-shot" labels a dataset by words',
+    )
     .argument('<source>', 'image, folder, pattern, list or archive')
     .option('--model <file>', 'the classifier: its first output has a score for each class')
     .addOption(
@@ -33,12 +36,12 @@ export function addCommand(program: Command, terminal: Terminal): void {
         .default('text'),
     )
     .option('--json', 'the same as --format jsonl', false)
-    .option(YES_FLAG, YES_HELP, false)
+    .option(rare(YES_FLAG), YES_HELP, false)
     .action((source: string, flags: ClassifyFlags) => runClassify(terminal, source, flags));
   addFlags(command, CLASSIFY_FIELDS, {
     device: '--device <device>',
     top: '--top <n>',
-    transform: '--transform <name>',
+    ...TRANSFORM_FLAGS,
   });
 }
 

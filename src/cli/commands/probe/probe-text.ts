@@ -82,7 +82,7 @@ function suspectTable({ suspects, suspectCount }: ProbeResults, columns: number 
   const layout = { columns, right: [1, 3], names: [0, 2, 4], spare: [1, 3] };
   const table = formatTable([['label', 'score', 'rather', 'score', 'path'], ...rows], layout);
   const more = suspectCount > rows.length ? `and ${suspectCount - rows.length} more\n` : '';
-  const count = `${counted(suspectCount, 'image is', 'images are')} not classified as their label says; look at the first ones`;
+  const count = `${counted(suspectCount, 'image was', 'images were')} put in another class than the label says; look at the first ones`;
   return `\n${shown(`${count}:`)}\n${table}${more}`;
 }
 

@@ -22,17 +22,18 @@ import { describeProbe } from './probe-text.js';
 import { runZeroShot, type ZeroShotFlags } from './zero-shot.js';
 import { withProgressLine } from '../../terminal/progress-view.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
+import { rare } from '../../flags/rare.js';
 
 /** The flags that are options of `trainProbe`. */
 const FLAGS = {
   kind: '--kind <name>',
-  key: '--output <key>',
-  strength: '--strength <n>',
-  classWeights: '--class-weights <name>',
-  normalize: '--normalize <name>',
-  neighbours: '--neighbours <n>',
-  folds: '--folds <n>',
-  seed: '--seed <n>',
+  key: rare('--output <key>'),
+  strength: rare('--strength <n>'),
+  classWeights: rare('--class-weights <name>'),
+  normalize: rare('--normalize <name>'),
+  neighbours: rare('--neighbours <n>'),
+  folds: rare('--folds <n>'),
+  seed: rare('--seed <n>'),
 } as const;
 
 interface ProbeFlags extends ZeroShotFlags, Pick<TrainProbeOptions, keyof typeof FLAGS> {
@@ -45,7 +46,9 @@ interface ProbeFlags extends ZeroShotFlags, Pick<TrainProbeOptions, keyof typeof
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('probe')
-    .description('train a classifier on the vectors of a dataset; show confusions and suspected labels')
+    .description(
+      'train a classifier on the vectors of a dataset, from labels that you have; show confusions and suspected labels. Without labels: --zero-shot; to name the classes of new photos: "tapir classify"',
+    )
     .argument('<dataset>', 'folder that "tapir embed" has written')
     .option(
       '--labels <source>',
@@ -60,17 +63,20 @@ export function addCommand(program: Command, terminal: Terminal): void {
     )
     .option(
       '--zero-shot <file>',
-      'train nothing: label images by words, one label per line, with CLIP or SigLIP',
+      'train nothing: give every image of the dataset one of these labels (a line each), with CLIP or SigLIP',
     )
     .option('--templates <file>', 'sentences with {} for the label, one per line')
     .option(
       '--model <file>',
       'with --zero-shot: the ONNX file that made the dataset, with its text tower beside it',
     )
-    .option('--text-model <file>', 'with --zero-shot: the text tower, if it does not lie beside the model')
+    .option(
+      rare('--text-model <file>'),
+      'with --zero-shot: the text tower, if it does not lie beside the model',
+    )
     .option('-o, --out <file>', 'ONNX file to write: image tensor in, probabilities out')
     .option('--overwrite', 'replace files that exist', false)
-    .option(YES_FLAG, YES_HELP, false)
+    .option(rare(YES_FLAG), YES_HELP, false)
     .option('--json', 'print the results as JSON', false);
 }
 

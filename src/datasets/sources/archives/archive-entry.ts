@@ -4,7 +4,7 @@ import { spellBytes } from '../../../base/printable.js';
 import { kindOfName } from '../../../images/decode/image-names.js';
 import { unavailableImage } from '../../../images/file/image-errors.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
-import type { SourceItem } from '../items/source-item.js';
+import type { SourceItem } from '../../../feeds/items/source-item.js';
 import type { UnreadFiles } from '../items/unread-files.js';
 
 /** Longer entries are refused. No photo within the pixel limit is this long. */

@@ -1,7 +1,7 @@
 /** Archives of images: one, or several that a pattern matches. */
 import { stat } from 'node:fs/promises';
 import { reasonOf } from '../../../base/errors.js';
-import type { SourceItem } from '../items/source-item.js';
+import type { SourceItem } from '../../../feeds/items/source-item.js';
 import { findMatches, type Match, type Pattern } from '../folders/pattern.js';
 import { unavailableImage } from '../../../images/file/image-errors.js';
 import { asInvalidSource, invalidSource } from '../items/source-errors.js';

@@ -1,5 +1,5 @@
 /** The files in a tar, in order. */
-import { invalidSource } from '../items/source-errors.js';
+import { SourceFault } from '../items/source-errors.js';
 import { BLOCK, isZeroBlock, readPaxRecords, readTarHeader, type TarHeader } from './tar-header.js';
 
 /** The bytes of a tar, read from front to back. */
@@ -32,56 +32,54 @@ const EXTRAS = 'LKxXg';
 /**
  * Reads the regular files of a tar, up to its end mark. Links, devices and folders are left out.
  *
- * @throws {@link TapirError} `SOURCE_INVALID`, naming the byte, where the tar is damaged or ends too early.
+ * @throws {@link SourceFault}, naming the byte, where the tar is damaged or ends too early.
  */
-export async function* readTarEntries(bytes: TarBytes, source: string): AsyncGenerator<TarEntry> {
+export async function* readTarEntries(bytes: TarBytes): AsyncGenerator<TarEntry> {
   const global = new Map<string, Uint8Array>();
   let extra = new Map<string, Uint8Array>();
   for (;;) {
     const at = bytes.position;
     const block = await bytes.read(BLOCK);
-    if (!block) throw truncatedTar(source, at);
+    if (!block) throw truncatedTar(at);
     if (isZeroBlock(block)) {
       const next = await bytes.read(BLOCK);
       if (!next || isZeroBlock(next)) return;
-      throw invalidSource(source, `the tar has more data after its end mark at byte ${at}`);
+      throw new SourceFault(`the tar has more data after its end mark at byte ${at}`);
     }
     const header = readTarHeader(block);
-    if (!header) throw invalidSource(source, `there is no tar header at byte ${at}`);
+    if (!header) throw new SourceFault(`there is no tar header at byte ${at}`);
     if (EXTRAS.includes(header.type)) {
-      const records = await readExtra(bytes, header, source, at);
+      const records = await readExtra(bytes, header, at);
       for (const [key, value] of records) (header.type === 'g' ? global : extra).set(key, value);
       continue;
     }
-    if (header.type === 'S')
-      throw invalidSource(source, `the file at byte ${at} of the tar is stored sparsely`);
+    if (header.type === 'S') throw new SourceFault(`the file at byte ${at} of the tar is stored sparsely`);
     const entry = describe(header, new Map([...global, ...extra]), bytes.position);
-    if (!entry) throw invalidSource(source, `the pax header before byte ${at} has a wrong size`);
+    if (!entry) throw new SourceFault(`the pax header before byte ${at} has a wrong size`);
     extra = new Map();
     if (WITHOUT_BYTES.includes(header.type)) continue;
     if (header.type === '0') yield entry;
     const end = entry.position + Math.ceil(entry.sizeBytes / BLOCK) * BLOCK;
-    if (!(await bytes.skip(end - bytes.position))) throw truncatedTar(source, bytes.position);
+    if (!(await bytes.skip(end - bytes.position))) throw truncatedTar(bytes.position);
   }
 }
 
-/** Makes the error for a tar that ends before its end mark. */
-export function truncatedTar(source: string, position: number, cause?: unknown): Error {
+/** Makes the fault of a tar that ends before its end mark. */
+export function truncatedTar(position: number, cause?: unknown): SourceFault {
   const reason = `the tar was cut off: it ends after byte ${position}, before its end mark`;
-  return invalidSource(source, reason, { cause });
+  return new SourceFault(reason, { cause });
 }
 
 /** Reads the attributes of the next file, by pax key. */
 async function readExtra(
   bytes: TarBytes,
   { type, sizeBytes }: TarHeader,
-  source: string,
   at: number,
 ): Promise<Map<string, Uint8Array>> {
   if (sizeBytes > MAX_EXTRA_BYTES)
-    throw invalidSource(source, `the name at byte ${at} of the tar has ${sizeBytes} bytes`);
+    throw new SourceFault(`the name at byte ${at} of the tar has ${sizeBytes} bytes`);
   const padded = await bytes.read(Math.ceil(sizeBytes / BLOCK) * BLOCK);
-  if (!padded) throw truncatedTar(source, bytes.position);
+  if (!padded) throw truncatedTar(bytes.position);
   const content = padded.subarray(0, sizeBytes);
   if (type === 'K') return new Map();
   if (type === 'L') {
@@ -89,7 +87,7 @@ async function readExtra(
     return new Map([['path', end < 0 ? content : content.subarray(0, end)]]);
   }
   const records = readPaxRecords(content);
-  if (!records) throw invalidSource(source, `the pax header at byte ${at} of the tar is damaged`);
+  if (!records) throw new SourceFault(`the pax header at byte ${at} of the tar is damaged`);
   return records;
 }
 

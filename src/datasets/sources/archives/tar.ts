@@ -4,11 +4,11 @@ import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { reasonOf } from '../../../base/errors.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
-import type { SourceItem } from '../items/source-item.js';
+import type { SourceItem } from '../../../feeds/items/source-item.js';
 import { ByteReader } from '../items/byte-reader.js';
 import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry } from './archive-entry.js';
 import { unavailableImage } from '../../../images/file/image-errors.js';
-import { asInvalidSource, invalidSource } from '../items/source-errors.js';
+import { asInvalidSource, SourceFault } from '../items/source-errors.js';
 import type { UnreadFiles } from '../items/unread-files.js';
 import { SharedFile } from '../../../base/files/shared-file.js';
 import { readTarEntries, truncatedTar, type TarBytes, type TarEntry } from './tar-entries.js';
@@ -45,10 +45,10 @@ async function* listPlain(file: SharedFile, prefix: string, unread: UnreadFiles)
   const handle = await file.acquire();
   try {
     const { size } = await handle.stat();
-    for await (const entry of readTarEntries(bytesOf(file, size), file.path)) {
+    for await (const entry of readTarEntries(bytesOf(file, size))) {
       const named = nameEntry(entry.name, prefix, unread);
       if (!named) continue;
-      if (entry.position + entry.sizeBytes > size) throw truncatedTar(file.path, size);
+      if (entry.position + entry.sizeBytes > size) throw truncatedTar(size);
       yield itemOfArchive(named, stampOf(entry), async () => readEntry(file, entry, named.path));
     }
   } finally {
@@ -70,23 +70,22 @@ async function* listGzipped(path: string, prefix: string, unread: UnreadFiles): 
   const tar = pipeline(createReadStream(path), createGunzip(), () => undefined);
   const bytes = new ByteReader(tar);
   try {
-    for await (const entry of readTarEntries(bytes, path)) {
+    for await (const entry of readTarEntries(bytes)) {
       const { sizeBytes } = entry;
       if (sizeBytes > MAX_SKIPPED_BYTES)
-        throw invalidSource(path, `the file at byte ${entry.position} of the tar has ${sizeBytes} bytes`);
+        throw new SourceFault(`the file at byte ${entry.position} of the tar has ${sizeBytes} bytes`);
       const named = nameEntry(entry.name, prefix, unread);
       if (!named) continue;
       const isRead = named.refusal === undefined && sizeBytes <= MAX_ENTRY_BYTES;
       const image = isRead ? await bytes.read(sizeBytes) : EMPTY;
-      if (!image) throw truncatedTar(path, bytes.position);
+      if (!image) throw truncatedTar(bytes.position);
       yield itemOfArchive(named, stampOf(entry), image);
     }
   } catch (error) {
     const { code } = error as { readonly code?: unknown };
-    if (code === 'Z_BUF_ERROR') throw truncatedTar(path, bytes.position, error);
+    if (code === 'Z_BUF_ERROR') throw truncatedTar(bytes.position, error);
     throw typeof code === 'string' && code.startsWith('Z_')
-      ? invalidSource(
-          path,
+      ? new SourceFault(
           `it cannot be decompressed after byte ${bytes.position} of the tar: ${reasonOf(error)}`,
         )
       : error;

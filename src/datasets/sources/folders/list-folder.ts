@@ -9,7 +9,7 @@ import { liesInside } from '../../../base/files/lies-inside.js';
 import { isImageName, kindOfName } from '../../../images/decode/image-names.js';
 import { fileError } from '../../../images/file/image-errors.js';
 import { invalidSource } from '../items/source-errors.js';
-import type { SourceItem } from '../items/source-item.js';
+import type { SourceItem } from '../../../feeds/items/source-item.js';
 import { UnreadFiles } from '../items/unread-files.js';
 
 /**

@@ -1,5 +1,5 @@
 /** Bytes → lines: for lists of paths and for JSON lines. */
-import { invalidSource } from './source-errors.js';
+import { SourceFault } from './source-errors.js';
 
 /** The most bytes of a line, a record or a row of a list. */
 export const MAX_LINE_BYTES: number = 1024 ** 2;
@@ -13,8 +13,6 @@ export interface Line {
 
 /** How to cut a stream. */
 export interface LinePlan {
-  /** Name of the stream in messages. */
-  readonly source: string;
   /** Lines end with a NUL character, not with LF or CRLF. */
   readonly nulSeparated?: boolean;
   /** The most bytes of a line. */
@@ -26,24 +24,23 @@ const [NUL, LF, CR] = [0, 10, 13];
 /**
  * Cuts bytes into lines. The last line needs no end. A byte order mark at the beginning of the stream is removed.
  *
- * @throws {@link TapirError} `SOURCE_INVALID`, naming the line, for a line that is too long or not UTF-8.
+ * @throws {@link SourceFault}, naming the line, for a line that is too long or not UTF-8.
  */
 export async function* splitLines(chunks: AsyncIterable<Uint8Array>, plan: LinePlan): AsyncGenerator<Line> {
-  const { source, maxBytes } = plan;
+  const { maxBytes } = plan;
   const end = plan.nulSeparated === true ? NUL : LF;
   let number = 1;
   let open: Uint8Array[] = [];
   let openBytes = 0;
   const add = (bytes: Uint8Array): void => {
     openBytes += bytes.length;
-    if (openBytes > maxBytes)
-      throw invalidSource(source, `it is longer than ${maxBytes} bytes`, { line: number });
+    if (openBytes > maxBytes) throw new SourceFault(`it is longer than ${maxBytes} bytes`, { line: number });
     open.push(bytes);
   };
   const finish = (): Line => {
     let bytes = open.length === 1 ? open[0]! : Buffer.concat(open);
     if (end === LF && bytes.at(-1) === CR) bytes = bytes.subarray(0, -1);
-    const line = { text: decode(bytes, source, number), number };
+    const line = { text: decode(bytes, number), number };
     open = [];
     openBytes = 0;
     number++;
@@ -62,22 +59,22 @@ export async function* splitLines(chunks: AsyncIterable<Uint8Array>, plan: LineP
   if (openBytes > 0) yield finish();
 }
 
-/** Parses a line of JSON lines. Throws `SOURCE_INVALID`. */
-export function parseLine({ text, number }: Line, source: string): unknown {
+/** Parses a line of JSON lines. Throws {@link SourceFault}. */
+export function parseLine({ text, number }: Line): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw invalidSource(source, 'it is not JSON', { line: number, cause: error });
+    throw new SourceFault('it is not JSON', { line: number, cause: error });
   }
 }
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-function decode(bytes: Uint8Array, source: string, line: number): string {
+function decode(bytes: Uint8Array, line: number): string {
   try {
     const text = decoder.decode(bytes);
     return line === 1 && text.startsWith('\uFEFF') ? text.slice(1) : text;
   } catch (error) {
-    throw invalidSource(source, 'it is not UTF-8', { line, cause: error });
+    throw new SourceFault('it is not UTF-8', { line, cause: error });
   }
 }

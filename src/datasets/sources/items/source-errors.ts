@@ -1,4 +1,4 @@
-/** The errors of sources. */
+/** The errors of sources: readers throw a reason, and one place says of which source. */
 import { reasonOf, TapirError } from '../../../base/errors.js';
 import { checkOpenFiles } from '../../../base/open-files.js';
 
@@ -25,19 +25,38 @@ export function invalidSource(
   });
 }
 
-/** Makes the error for a table without the column of paths. */
-export function missingColumn(
-  source: string,
-  column: string,
-  names: readonly string[],
-): TapirError<'SOURCE_INVALID'> {
+/** What is wrong with a source, thrown by what reads its content. Where the source is opened, {@link asInvalidSource} says which one it is. */
+export class SourceFault extends Error {
+  readonly place: Place;
+
+  constructor(reason: string, place: Place = {}) {
+    super(reason, place.cause === undefined ? {} : { cause: place.cause });
+    this.place = place;
+  }
+}
+
+/** Makes the fault of a table without the column of paths. */
+export function missingColumn(column: string, names: readonly string[]): SourceFault {
   const shown = names.slice(0, 10).join(', ') + (names.length > 10 ? ', …' : '');
-  return invalidSource(source, `it has no column "${column}" but ${shown}`, {
-    hint: '--column names another',
-  });
+  return new SourceFault(`it has no column "${column}"; the columns are ${shown}: choose one with --column`);
+}
+
+/** Turns a fault into an error of its source. What else a producer throws stays as it is. */
+export function nameFault(source: string, error: unknown): unknown {
+  return error instanceof SourceFault ? invalidSource(source, error.message, error.place) : error;
 }
 
 /** Turns what a step on a source has thrown into an error of the source. Typed errors stay. */
 export function asInvalidSource(source: string, error: unknown): Error {
-  return error instanceof TapirError ? error : invalidSource(source, reasonOf(error), { cause: error });
+  const named = nameFault(source, error);
+  return named instanceof TapirError ? named : invalidSource(source, reasonOf(error), { cause: error });
+}
+
+/** Items of a stream, whose faults name it. */
+export async function* ofSource<Item>(source: string, items: AsyncIterable<Item>): AsyncGenerator<Item> {
+  try {
+    yield* items;
+  } catch (error) {
+    throw nameFault(source, error);
+  }
 }

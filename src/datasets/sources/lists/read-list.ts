@@ -1,13 +1,18 @@
-/** Files and streams that list images: a path or URL per line, JSON record or table row. */
+/** Files and streams that list images: a path or URL per line, JSON record or table row. What else a record or row says comes along. */
 import { createReadStream } from 'node:fs';
 import { dirname, extname } from 'node:path';
-import type { SourceItem } from '../items/source-item.js';
-import { itemOfEntry, type EntryPlan } from '../items/entries.js';
-import { asInvalidSource, invalidSource } from '../items/source-errors.js';
+import type { SourceItem } from '../../../feeds/items/source-item.js';
+import { itemOfEntry, type EntryPlan } from '../../../feeds/items/entries.js';
+import { asInvalidSource, ofSource, SourceFault } from '../items/source-errors.js';
+import { memberTexts } from '../items/member-texts.js';
 import { MAX_LINE_BYTES, parseLine, splitLines } from '../items/lines.js';
-import { readParquetColumn } from './parquet-column.js';
-import type { SourceOptions } from '../items/source-options.js';
-import { readTableColumns } from './table-column.js';
+import { nameColumns } from '../../formats/metadata.js';
+import type { ListEntry } from './list-entry.js';
+import { readParquetEntries } from './parquet-entries.js';
+import type { SourceOptions } from '../../../feeds/items/source-options.js';
+import { readTableRows } from './table-rows.js';
+
+const NO_COLUMNS: ListEntry['columns'] = new Map();
 
 /** Extensions of list files, in lower case. */
 export const LIST_EXTENSIONS: ReadonlySet<string> = new Set([
@@ -31,7 +36,10 @@ export async function* readList(
 ): AsyncGenerator<SourceItem> {
   const plan: EntryPlan = { ...options, base: dirname(file), signal };
   try {
-    for await (const entry of entriesOf(file, options)) yield itemOfEntry(entry, plan);
+    for await (const { entry, columns } of entriesOf(file, options)) {
+      const item = itemOfEntry(entry, plan);
+      yield columns.size > 0 ? Object.assign(item, { columns }) : item;
+    }
   } catch (error) {
     throw asInvalidSource(file, error);
   }
@@ -44,46 +52,47 @@ export async function* readPathStream(
   signal?: AbortSignal,
 ): AsyncGenerator<SourceItem> {
   const plan: EntryPlan = { ...options, base: '', signal };
-  for await (const entry of plainEntries(paths, 'the stream of paths', options.nulSeparated))
-    yield itemOfEntry(entry, plan);
+  const entries = plainEntries(paths, options.nulSeparated);
+  for await (const { entry } of ofSource('the stream of paths', entries)) yield itemOfEntry(entry, plan);
 }
 
-function entriesOf(file: string, { column, nulSeparated }: SourceOptions): AsyncIterable<string> {
+function entriesOf(file: string, { column, nulSeparated }: SourceOptions): AsyncIterable<ListEntry> {
   const extension = extname(file).toLowerCase();
-  if (extension === '.parquet') return readParquetColumn(file, column);
+  if (extension === '.parquet') return readParquetEntries(file, column);
   if (extension === '.csv' || extension === '.tsv')
-    return columnOf(file, column, extension === '.csv' ? ',' : '\t');
+    return tableEntries(file, column, extension === '.csv' ? ',' : '\t');
   const bytes = createReadStream(file);
-  return extension === '.txt' ? plainEntries(bytes, file, nulSeparated) : readJsonField(bytes, file, column);
+  return extension === '.txt' ? plainEntries(bytes, nulSeparated) : jsonEntries(bytes, column);
 }
 
-async function* columnOf(file: string, column: string, delimiter: ',' | '\t'): AsyncGenerator<string> {
-  for await (const [value] of readTableColumns(file, [column], delimiter)) yield value!;
+async function* tableEntries(file: string, column: string, delimiter: ',' | '\t'): AsyncGenerator<ListEntry> {
+  for await (const { asked, others } of readTableRows(file, [column], delimiter, true)) {
+    const texts = others.map(([name, value]) => [name, JSON.stringify(value)] as const);
+    yield { entry: asked[0]!, columns: nameColumns(texts, (reason) => new SourceFault(reason)) };
+  }
 }
 
 async function* plainEntries(
   bytes: AsyncIterable<Uint8Array>,
-  source: string,
   nulSeparated: boolean,
-): AsyncGenerator<string> {
-  for await (const { text } of splitLines(bytes, { source, nulSeparated, maxBytes: MAX_LINE_BYTES }))
-    if (text.trim() !== '') yield text;
+): AsyncGenerator<ListEntry> {
+  for await (const { text } of splitLines(bytes, { nulSeparated, maxBytes: MAX_LINE_BYTES }))
+    if (text.trim() !== '') yield { entry: text, columns: NO_COLUMNS };
 }
 
-async function* readJsonField(
-  bytes: AsyncIterable<Uint8Array>,
-  source: string,
-  field: string,
-): AsyncGenerator<string> {
-  for await (const line of splitLines(bytes, { source, maxBytes: MAX_LINE_BYTES })) {
+async function* jsonEntries(bytes: AsyncIterable<Uint8Array>, field: string): AsyncGenerator<ListEntry> {
+  for await (const line of splitLines(bytes, { maxBytes: MAX_LINE_BYTES })) {
     if (line.text.trim() === '') continue;
-    const record = parseLine(line, source);
+    const record = parseLine(line);
     const isRecord = typeof record === 'object' && record !== null && Object.hasOwn(record, field);
     const value = isRecord ? (record as Record<string, unknown>)[field] : undefined;
     if (typeof value !== 'string' || value === '')
-      throw invalidSource(source, `it has no text in the field "${field}" (--column names another)`, {
+      throw new SourceFault(`it has no text in the field "${field}"; choose another field with --column`, {
         line: line.number,
       });
-    yield value;
+    const fields = memberTexts(line.text);
+    fields.delete(field);
+    const refuse = (reason: string): Error => new SourceFault(reason, { line: line.number });
+    yield { entry: value, columns: nameColumns(fields, refuse) };
   }
 }

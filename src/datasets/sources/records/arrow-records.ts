@@ -3,10 +3,10 @@ import { loadArrow, nameOfType, type Arrow, type Data, type Field } from '../../
 import { readBatch } from './stream-batch.js';
 import { broken, readChecked, readMessages, type ArrowMessage } from './stream-messages.js';
 import { readSchema, type StreamSchema } from './stream-schema.js';
-import type { SourceItem } from '../items/source-item.js';
-import { itemOfEntry, type EntryPlan } from '../items/entries.js';
-import { invalidSource, missingColumn } from '../items/source-errors.js';
-import { SOURCE_DEFAULTS } from '../items/source-options.js';
+import type { SourceItem } from '../../../feeds/items/source-item.js';
+import { itemOfEntry, type EntryPlan } from '../../../feeds/items/entries.js';
+import { missingColumn, SourceFault } from '../items/source-errors.js';
+import { SOURCE_DEFAULTS } from '../../../feeds/items/source-options.js';
 import { missingImage } from '../../../images/file/image-errors.js';
 import type { ByteReader } from '../items/byte-reader.js';
 import type { Carried, RecordInput, SourceRecord } from './source-record.js';
@@ -28,25 +28,24 @@ interface Columns {
 /** Opens a stream and reads its schema. See `openRecords`. */
 export async function openArrowRecords(
   reader: ByteReader,
-  source: string,
   plan: EntryPlan,
 ): Promise<Required<Pick<RecordInput, 'schema' | 'records'>>> {
   const arrow = await loadArrow();
-  const messages = readMessages(reader, source);
+  const messages = readMessages(reader);
   const first = await messages.next();
-  if (first.done === true) throw invalidSource(source, 'it has no schema: the Arrow stream is empty');
+  if (first.done === true) throw new SourceFault('it has no schema: the Arrow stream is empty');
   const { kind, header, metadataBytes, number } = first.value;
-  if (kind !== 'schema') throw broken(source, number, `it is a ${kind} instead of the schema`);
-  const { fields, metadata } = readChecked(source, number, () => readSchema(arrow, header, metadataBytes));
-  const columns = chooseColumns(arrow, fields, plan.column, source);
+  if (kind !== 'schema') throw broken(number, `it is a ${kind} instead of the schema`);
+  const { fields, metadata } = readChecked(number, () => readSchema(arrow, header, metadataBytes));
+  const columns = chooseColumns(arrow, fields, plan.column);
   const schema: StreamSchema = { fields: columns.carried.map((index) => fields[index]!), metadata };
   const read = (message: ArrowMessage): { rows: number; columns: readonly Data[] } =>
-    readChecked(source, message.number, () => readBatch(arrow, fields, message.header, message.body));
+    readChecked(message.number, () => readBatch(arrow, fields, message.header, message.body));
   async function* records(): AsyncGenerator<SourceRecord<Carried>> {
     try {
       for await (const message of messages) {
         if (message.kind !== 'batch')
-          throw broken(source, message.number, `it is a ${message.kind} instead of a record batch`);
+          throw broken(message.number, `it is a ${message.kind} instead of a record batch`);
         yield* recordsOf(read(message), columns, plan);
       }
     } finally {
@@ -56,19 +55,18 @@ export async function openArrowRecords(
   return { schema, records: records() };
 }
 
-function chooseColumns(arrow: Arrow, fields: readonly Field[], column: string, source: string): Columns {
+function chooseColumns(arrow: Arrow, fields: readonly Field[], column: string): Columns {
   const names = fields.map(({ name }) => name);
   const named = names.indexOf(column);
   const image = named < 0 && column === PATH_COLUMN ? names.indexOf(IMAGE_COLUMN) : named;
-  if (image < 0) throw missingColumn(source, column, names);
+  if (image < 0) throw missingColumn(column, names);
   const { type } = fields[image]!;
   const { DataType: Types } = arrow;
   const isText = (index: number): boolean =>
     index >= 0 && (Types.isUtf8(fields[index]!.type) || Types.isLargeUtf8(fields[index]!.type));
   const holdsPaths = isText(image);
   if (!holdsPaths && !Types.isBinary(type) && !Types.isLargeBinary(type))
-    throw invalidSource(
-      source,
+    throw new SourceFault(
       `its column "${names[image]!}" is of type ${nameOfType(type)}; images are text (paths) or binary (files)`,
     );
   const paths = names.indexOf(PATH_COLUMN);

@@ -1,10 +1,11 @@
 /** Records of JSON lines: each has the path or the bytes of an image, and other fields. */
 import { missingImage } from '../../../images/file/image-errors.js';
-import type { SourceItem } from '../items/source-item.js';
-import { itemOfEntry, type EntryPlan } from '../items/entries.js';
-import { invalidSource } from '../items/source-errors.js';
+import type { SourceItem } from '../../../feeds/items/source-item.js';
+import { itemOfEntry, type EntryPlan } from '../../../feeds/items/entries.js';
+import { SourceFault } from '../items/source-errors.js';
+import { memberTexts } from '../items/member-texts.js';
 import { parseLine, splitLines, type Line } from '../items/lines.js';
-import { SOURCE_DEFAULTS } from '../items/source-options.js';
+import { SOURCE_DEFAULTS } from '../../../feeds/items/source-options.js';
 import type { Carried, SourceRecord } from './source-record.js';
 
 /** The field with the bytes of an image as base64. */
@@ -16,23 +17,24 @@ const MAX_RECORD_BYTES = 65 * 1024 ** 2;
 /** Reads the records of a stream. Skips blank lines. See `openRecords`. */
 export async function* readJsonlRecords(
   bytes: AsyncIterable<Uint8Array>,
-  source: string,
   plan: EntryPlan,
 ): AsyncGenerator<SourceRecord<Carried>> {
-  for await (const line of splitLines(bytes, { source, maxBytes: MAX_RECORD_BYTES }))
-    if (line.text.trim() !== '') yield readRecord(line, source, plan);
+  for await (const line of splitLines(bytes, { maxBytes: MAX_RECORD_BYTES }))
+    if (line.text.trim() !== '') yield readRecord(line, plan);
 }
 
-function readRecord(line: Line, source: string, plan: EntryPlan): SourceRecord<Carried> {
+function readRecord(line: Line, plan: EntryPlan): SourceRecord<Carried> {
   const { text, number } = line;
-  const fail = (reason: string): Error => invalidSource(source, reason, { line: number });
-  const record = parseLine(line, source);
+  const fail = (reason: string): Error => new SourceFault(reason, { line: number });
+  const record = parseLine(line);
   if (typeof record !== 'object' || record === null || Array.isArray(record))
     throw fail('it is not a JSON object');
   const values = record as Readonly<Record<string, unknown>>;
   const field = fieldOf(values, plan.column);
   if (field === undefined)
-    throw fail(`it has no field "${plan.column}" (--column names another), and no "${IMAGE_FIELD}"`);
+    throw fail(
+      `it has no field "${plan.column}" and no "${IMAGE_FIELD}"; choose the field of the path with --column`,
+    );
   const fields = memberTexts(text);
   fields.delete(field);
   const extra: Carried = { kind: 'json', line: number, fields };
@@ -63,62 +65,4 @@ function fieldOf(values: Readonly<Record<string, unknown>>, column: string): str
 function isBase64(text: string): boolean {
   const digits = text.endsWith('==') ? text.length - 2 : text.endsWith('=') ? text.length - 1 : text.length;
   return text.length % 4 === 0 && !/[^A-Za-z0-9+/]/.test(text.slice(0, digits));
-}
-
-/**
- * Returns the text of each value of an object, by name: parsing and writing a number again would change it (64-bit integers, `1.0`). Of several members with one name the last counts, as in JSON.parse.
- *
- * @param text - An object that JSON.parse has accepted.
- */
-export function memberTexts(text: string): Map<string, string> {
-  const members = new Map<string, string>();
-  let at = text.indexOf('{') + 1;
-  for (;;) {
-    at = skip(text, at, BLANK);
-    if (text[at] === '}') return members;
-    const nameEnd = endOfString(text, at);
-    // JSON.parse has accepted this text before.
-    const name = JSON.parse(text.slice(at, nameEnd)) as string;
-    const start = skip(text, text.indexOf(':', nameEnd) + 1, BLANK);
-    const end = endOfValue(text, start);
-    members.set(name, text.slice(start, end));
-    at = skip(text, end, BLANK);
-    if (text[at] === ',') at++;
-  }
-}
-
-const BLANK = /[ \t\r\n]*/y;
-const LITERAL = /[^,\]}\s]*/y;
-const OPENING = /[^"[\]{}]*/y;
-
-/** Returns the position after a match at a position. */
-function skip(text: string, at: number, what: RegExp): number {
-  what.lastIndex = at;
-  what.test(text);
-  return what.lastIndex;
-}
-
-/** Finds the end of a string. A regular expression for a whole string overflows the stack on an image of some megabytes. */
-function endOfString(text: string, at: number): number {
-  for (let end = text.indexOf('"', at + 1); ; end = text.indexOf('"', end + 1)) {
-    let slashes = 0;
-    while (text[end - 1 - slashes] === '\\') slashes++;
-    if (slashes % 2 === 0) return end + 1;
-  }
-}
-
-function endOfValue(text: string, start: number): number {
-  if (text[start] === '"') return endOfString(text, start);
-  if (text[start] !== '{' && text[start] !== '[') return skip(text, start, LITERAL);
-  let depth = 0;
-  for (let at = start; ; at = skip(text, at, OPENING)) {
-    const character = text[at];
-    if (character === '"') {
-      at = endOfString(text, at);
-      continue;
-    }
-    depth += character === '{' || character === '[' ? 1 : -1;
-    at++;
-    if (depth === 0) return at;
-  }
 }

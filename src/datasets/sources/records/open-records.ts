@@ -1,9 +1,10 @@
 /** A stream of bytes → records: images, and the other data of their rows. */
 import { checkOneOf } from '../../../base/checks.js';
-import type { SourceOptions } from '../items/source-options.js';
+import type { SourceOptions } from '../../../feeds/items/source-options.js';
 import { readPathStream } from '../lists/read-list.js';
 import { openArrowRecords } from './arrow-records.js';
 import { ByteReader } from '../items/byte-reader.js';
+import { nameFault, ofSource } from '../items/source-errors.js';
 import { readJsonlRecords } from './jsonl-records.js';
 import {
   INPUT_FORMATS,
@@ -33,8 +34,14 @@ export async function openRecords(
   const chosen = checkOneOf('inputFormat', format, INPUT_FORMATS);
   const known = chosen === 'auto' ? await detectFormat(reader) : chosen;
   const plan = { ...options, base: '', signal };
-  if (known === 'arrow') return { format: known, name, ...(await openArrowRecords(reader, name, plan)) };
-  if (known === 'jsonl') return { format: known, name, records: readJsonlRecords(reader.rest(), name, plan) };
+  if (known === 'arrow') {
+    const opened = await openArrowRecords(reader, plan).catch((error: unknown) => {
+      throw nameFault(name, error);
+    });
+    return { format: known, name, ...opened, records: ofSource(name, opened.records) };
+  }
+  if (known === 'jsonl')
+    return { format: known, name, records: ofSource(name, readJsonlRecords(reader.rest(), plan)) };
   return { format: known, name, records: readPathRecords(reader.rest(), options, signal) };
 }
 

@@ -1,6 +1,6 @@
 /** Records of a stream of images: each is an image, and the other data of its row. */
 import type { Data } from '../../../tensor/arrow/library.js';
-import type { SourceItem } from '../items/source-item.js';
+import type { SourceItem } from '../../../feeds/items/source-item.js';
 import type { StreamSchema } from './stream-schema.js';
 
 /** Formats of a stream of images: a path per line, a JSON object per line, or Arrow's stream format. */
@@ -18,8 +18,8 @@ export type Carried =
   | { readonly kind: 'nothing' }
   | {
       readonly kind: 'json';
-      /** Line of the record, from 1. */
-      readonly line: number;
+      /** Line of the record, from 1, if it came in lines. */
+      readonly line: number | undefined;
       /** The text of each field besides the image, as the record has it. */
       readonly fields: ReadonlyMap<string, string>;
     }

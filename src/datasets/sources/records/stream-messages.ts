@@ -5,7 +5,7 @@
 import { reasonOf } from '../../../base/errors.js';
 import { FlatTable } from '../../../tensor/arrow/flatbuffers.js';
 import type { ByteReader } from '../items/byte-reader.js';
-import { invalidSource } from '../items/source-errors.js';
+import { SourceFault } from '../items/source-errors.js';
 
 /** Ids of the fields of Message, from Arrow's Message.fbs. */
 const MESSAGE = { version: 0, headerType: 1, header: 2, bodyLength: 3 } as const;
@@ -37,12 +37,11 @@ export interface ArrowMessage {
 /**
  * Reads the messages of a stream, up to its end mark or its end.
  *
- * @param source - Name of the stream in error messages.
- * @throws {@link TapirError} `SOURCE_INVALID` where the stream is cut off or damaged, or a message is too large.
+ * @throws {@link SourceFault} where the stream is cut off or damaged, or a message is too large.
  */
-export async function* readMessages(reader: ByteReader, source: string): AsyncGenerator<ArrowMessage> {
+export async function* readMessages(reader: ByteReader): AsyncGenerator<ArrowMessage> {
   for (let number = 1; ; number++) {
-    const fail = (reason: string): Error => broken(source, number, reason);
+    const fail = (reason: string): Error => broken(number, reason);
     const start = reader.position;
     const head = await reader.read(8);
     // Writers may leave out the end mark.
@@ -56,7 +55,7 @@ export async function* readMessages(reader: ByteReader, source: string): AsyncGe
       throw fail(`its metadata has ${metadataBytes} bytes; the limit is ${MAX_METADATA_BYTES}`);
     const metadata = await reader.read(metadataBytes);
     if (!metadata) throw fail('it ends within its metadata');
-    const { kind, header, bodyBytes } = readChecked(source, number, () => readHeader(metadata));
+    const { kind, header, bodyBytes } = readChecked(number, () => readHeader(metadata));
     if (bodyBytes < 0 || bodyBytes > MAX_BODY_BYTES)
       throw fail(
         `its body has ${bodyBytes} bytes; the limit is ${MAX_BODY_BYTES}: write smaller record batches`,
@@ -82,17 +81,17 @@ function readHeader(metadata: Uint8Array): {
   return { kind, header, bodyBytes: message.int64(MESSAGE.bodyLength) };
 }
 
-/** Reads a part of a message. Turns the RangeError of a failed check into an error of the source. */
-export function readChecked<Value>(source: string, number: number, read: () => Value): Value {
+/** Reads a part of a message. Turns the RangeError of a failed check into a fault of the source. */
+export function readChecked<Value>(number: number, read: () => Value): Value {
   try {
     return read();
   } catch (error) {
-    if (error instanceof RangeError) throw broken(source, number, reasonOf(error), error);
+    if (error instanceof RangeError) throw broken(number, reasonOf(error), error);
     throw error;
   }
 }
 
-/** Makes the error for a damaged message. */
-export function broken(source: string, number: number, reason: string, cause?: unknown): Error {
-  return invalidSource(source, `message ${number} of the Arrow stream: ${reason}`, { cause });
+/** Makes the fault of a damaged message. */
+export function broken(number: number, reason: string, cause?: unknown): SourceFault {
+  return new SourceFault(`message ${number} of the Arrow stream: ${reason}`, { cause });
 }

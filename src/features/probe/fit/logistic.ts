@@ -1,5 +1,5 @@
 /** Logistic regression with an L2 penalty: the unique optimum of scikit-learn's objective, over rows that need not fit in memory. */
-import { mapInOrder } from '../../../extract/map-in-order.js';
+import { mapInOrder } from '../../../extract/replicas/map-in-order.js';
 import { columnsOf, objectiveGraph, type BlockObjective } from '../../linear/row-graphs.js';
 import {
   openRowSession,

@@ -1,5 +1,5 @@
 /** Nearest neighbours among the labelled rows: exact, in double precision. */
-import { mapInOrder } from '../../../extract/map-in-order.js';
+import { mapInOrder } from '../../../extract/replicas/map-in-order.js';
 import { invalidOption } from '../../../base/checks.js';
 import type { LabelledBlock, LabelledRows } from '../rows/labelled-rows.js';
 import type { ScoredBlock } from '../rows/linear-scores.js';

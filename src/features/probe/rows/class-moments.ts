@@ -1,6 +1,6 @@
 /** Sums over the rows of each fold: of each class, and of the products of all pairs of elements. */
 import { groupBy } from '../../../base/group-by.js';
-import { mapInOrder } from '../../../extract/map-in-order.js';
+import { mapInOrder } from '../../../extract/replicas/map-in-order.js';
 import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
 import { momentGraph } from '../../linear/row-graphs.js';
 import { openRowSession, rowsTensor, vectorTensor } from '../../linear/row-session.js';

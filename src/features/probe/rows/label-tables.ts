@@ -7,10 +7,10 @@ import { datasetInvalid, datasetUnreadable } from '../../../base/files/dataset-i
 import { locateFile } from '../../../datasets/records/locate-file.js';
 import {
   asInvalidSource,
-  invalidSource,
   missingColumn,
+  SourceFault,
 } from '../../../datasets/sources/items/source-errors.js';
-import { readTableColumns } from '../../../datasets/sources/lists/table-column.js';
+import { readTableRows } from '../../../datasets/sources/lists/table-rows.js';
 
 const PATH = 'path';
 const LABEL = 'label';
@@ -24,10 +24,10 @@ const LABEL = 'label';
 export async function readTableLabels(file: string): Promise<Map<string, string>> {
   const labels = new Map<string, string>();
   try {
-    for await (const [path, label] of pairsOf(file) as AsyncIterable<readonly [string, string]>) {
+    for await (const [path, label] of pairsOf(file)) {
       const before = labels.get(path);
       if (before !== undefined && before !== label)
-        throw invalidSource(file, `it labels "${path}" both "${before}" and "${label}"`);
+        throw new SourceFault(`it labels "${path}" both "${before}" and "${label}"`);
       labels.set(path, label);
     }
   } catch (error) {
@@ -45,22 +45,24 @@ function asInvalidLabels(file: string, error: unknown): Error {
   return new TapirError('SOURCE_INVALID', message, { details, cause });
 }
 
-function pairsOf(file: string): AsyncIterable<readonly string[]> {
+function pairsOf(file: string): AsyncIterable<readonly [path: string, label: string]> {
   const extension = extname(file).toLowerCase();
-  return extension === '.parquet'
-    ? parquetPairs(file)
-    : readTableColumns(file, [PATH, LABEL], extension === '.csv' ? ',' : '\t');
+  return extension === '.parquet' ? parquetPairs(file) : tablePairs(file, extension === '.csv' ? ',' : '\t');
+}
+
+async function* tablePairs(file: string, delimiter: ',' | '\t'): AsyncGenerator<readonly [string, string]> {
+  for await (const { asked } of readTableRows(file, [PATH, LABEL], delimiter, false))
+    yield asked as unknown as readonly [string, string];
 }
 
 async function* parquetPairs(file: string): AsyncGenerator<readonly [string, string]> {
-  const missing = (column: string, names: readonly string[]): Error => missingColumn(file, column, names);
   let number = 0;
-  for await (const record of readParquetRecords(file, [PATH, LABEL], missing)) {
+  for await (const record of readParquetRecords(file, [PATH, LABEL], { missing: missingColumn })) {
     number++;
     const path = record[PATH];
     const label = textOf(record[LABEL]);
-    if (typeof path !== 'string' || path === '') throw invalidSource(file, `row ${number} has no path`);
-    if (label === null) throw invalidSource(file, `row ${number} has no label`);
+    if (typeof path !== 'string' || path === '') throw new SourceFault(`row ${number} has no path`);
+    if (label === null) throw new SourceFault(`row ${number} has no label`);
     yield [path, label];
   }
 }
@@ -73,9 +75,9 @@ export interface LabelledInput {
 }
 
 /**
- * Reads a column of a dataset's metadata. A column of your own is one that you have added to its Parquet files.
+ * Reads a column of a dataset's metadata: one of its own, of the list that was embedded, or one that you have added to its Parquet files.
  *
- * @throws {@link TapirError} `DATASET_INVALID` for metadata without the column.
+ * @throws {@link TapirError} `DATASET_INVALID` for metadata without the column, naming those that there are.
  */
 export async function* readColumnLabels(
   { folder, manifest }: Dataset,
@@ -84,9 +86,10 @@ export async function* readColumnLabels(
   for (const { metadata } of manifest.shards) {
     const path = await locateFile(folder, metadata);
     const missing = (name: string, names: readonly string[]): Error =>
-      datasetInvalid(path, `it has no column "${name}"; it has ${names.join(', ')}`);
+      datasetInvalid(path, `it has no column "${name}"; its columns are ${names.join(', ')}`);
     try {
-      for await (const record of readParquetRecords(path, ['row', column], missing)) {
+      for await (const record of readParquetRecords(path, ['row', 'status', column], { missing })) {
+        if (record['status'] === 'removed') continue;
         const row = record['row'] ?? null;
         yield { row: row === null ? null : Number(row), label: textOf(record[column]) };
       }
@@ -99,5 +102,8 @@ export async function* readColumnLabels(
 /** A cell as the name of a class; null for an empty one. */
 function textOf(value: unknown): string | null {
   if (value === null || value === undefined || value === '') return null;
-  return value instanceof Date ? value.toISOString() : String(value as string | number | bigint | boolean);
+  if (value instanceof Date) return value.toISOString();
+  return typeof value === 'object'
+    ? JSON.stringify(value)
+    : String(value as string | number | bigint | boolean);
 }

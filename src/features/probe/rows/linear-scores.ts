@@ -1,5 +1,5 @@
 /** Linear classifiers over the rows: the scores of each row by the classifier of its fold. */
-import { mapInOrder } from '../../../extract/map-in-order.js';
+import { mapInOrder } from '../../../extract/replicas/map-in-order.js';
 import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
 import { scoreGraph } from '../../linear/row-graphs.js';
 import { openRowSession, rowsTensor, vectorTensor } from '../../linear/row-session.js';

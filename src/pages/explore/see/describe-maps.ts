@@ -14,6 +14,8 @@ import { measureValues } from './measure-values.js';
 
 /** Longer vectors are not drawn. */
 const MOST_VALUES = 8192;
+/** The share of places that may lie outside of the colours' range, at each end, as in `drawFeatures`. */
+const CLIPPED = 0.01;
 
 /** Describes what a node gives for one photo. */
 export async function describeMaps(
@@ -27,7 +29,7 @@ export async function describeMaps(
   const places = typeof found === 'string' ? undefined : { ...found, rows: 1 };
   const isMap = places !== undefined && countPlaces(places) > 1;
   const maps = isMap ? drawMaps(places) : null;
-  const colours = isMap ? await principalColours(places) : undefined;
+  const [colours] = (isMap && (await principalColours([places], CLIPPED))) || [];
   const hasVector = !isMap && values.length > 0 && values.length <= MOST_VALUES;
   return {
     dtype,

@@ -1,5 +1,6 @@
 /** The inputs of a dataset: a sample of the images, and the failures. */
 import { shown } from '../../../base/printable.js';
+import { partName, type Tile } from '../../../images/pixels/tile-grid.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import type { Breathe } from '../../../tensor/vectors/breathe.js';
 import { Reservoir } from '../../../base/reservoir.js';
@@ -14,11 +15,18 @@ export interface SampledImage {
   readonly height: number | null;
   /** When its file was last changed, in milliseconds since 1970; null if unknown. */
   readonly modifiedMs: number | null;
+  /** The number of its crop, if each has a row. */
+  readonly crop: number | null;
+  /** What its tile covers of it, if rows are tiles. */
+  readonly tile: Tile | null;
 }
 
 /** The name of an image on the page. */
-export function nameOf({ path, row }: Pick<SampledImage, 'path' | 'row'>): string {
-  return path === null ? `(row ${row}, given as bytes)` : shown(path);
+export function nameOf(
+  image: Pick<SampledImage, 'path' | 'row'> & Partial<Pick<SampledImage, 'crop' | 'tile'>>,
+): string {
+  const { path, row } = image;
+  return (path === null ? `(row ${row}, given as bytes)` : shown(path)) + partName(image);
 }
 
 /** The failures with one code. */
@@ -55,12 +63,13 @@ export async function collectInputs(dataset: Dataset, sample: number, breathe: B
   const groups = new Map<string, { count: number; listed: { path: string | null; message: string }[] }>();
   let ok = 0;
   let failed = 0;
-  for await (const { path, row, errorCode, errorMessage, width, height, stamp } of dataset.rows()) {
+  for await (const input of dataset.rows()) {
+    const { path, row, errorCode, errorMessage, width, height, stamp, crop, tile } = input;
     await breathe();
     if (row !== null) {
       ok++;
       live.add(row);
-      reservoir.add({ path, row, width, height, modifiedMs: stamp?.modifiedMs ?? null });
+      reservoir.add({ path, row, width, height, modifiedMs: stamp?.modifiedMs ?? null, crop, tile });
       continue;
     }
     failed++;

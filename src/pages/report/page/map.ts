@@ -15,6 +15,7 @@ import {
   type View,
 } from './geometry.js';
 import { movePlaces } from './move-places.js';
+import { MapPointers } from './pointers.js';
 import type { Points } from './points.js';
 import { faintTest, type Emphasis } from './emphasis.js';
 import { showTip } from './tip.js';
@@ -24,8 +25,6 @@ import { cachePictures, type ShownImages } from './tiles.js';
 export type Projection = 'pca' | 'umap';
 
 const ZOOM_STEP = 1.5;
-/** A pointer that moves no farther has clicked. */
-const CLICK_SLOP = 5;
 
 /** What a map tells. */
 export interface MapEvents {
@@ -43,7 +42,7 @@ export class ImageMap {
   readonly #canvas = byId('canvas') as HTMLCanvasElement;
   readonly #context = this.#canvas.getContext('2d')!;
   readonly #pictureOf: ReturnType<typeof cachePictures>;
-  readonly #pointers = new Map<number, Place>();
+  readonly #pointers: MapPointers;
   #emphasis: Emphasis = {};
   #points!: Points;
   #projection: Projection = 'pca';
@@ -54,11 +53,7 @@ export class ImageMap {
   #places: Places = new Float32Array();
   #cursor: number | undefined;
   #selected: number | undefined;
-  /** What the reader draws around points. */
-  #lasso: Place[] | undefined;
   #withPictures = false;
-  #pressed: Place | undefined;
-  #isMoved = false;
   #isDue = false;
 
   constructor(images: ShownImages, events: MapEvents) {
@@ -66,15 +61,14 @@ export class ImageMap {
     this.#events = events;
     this.#pictureOf = cachePictures(images, () => this.#request());
     const frame = this.#frame;
-    frame.addEventListener('pointermove', (event) => this.#onMove(event));
-    frame.addEventListener('pointerdown', (event) => this.#onDown(event));
-    frame.addEventListener('pointerup', (event) => this.#onUp(event));
-    frame.addEventListener('pointercancel', (event) => {
-      this.#pointers.delete(event.pointerId);
-      this.#lasso = undefined;
+    this.#pointers = new MapPointers(frame, this.#canvas, {
+      onLook: (event) => this.#look(event && this.#pointAt(event)),
+      onClick: (event) => this.#choose(this.#pointAt(event), false),
+      onDraw: () => this.#request(),
+      onGather: (line) => events.onGather(pointsInside(this.#places, line)),
+      onPan: (byX, byY) => this.#pan(byX, byY),
+      onZoom: (by, at) => this.#setView(zoomAt(this.#view, by, at, this.#centre)),
     });
-    frame.addEventListener('pointerleave', () => this.#look(undefined));
-    frame.addEventListener('wheel', (event) => this.#onWheel(event), { passive: false });
     frame.addEventListener('keydown', (event) => this.#onKey(event));
     frame.addEventListener('focus', () => this.#onFocus());
     frame.addEventListener('blur', () => this.#look(undefined));
@@ -207,7 +201,8 @@ export class ImageMap {
       neighbours: selected === undefined ? [] : this.#points.neighboursOf(selected).map(({ point }) => point),
       pictureOf: this.#withPictures ? (point) => this.#pictureOf(this.#points.members[point]!) : undefined,
     });
-    if (this.#lasso) drawLasso(this.#context, this.#lasso, this.#colours);
+    const { line } = this.#pointers;
+    if (line) drawLasso(this.#context, line, this.#colours);
   }
 
   /** Moves the cursor to a point without choosing it. */
@@ -231,23 +226,22 @@ export class ImageMap {
 
   /** Moves the map so that it shows a point. */
   #bringIntoView(point: number): void {
-    if (this.#view.zoom === 1) return;
     const { x, y } = this.#placeOf(point);
     const { width, height } = this.#size;
     const isIn = x > MAP_MARGIN && y > MAP_MARGIN && x < width - MAP_MARGIN && y < height - MAP_MARGIN;
     if (isIn) return;
+    this.#pan(width / 2 - x, height / 2 - y);
+  }
+
+  /** Moves the map, unless the whole of it shows. */
+  #pan(byX: number, byY: number): void {
     const { zoom, panX, panY } = this.#view;
-    this.#setView({ zoom, panX: panX + width / 2 - x, panY: panY + height / 2 - y });
+    if (zoom > 1) this.#setView({ zoom, panX: panX + byX, panY: panY + byY });
   }
 
   #choose(point: number | undefined, byKey: boolean): void {
     this.select(point);
     this.#events.onSelect(point, byKey);
-  }
-
-  #placeAt(event: MouseEvent): Place {
-    const { left, top } = this.#canvas.getBoundingClientRect();
-    return { x: event.clientX - left, y: event.clientY - top };
   }
 
   /** The point at a pointer. Fingers reach farther than mice, and pictures are larger than dots. */
@@ -256,62 +250,9 @@ export class ImageMap {
     const reach = this.#withPictures ? pictureSide(this.#points.count, width, height) / 2 : 14;
     return nearestPoint(
       this.#places,
-      this.#placeAt(event),
+      this.#pointers.placeAt(event),
       event.pointerType === 'mouse' ? reach : reach + 12,
     );
-  }
-
-  #onDown(event: PointerEvent): void {
-    this.#pointers.set(event.pointerId, this.#placeAt(event));
-    this.#pressed = this.#placeAt(event);
-    this.#isMoved = false;
-    // The page marks the frame while the pointer draws around points.
-    if (!event.shiftKey && !this.#frame.classList.contains('gathering')) return;
-    this.#lasso = [this.#pressed];
-    this.#frame.setPointerCapture(event.pointerId);
-    this.#look(undefined);
-  }
-
-  #onMove(event: PointerEvent): void {
-    const place = this.#placeAt(event);
-    const before = this.#pointers.get(event.pointerId);
-    if (!before) {
-      this.#look(this.#pointAt(event));
-      return;
-    }
-    this.#pointers.set(event.pointerId, place);
-    if (this.#lasso) {
-      this.#lasso.push(place);
-      return this.#request();
-    }
-    const others = [...this.#pointers].filter(([id]) => id !== event.pointerId).map(([, other]) => other);
-    if (others[0]) {
-      const spread = (from: Place): number => Math.hypot(from.x - others[0]!.x, from.y - others[0]!.y);
-      this.#isMoved = true;
-      this.#setView(zoomAt(this.#view, spread(place) / Math.max(1, spread(before)), others[0], this.#centre));
-    } else if (this.#view.zoom > 1) {
-      const { zoom, panX, panY } = this.#view;
-      this.#setView({ zoom, panX: panX + place.x - before.x, panY: panY + place.y - before.y });
-    }
-    const { x, y } = this.#pressed!;
-    if (Math.hypot(place.x - x, place.y - y) > CLICK_SLOP) this.#isMoved = true;
-  }
-
-  #onUp(event: PointerEvent): void {
-    const wasDown = this.#pointers.delete(event.pointerId);
-    const lasso = this.#lasso;
-    this.#lasso = undefined;
-    // A click gathers nothing: it chooses.
-    if (lasso && lasso.length > 2) return this.#events.onGather(pointsInside(this.#places, lasso));
-    if (!wasDown || this.#isMoved) return;
-    this.#choose(this.#pointAt(event), false);
-  }
-
-  #onWheel(event: WheelEvent): void {
-    // Without a modifier key the page scrolls as usual. Trackpads report a pinch with the key set.
-    if (!event.ctrlKey && !event.metaKey) return;
-    event.preventDefault();
-    this.#setView(zoomAt(this.#view, Math.exp(-event.deltaY / 250), this.#placeAt(event), this.#centre));
   }
 
   #onFocus(): void {

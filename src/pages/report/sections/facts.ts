@@ -22,9 +22,10 @@ export function readFacts(manifest: unknown): Facts {
   const requests = listOf(at('request')).map((entry) => requestText(entry));
   return {
     title: file === '' ? 'Dataset' : file.replace(/\.onnx$/i, ''),
-    requests: requests.map(([key]) => key),
+    requests: Object.keys(Object(at('features')) as object),
     createdAt: textOf(at('createdAt')),
-    imageFolder: source === '' ? undefined : source,
+    // A table lies anywhere.
+    imageFolder: source === '' || at('source', 'kind') === 'table' ? undefined : source,
     chapters: [
       { title: 'Model', facts: factsOf(at('model')) },
       { title: 'Request', facts: requests },

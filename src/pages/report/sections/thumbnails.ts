@@ -16,6 +16,9 @@ export interface Thumbnails {
   readonly leftOut: number;
 }
 
+/** An image, or a tile of one, to make a picture of. */
+export type Pictured = Pick<SampledImage, 'path'> & Partial<Pick<SampledImage, 'tile'>>;
+
 /** Longer side in pixels, if there are few images and if there are many. */
 const LARGE_SIDE = 96;
 const SMALL_SIDE = 64;
@@ -25,7 +28,7 @@ const AT_ONCE = 8;
 
 /** Makes pictures until they take `maxBytes` of base64; without the folder of the images, none. */
 export async function makeThumbnails(
-  images: readonly Pick<SampledImage, 'path'>[],
+  images: readonly Pictured[],
   folder: string | undefined,
   maxBytes: number,
   onPicture: (done: number) => Promise<void>,
@@ -44,7 +47,7 @@ export async function makeThumbnails(
       leftOut += places.length;
       continue;
     }
-    const made = await Promise.all(places.map((place) => makePicture(folder, images[place]!.path, side)));
+    const made = await Promise.all(places.map((place) => makePicture(folder, images[place]!, side)));
     made.forEach((picture, index) => {
       if (picture === null) unreadable++;
       else if (bytes + picture.length > maxBytes) leftOut++;
@@ -69,9 +72,13 @@ function spreadOut(length: number): number[] {
 }
 
 /** A picture of an image in a folder, as WebP in base64; null if its file cannot be read, or lies outside the folder. */
-export async function makePicture(folder: string, path: string | null, side: number): Promise<string | null> {
+export async function makePicture(
+  folder: string,
+  { path, tile }: Pictured,
+  side: number,
+): Promise<string | null> {
   const file = path === null ? undefined : pathInside(folder, path);
-  return file === undefined ? null : tryThumbnail(file, side);
+  return file === undefined ? null : tryThumbnail(file, side, tile);
 }
 
 /** The file that a path of the metadata names; undefined if it lies outside the folder. */

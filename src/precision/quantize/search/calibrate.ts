@@ -80,7 +80,15 @@ export function withOutputs(rewrite: Rewrite, names: readonly string[]): Rewrite
   const added = names.map((name): RewriteOutput => {
     const value = values.get(name) ?? rewrite.cut.outputs[0]!.value;
     const named = { request: name, key: name, tensor: name };
-    return { ...named, value, why: 'range', type: undefined, layout: undefined, computed: [] };
+    return {
+      ...named,
+      value,
+      why: 'range',
+      type: undefined,
+      layout: undefined,
+      tokens: undefined,
+      computed: [],
+    };
   });
   return { ...rewrite, outputs: [...rewrite.outputs, ...added] };
 }

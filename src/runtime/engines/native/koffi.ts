@@ -5,7 +5,8 @@ export type Address = unknown;
 
 /** The members of koffi that are used here. */
 export interface Koffi {
-  load(path: string, options?: { readonly global?: boolean }): KoffiLibrary;
+  /** @param path - `null` is the process itself. */
+  load(path: string | null, options?: { readonly global?: boolean }): KoffiLibrary;
   struct(members: Readonly<Record<string, unknown>>): unknown;
   pointer(type: unknown): unknown;
   out(type: unknown): unknown;

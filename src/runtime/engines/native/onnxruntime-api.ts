@@ -14,8 +14,8 @@ const SIZE = 'size_t';
 /** Windows has its paths in UTF-16. */
 const PATH = process.platform === 'win32' ? 'const char16_t *' : TEXT;
 
-/** What a function gives: nothing but a status, an object or a number through its last parameter, a text, or not even a status. */
-type Gives = 'status' | 'address' | 'size' | 'int' | 'text' | 'nothing';
+/** What a function gives: nothing but a status, an object or a number through its last parameter, a text or an object itself, or not even a status. */
+type Gives = 'status' | 'address' | 'size' | 'int' | 'text' | 'itself' | 'nothing';
 
 /** Place in the table, what the function gives, and its parameters before that. */
 type Entry<Kind extends Gives = Gives> = readonly [index: number, gives: Kind, ...parameters: string[]];
@@ -74,6 +74,11 @@ interface Functions {
   readonly CreateCUDAProviderOptions: 'address';
   readonly UpdateCUDAProviderOptions: 'status';
   readonly ReleaseCUDAProviderOptions: 'nothing';
+  readonly GetKeyValue: 'text';
+  readonly RegisterExecutionProviderLibrary: 'status';
+  readonly GetEpDevices: 'size';
+  readonly SessionOptionsAppendExecutionProvider_V2: 'status';
+  readonly EpDevice_EpMetadata: 'itself';
 }
 
 const TABLE: { readonly [Name in keyof Functions]: Entry<Functions[Name]> } = {
@@ -129,6 +134,21 @@ const TABLE: { readonly [Name in keyof Functions]: Entry<Functions[Name]> } = {
   CreateCUDAProviderOptions: [205, 'address'],
   UpdateCUDAProviderOptions: [206, 'status', ADDRESS, ADDRESS, ADDRESS, SIZE],
   ReleaseCUDAProviderOptions: [208, 'nothing', ADDRESS],
+  GetKeyValue: [297, 'text', ADDRESS, TEXT],
+  RegisterExecutionProviderLibrary: [301, 'status', ADDRESS, TEXT, PATH],
+  GetEpDevices: [303, 'size', ADDRESS, ADDRESS],
+  SessionOptionsAppendExecutionProvider_V2: [
+    304,
+    'status',
+    ADDRESS,
+    ADDRESS,
+    ADDRESS,
+    SIZE,
+    ADDRESS,
+    ADDRESS,
+    SIZE,
+  ],
+  EpDevice_EpMetadata: [314, 'itself', ADDRESS],
 };
 
 interface Results {
@@ -137,6 +157,7 @@ interface Results {
   readonly size: number;
   readonly int: number;
   readonly text: string;
+  readonly itself: Address;
   readonly nothing: void;
 }
 
@@ -197,7 +218,7 @@ export function bindOrt(koffi: Koffi, path: string): OrtApi {
   const callOf = (entry: Entry): ((...values: readonly unknown[]) => unknown) => {
     const native = nativeOf(entry);
     const gives = entry[1];
-    if (gives === 'nothing' || gives === 'text') return native;
+    if (gives === 'nothing' || gives === 'text' || gives === 'itself') return native;
     if (gives === 'status') return (...values) => check(native(...values));
     return (...values) => {
       const result: [unknown] = [gives === 'address' ? null : 0];

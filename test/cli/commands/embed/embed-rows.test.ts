@@ -139,7 +139,11 @@ describe('tapir embed --out -, JSON lines', () => {
   it.each([
     ['no JSON', 'nonsense', 'line 3: it is not JSON'],
     ['no object', '[1]', 'line 3: it is not a JSON object'],
-    ['no image', '{"id":1}', 'line 3: it has no field "path" (--column names another), and no "image"'],
+    [
+      'no image',
+      '{"id":1}',
+      'line 3: it has no field "path" and no "image"; choose the field of the path with --column',
+    ],
     ['no text', '{"path":5}', 'line 3: it has no text in the field "path"'],
     ['no base64', '{"image":"a*=="}', 'line 3: its field "image" is not base64'],
     ['a field of the rows', '{"path":"a","status":1}', 'line 3: its field "status" has the name'],

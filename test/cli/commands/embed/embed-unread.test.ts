@@ -33,7 +33,7 @@ describe('tapir embed', () => {
     expect(ended.stderr).toMatch(SENTENCES);
     expect(ended.stdout).toContain('2 of 2 images embedded');
     const { manifest } = await openDataset(out);
-    expect(manifest.run.unreadFiles).toEqual({ '.cr2': 1, '.svg': 2 });
+    expect(manifest.run?.unreadFiles).toEqual({ '.cr2': 1, '.svg': 2 });
     expect(manifest.counts).toEqual({ inputs: 2, ok: 2, errors: 0 });
     const { path } = await writeReport(out, { umap: false });
     expect(readFileSync(path, 'utf8')).toContain('1 .cr2, 2 .svg');

@@ -1,12 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { splitLines, type Line } from '../../../../src/datasets/sources/items/lines.js';
+import { ofSource } from '../../../../src/datasets/sources/items/source-errors.js';
 import { inPieces } from '../../../support/sources.js';
 
 async function lines(text: string | Uint8Array, more: object = {}, piece = 3): Promise<Line[]> {
   const found: Line[] = [];
-  const plan = { source: 'list.txt', maxBytes: 100, ...more };
-  for await (const line of splitLines(inPieces(Buffer.from(text), piece), plan)) found.push(line);
+  const read = splitLines(inPieces(Buffer.from(text), piece), { maxBytes: 100, ...more });
+  for await (const line of ofSource('list.txt', read)) found.push(line);
   return found;
 }
 
@@ -42,7 +43,7 @@ describe('splitLines', () => {
       }
     })();
     const read = async (): Promise<void> => {
-      for await (const { number } of splitLines(endless, { source: 'list.txt', maxBytes: 100 }))
+      for await (const { number } of ofSource('list.txt', splitLines(endless, { maxBytes: 100 })))
         expect(number).toBe(1);
     };
     await expect(read()).rejects.toMatchObject({ code: 'SOURCE_INVALID', details: { line: 2 } });

@@ -4,6 +4,8 @@ import {
   asInvalidSource,
   invalidSource,
   missingColumn,
+  ofSource,
+  SourceFault,
 } from '../../../../src/datasets/sources/items/source-errors.js';
 
 describe('the errors of sources', () => {
@@ -20,8 +22,34 @@ describe('the errors of sources', () => {
 
   it('name the columns that there are, at most ten', () => {
     const names = Array.from({ length: 12 }, (_, i) => `c${i}`);
-    expect(missingColumn('a.csv', 'path', names).message).toContain('no column "path" but c0, c1,');
-    expect(missingColumn('a.csv', 'path', names).message).toContain('c9, … (--column names another)');
+    const { message } = asInvalidSource('a.csv', missingColumn('path', names));
+    expect(message).toMatch(
+      /^"a\.csv" .*no column "path"; the columns are c0, c1, .*c9, …: choose one with --column$/,
+    );
+  });
+
+  it('say of a reason which source it is of, and leave what the producer throws', async () => {
+    const from = async (thrown: Error): Promise<unknown> => {
+      const items = (async function* () {
+        yield await Promise.resolve(1);
+        throw thrown;
+      })();
+      const seen: unknown[] = [];
+      try {
+        for await (const item of ofSource('a stream', items)) seen.push(item);
+      } catch (error) {
+        expect(seen).toEqual([1]);
+        return error;
+      }
+      return undefined;
+    };
+    const cause = new Error('why');
+    expect(await from(new SourceFault('it is broken', { line: 7, hint: 'mend it', cause }))).toMatchObject({
+      message: '"a stream" cannot be embedded: line 7: it is broken (mend it)',
+      details: { source: 'a stream', line: 7 },
+      cause,
+    });
+    expect(await from(cause)).toBe(cause);
   });
 
   it('leave typed errors as they are', () => {

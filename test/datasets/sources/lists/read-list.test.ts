@@ -23,6 +23,56 @@ function writeParquet(columns: Record<string, (string | null)[]>, rowGroupSize =
 
 const LISTED = ['b.jpg', 'sub/a.png', '/abs/c.jpg', 'ü b.jpg'];
 
+const textsOf = async (file: string): Promise<unknown[]> =>
+  (await itemsOf(file)).map(({ columns }) => columns && Object.fromEntries(columns));
+
+describe('what a list says beside the path', () => {
+  it('comes as texts of JSON, as written', async () => {
+    const csv = write('.csv', 'path,label,,note,row\na.jpg,007,0,"x ""y""",9\nb.jpg,,1,é,9\n');
+    expect(await textsOf(csv)).toEqual([
+      { label: '"007"', note: '"x \\"y\\""', source_row: '"9"' },
+      { label: '""', note: '"é"', source_row: '"9"' },
+    ]);
+    const json = write(
+      '.jsonl',
+      '{"n":1.0,"path":"a.jpg","tags":["x", 2]}\n{"path":"b.jpg","big":12345678901234567890}',
+    );
+    expect(await textsOf(json)).toEqual([{ n: '1.0', tags: '["x", 2]' }, { big: '12345678901234567890' }]);
+    expect(await textsOf(write('.txt', 'a.jpg'))).toEqual([undefined]);
+  });
+
+  it('keeps the types of Parquet, and leaves out bytes', async () => {
+    const columnData = [
+      { name: 'path', data: ['a.jpg', 'b.jpg'], type: 'STRING' as const },
+      { name: 'n', data: [2n ** 60n, null], type: 'INT64' as const },
+      { name: 'x', data: [3, 0.5], type: 'DOUBLE' as const },
+      { name: 'ok', data: [true, false], type: 'BOOLEAN' as const },
+      { name: 'day', data: [new Date(0), null], type: 'TIMESTAMP' as const },
+      { name: 'image', data: [new Uint8Array([1]), new Uint8Array([255])], type: 'BYTE_ARRAY' as const },
+      { name: 'sha256', data: ['x', null], type: 'STRING' as const },
+    ];
+    expect(await textsOf(write('.parquet', new Uint8Array(parquetWriteBuffer({ columnData }))))).toEqual([
+      {
+        n: '1152921504606846976',
+        x: '3.0',
+        ok: 'true',
+        day: '"1970-01-01T00:00:00.000Z"',
+        source_sha256: '"x"',
+      },
+      { n: 'null', x: '0.5', ok: 'false', day: 'null', source_sha256: 'null' },
+    ]);
+  });
+
+  it.each([
+    ['.csv', 'path,a,a\nx.jpg,1,2\n'],
+    ['.jsonl', '{"path":"x.jpg","row":1,"source_row":2}'],
+  ])('must have names that differ: %s', async (extension, content) => {
+    const { error } = await untilError(write(extension, content));
+    expect(error).toMatchObject({ code: 'SOURCE_INVALID' });
+    expect((error as Error).message).toMatch(/it has two columns "(?:a|source_row)"; rename one of them/);
+  });
+});
+
 describe('a list file', () => {
   const csv = `id,path,label\n${LISTED.map((path, i) => `${i},"${path}",x`).join('\n')}\n`;
   it.each([
@@ -67,7 +117,13 @@ describe('a list file', () => {
     ['JSON that is no record', '.jsonl', '7\n', 1, /field "path"/],
     ['an inherited field', '.jsonl', '{}\n', 1, /field "constructor"/, { column: 'constructor' }],
     ['a field that is no text', '.jsonl', '{"path":"a"}\n\n{"path":7}', 3, /field "path"/],
-    ['CSV of other columns', '.csv', 'file,label\na.jpg,1\n', undefined, /no column "path" but file, label/],
+    [
+      'CSV of other columns',
+      '.csv',
+      'file,label\na.jpg,1\n',
+      undefined,
+      /no column "path"; the columns are file, label/,
+    ],
     ['a row too short', '.csv', 'path,label\na.jpg,1\nb.jpg\n', 3, /Record Length/],
     ['a row too long', '.csv', 'path\na.jpg\nb,c\n', 3, /Record Length/],
     ['an open quotation', '.csv', 'path\n"a.jpg\nb.jpg\n', 3, /Quote Not Closed/],
@@ -114,7 +170,9 @@ describe('a list file', () => {
       code: 'SOURCE_INVALID',
       message: expect.stringMatching(/row 3 has no text in the column "path"/),
     });
-    await expect(itemsOf(writeParquet({ file: ['a'] }))).rejects.toThrow(/no column "path" but file/);
+    await expect(itemsOf(writeParquet({ file: ['a'] }))).rejects.toThrow(
+      /no column "path"; the columns are file/,
+    );
   });
 
   it('of Parquet, cut off or broken anywhere, is refused and never hangs', async () => {

@@ -2,7 +2,7 @@
 import * as arrow from 'apache-arrow';
 import { describe, expect, it } from 'vitest';
 import { openRecords } from '../../../../src/datasets/sources/records/open-records.js';
-import { SOURCE_DEFAULTS } from '../../../../src/datasets/sources/items/source-options.js';
+import { SOURCE_DEFAULTS } from '../../../../src/feeds/items/source-options.js';
 import { TapirError } from '../../../../src/base/errors.js';
 import { arrowStream, inPieces, recordsOf, rowsOf } from '../../../support/arrow-streams.js';
 
@@ -102,7 +102,7 @@ describe('the column of images', () => {
   });
 
   it.each([
-    ['is missing', { picture: bytes }, 'no column "path" but picture'],
+    ['is missing', { picture: bytes }, 'no column "path"; the columns are picture'],
     ['is of numbers', { path: numbers }, 'column "path" is of type Int32'],
     ['is dictionary-encoded', { path: vectorFromArray(['a', 'b']) }, 'dictionary-encoded'],
   ])('is refused where it %s', async (_what, columns, message) => {

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { createFeatureExtractor, embedFolder, openDataset, TapirError, type Dataset } from 'onnx-tapir';
-import { trainProbe, type Probe } from 'onnx-tapir/features';
+import { trainProbe, type Probe, type TrainProbeOptions } from 'onnx-tapir/features';
 import { describe, expect, it } from 'vitest';
 import { failureOf } from '../../../support/failure.js';
 import { scratchFolder, tinyResNet } from '../../../support/fixtures.js';
@@ -22,6 +22,11 @@ const easy: Labelled = {
 
 function train(dataset: Dataset, labels: string | ReadonlyMap<string, string>, options = {}): Promise<Probe> {
   return trainProbe(dataset, labels, { ...FAST, ...options });
+}
+
+/** Only some kinds have a strength. */
+function optionsOf(kind: TrainProbeOptions['kind']): object {
+  return { kind, strength: kind === 'logistic' || kind === 'ridge' ? 1 : undefined };
 }
 
 describe('labels', () => {
@@ -102,7 +107,7 @@ describe('results', () => {
     const labels = new Map(easy.labels.map((label, i) => [`${label}/${i}.png`, `class ${label}`]));
     labels.set('0/4.png', 'class 1');
     labels.set('1/9.png', 'class 0');
-    const { results } = await train(datasetOf(easy), labels, { kind });
+    const { results } = await train(datasetOf(easy), labels, optionsOf(kind));
     expect(new Set(results!.suspects.map(({ path }) => path))).toEqual(new Set(['0/4.png', '1/9.png']));
     expect(results!.confusion).toEqual([
       [9, 1],
@@ -117,7 +122,7 @@ describe('results', () => {
       const labels = new Map(
         easy.labels.map((label, i) => [`${label}/${i}.png`, i === 7 ? 'z' : `${label}`]),
       );
-      const { results, warnings } = await train(datasetOf(easy), labels, { kind });
+      const { results, warnings } = await train(datasetOf(easy), labels, optionsOf(kind));
       expect(results!.classes[2]).toMatchObject({ label: 'z', support: 1, recall: 0 });
       expect(warnings.at(-1)).toContain('1 classes have one image');
     },

@@ -91,19 +91,19 @@ describe('features', () => {
       return [10 * Math.sin(place), 5 * Math.cos(3 * place), place % 2, 0][c]!;
     });
     const places = { rows: 1, channels: 4, size: [8, 8], data, prefix: 0 } as const;
-    const colours = (await principalColours(places))!;
-    expect(colours).toEqual(await principalColours(places));
+    const [colours] = (await principalColours([places], 0.01))!;
+    expect([colours]).toEqual(await principalColours([places], 0.01));
     // Red follows the channel that varies most.
-    const red = Float64Array.from({ length: size }, (_, i) => colours[3 * i]!);
+    const red = Float64Array.from({ length: size }, (_, i) => colours![3 * i]!);
     const wave = Float64Array.from({ length: size }, (_, i) => Math.sin(i));
     expect(correlation(red, wave)).toBeGreaterThan(0.98);
     expect(
       correlation(
-        Float64Array.from({ length: size }, (_, i) => colours[3 * i + 1]!),
+        Float64Array.from({ length: size }, (_, i) => colours![3 * i + 1]!),
         wave,
       ),
     ).toBeLessThan(0.2);
-    expect(await principalColours({ ...places, channels: 2 })).toBeUndefined();
+    expect(await principalColours([{ ...places, channels: 2 }], 0.01)).toBeUndefined();
   });
 
   it('shows where the class token looks, head by head', async () => {

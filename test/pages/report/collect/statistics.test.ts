@@ -137,11 +137,15 @@ function makeDataset(): Dataset {
     width: 4,
     height: 3,
     stamp: null,
+    crop: null,
+    tile: null,
   }));
   const failures = ['A', 'B', 'B', null].map((errorCode): DatasetRow => ({
     path: null,
     status: 'error',
     stamp: null,
+    crop: null,
+    tile: null,
     row: null,
     errorCode,
     errorMessage: 'why',
@@ -160,6 +164,9 @@ function makeDataset(): Dataset {
     async *blocks() {
       yield { firstRow: 0, rows: 4, dims: [2], data: data.slice(0, 8) };
       yield { firstRow: 4, rows: 2, dims: [2], data: data.slice(8) };
+    },
+    vectors: () => {
+      throw new Error('nothing here asks for them');
     },
   };
 }

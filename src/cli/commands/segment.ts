@@ -1,0 +1,168 @@
+/** `tapir segment`: writes the class of every pixel of photos. */
+import { basename, dirname, extname, join } from 'node:path';
+import type { Command } from 'commander';
+import { writeAtomically } from '../../base/atomic-file.js';
+import { invalidOption } from '../../base/checks.js';
+import { shown } from '../../base/printable.js';
+import { MOST_CLASSES, classColour, classMask } from '../../explain/maps/class-mask.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
+import { TRANSFORM_FIELDS, chooseTransform } from '../../feeds/choose-transform.js';
+import { transformFromConfig } from '../../images/configs/transform-from-config.js';
+import { encodePng } from '../../images/encode.js';
+import { encodePalettePng } from '../../images/palette-png.js';
+import { loadImage } from '../../images/transform/load-image.js';
+import type { Transform } from '../../images/transform/transform.js';
+import { openModel, type OnnxModel } from '../../model/open/open-model.js';
+import { checkAbsent } from '../../model/open/save-whole.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { MODEL_HELP, YES_FLAG, YES_HELP, findModelFile, type CommonFlags } from '../flags/find-model.js';
+import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
+import { addFlags } from '../flags/option-flags.js';
+import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
+import { printJson, type Terminal } from '../terminal/terminal.js';
+
+interface SegmentFlags extends CommonFlags, TransformFlags {
+  readonly out: string;
+  readonly output?: string;
+  readonly labels?: string | true;
+  readonly overlay: boolean;
+  readonly overwrite: boolean;
+}
+
+/** What weights of segmentation are fed, where no configuration lies beside the model. */
+const USUAL = 'torchvision:FCN_ResNet50_Weights.DEFAULT';
+/** The share of a class's colour over a photo. */
+const OPACITY = 0.55;
+
+export function addCommand(program: Command, terminal: Terminal): void {
+  const command = program
+    .command('segment')
+    .description('write the class of every pixel of photos, at their own size, as PNG with a palette')
+    .argument('<model>', MODEL_HELP)
+    .argument('<photo...>', 'image files')
+    .requiredOption('-o, --out <file>', 'PNG to write; of several photos, each name is added: mask-cat.png')
+    .option('--output <name>', 'the output with the scores (default: out, or the first one)')
+    .option(
+      '--labels [file]',
+      `print the classes found and their shares; with a file, by its labels: ${LABELS_HELP}`,
+    )
+    .option('--overlay', 'lay the colours over the photo instead', false)
+    .option('--overwrite', 'replace files that exist', false)
+    .option('--json', 'print the shares of classes as JSON', false)
+    .option(YES_FLAG, YES_HELP, false)
+    .action((model: string, photos: string[], flags: SegmentFlags) =>
+      runSegment(terminal, model, photos, flags),
+    );
+  addFlags(command, TRANSFORM_FIELDS, TRANSFORM_FLAGS);
+}
+
+async function runSegment(
+  terminal: Terminal,
+  path: string,
+  photos: readonly string[],
+  flags: SegmentFlags,
+): Promise<void> {
+  const { overwrite, overlay, json } = flags;
+  const targets = photos.map((photo) => targetOf(photo, photos.length, flags.out));
+  if (!overwrite) for (const target of targets) checkAbsent(target);
+  const labels = await readLabelsFlag(typeof flags.labels === 'string' ? flags.labels : undefined);
+  const file = await findModelFile(path, terminal, flags.yes);
+  const model = await openModel(file);
+  const transform = wholePhotos(flags, file);
+  await using extractor = await createFeatureExtractor(model, { [outputOf(model, flags.output)]: 'scores' });
+  const found: object[] = [];
+  for (const [at, photo] of photos.entries()) {
+    terminal.signal.throwIfAborted();
+    // oxlint-disable-next-line no-await-in-loop -- one photo after the other: masks are large
+    const { mask, size, classes } = await segment(extractor, photo, transform);
+    const drawn = overlay ? blend(photo, transform, mask) : encodePalettePng(size, mask, palette(classes));
+    // oxlint-disable-next-line no-await-in-loop
+    await writeAtomically(targets[at]!, await drawn);
+    const shares = sharesOf(mask, labels);
+    found.push({ photo, out: targets[at], ...size, shares });
+    if (json) continue;
+    terminal.out(`written: ${shown(targets[at]!)}\n`);
+    if (flags.labels !== undefined)
+      for (const { class: index, label, share } of shares)
+        terminal.out(
+          `  ${index}${label === null ? '' : ` ${shown(label)}`}: ${(100 * share).toFixed(1)} %\n`,
+        );
+  }
+  if (json) printJson(terminal, found);
+}
+
+type Extractor = Awaited<ReturnType<typeof createFeatureExtractor>>;
+
+async function segment(
+  extractor: Extractor,
+  photo: string,
+  transform: Transform,
+): Promise<{
+  readonly mask: Uint8Array;
+  readonly size: { height: number; width: number };
+  readonly classes: number;
+}> {
+  const image = await loadImage(photo, transform);
+  const { scores } = (await extractor.run(image.toTensor())) as Record<string, Tensor<'float32'>>;
+  const { dims } = scores!;
+  const classes = dims[1] ?? 0;
+  if (dims.length !== 4 || classes > MOST_CLASSES)
+    throw invalidOption(
+      '--output',
+      `scores [1, classes, height, width] of at most ${MOST_CLASSES} classes`,
+      dims,
+    );
+  const size = { height: image.sourceHeight, width: image.sourceWidth };
+  return { mask: classMask(scores!, size), size, classes };
+}
+
+/** The transform of the model, which must keep whole photos. Throws `OPTION_INVALID`. */
+function wholePhotos(flags: TransformFlags, model: string): Transform {
+  const transform = chooseTransform(flags, model, () => transformFromConfig(USUAL));
+  if (transform.options.crop !== null)
+    throw invalidOption(
+      '--transform',
+      `without a crop, such as ${USUAL}: a mask covers the whole photo`,
+      transform.options.crop,
+    );
+  return transform;
+}
+
+function outputOf({ outputs }: OnnxModel, asked: string | undefined): string {
+  const names = outputs.map(({ name }) => name);
+  return asked ?? (names.includes('out') ? 'out' : names[0]!);
+}
+
+function targetOf(photo: string, count: number, out: string): string {
+  if (count === 1) return out;
+  const end = extname(out);
+  const name = basename(photo, extname(photo));
+  return join(dirname(out), `${basename(out, end)}-${name}${end}`);
+}
+
+function palette(classes: number): (readonly [number, number, number])[] {
+  return Array.from({ length: classes }, (_, index) => classColour(index));
+}
+
+/** The photo with the colours of its classes; the first class, the background, stays as it is. */
+async function blend(photo: string, transform: Transform, mask: Uint8Array): Promise<Uint8Array> {
+  const { orientation, alpha } = transform.options;
+  const { data, height, width } = await loadImage(photo, { resize: null, crop: null, orientation, alpha });
+  const pixels = data.map((value, at) => {
+    const index = mask[Math.floor(at / 3)]!;
+    return index === 0 ? value : Math.round(value * (1 - OPACITY) + classColour(index)[at % 3]! * OPACITY);
+  });
+  return encodePng({ data: pixels, height, width });
+}
+
+function sharesOf(mask: Uint8Array, labels: readonly string[] | undefined) {
+  const counts = new Uint32Array(MOST_CLASSES);
+  for (const index of mask) counts[index]!++;
+  return Array.from(counts, (count, index) => ({
+    class: index,
+    label: labels?.[index] ?? null,
+    share: count / mask.length,
+  }))
+    .filter(({ share }) => share > 0)
+    .toSorted((a, b) => b.share - a.share);
+}

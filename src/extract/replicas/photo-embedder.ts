@@ -1,0 +1,151 @@
+/** Photos → vectors, in one call: what `embed` of an extractor does. */
+import { invalidOption, type Options } from '../../base/checks.js';
+import { TapirError } from '../../base/errors.js';
+import { optional, readOptions, signal, text, type Fields } from '../../base/options.js';
+import type { FeedBatch } from '../../feeds/feed-batches.js';
+import { openFeeds } from '../../feeds/open-feeds.js';
+import { itemOfImage, IMAGE_FORMS } from '../../feeds/items/item-of-image.js';
+import { SOURCE_DEFAULTS } from '../../feeds/items/source-options.js';
+import { chooseModelTransform } from '../../feeds/model-transform.js';
+import { WINDOW_BATCHES, type FeedPlan } from '../../feeds/feed-plan.js';
+import { fitSize } from '../../feeds/photo-size.js';
+import { planFeeds } from '../../feeds/plan-feeds.js';
+import type { ImageError } from '../../images/file/image-errors.js';
+import type { ImageSource } from '../../images/file/image-source.js';
+import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { floatsOf } from '../../tensor/widen.js';
+import { mapInOrder } from './map-in-order.js';
+import type { ReplicaSet } from './replica-set.js';
+import { runPhotosApart } from './run-photos.js';
+
+/** Options of {@link Extractor.embed}. */
+export interface EmbedPhotoOptions<Key extends string = string> {
+  /**
+   * The output whose values are the vector.
+   * @default the first output
+   */
+  readonly output: Key | undefined;
+  /**
+   * Stops the work when it fires. The call then rejects with its reason.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
+}
+
+const FIELDS: Fields<EmbedPhotoOptions> = { output: optional(text('')), signal };
+
+/** The URLs of a list may come from anywhere. Those of a call are its author's. */
+const SOURCE = { ...SOURCE_DEFAULTS, allowHttp: true, base: '' };
+
+/** A photo that failed, by its place in the call. */
+interface Failure {
+  readonly index: number;
+  readonly error: ImageError;
+}
+
+/** Of many failures, the message has these; `details` has all. */
+const MOST_LINES = 5;
+
+/** Embeds photos for one extractor. Its decoding threads start at the first photo; idle ones do not keep the process alive. */
+export class PhotoEmbedder {
+  readonly #set: ReplicaSet;
+  readonly #plan: FeedPlan;
+  readonly #lanes: DecodeLanes;
+
+  /** Throws `OPTION_INVALID` if the transform does not fit the model. */
+  constructor(set: ReplicaSet) {
+    const { model } = set;
+    const { source } = model.pruned;
+    const chosen = chooseModelTransform({ transform: 'auto' }, source, model.transform);
+    const transform = fitSize(chosen, undefined, source);
+    this.#set = set;
+    this.#plan = planFeeds(model, transform);
+    this.#lanes = new DecodeLanes(transform, set.coresToDecode);
+  }
+
+  /** The vectors of photos, in order. */
+  async embed(photos: readonly ImageSource[], given: Options<EmbedPhotoOptions>): Promise<Float32Array[]> {
+    const options = readOptions(FIELDS, given, 'embed');
+    const output = this.#outputOf(options.output);
+    options.signal?.throwIfAborted();
+    const items = photos.map((photo) => {
+      const item = itemOfImage(photo, { ...SOURCE, signal: options.signal });
+      if (!item) throw invalidOption('photo', `one of ${IMAGE_FORMS}`, photo);
+      return item;
+    });
+    const { runsAtOnce, photosPerRun } = this.#set;
+    // Photos of unlike shape are sorted: several batches are loaded together.
+    const together = this.#plan.unlike ? WINDOW_BATCHES * photosPerRun : photosPerRun;
+    const batch = Math.min(together, Math.max(1, items.length));
+    const loaded = openFeeds(items, this.#plan, this.#lanes, { batch, openBatches: runsAtOnce + 2 });
+    const failures: Failure[] = [];
+    const vectors: Float32Array[] = [];
+    const run = (one: FeedBatch): Promise<Float32Array[]> => this.#run(one, output, options.signal, failures);
+    for await (const some of mapInOrder(loaded, runsAtOnce, run)) vectors.push(...some);
+    if (failures.length > 0) throw failureOf(failures, photos.length);
+    return vectors;
+  }
+
+  /** Ends its threads. */
+  close(): Promise<void> {
+    return this.#lanes.close();
+  }
+
+  async #run(
+    { items, memory, photos, release }: FeedBatch,
+    output: string,
+    stop: AbortSignal | undefined,
+    failures: Failure[],
+  ): Promise<Float32Array[]> {
+    try {
+      for (const { index, error } of items) if (error) failures.push({ index, error });
+      if (photos.length === 0) return [];
+      const each = await runPhotosApart(this.#set, memory, photos, this.#set.photosPerRun, { signal: stop });
+      return each.map((features) => copyFloats(output, features[output]!));
+    } finally {
+      release();
+    }
+  }
+
+  #outputOf(given: string | undefined): string {
+    const names = this.#set.model.outputs.map(({ name }) => name);
+    const name = given ?? names[0]!;
+    if (names.includes(name)) return name;
+    throw invalidOption('output', `one of "${names.join('", "')}"`, given);
+  }
+}
+
+/** A view would keep the whole batch in memory. */
+function copyFloats(output: string, tensor: Tensor): Float32Array {
+  const floats = /float|double/.test(tensor.dtype) ? floatsOf(tensor) : undefined;
+  if (!floats)
+    throw invalidOption(
+      'output',
+      `an output of floats: ${output} has ${tensor.dtype}, which run gives`,
+      output,
+    );
+  return floats === tensor.data ? floats.slice() : floats;
+}
+
+/** A photo that fails alone rejects with its own error. */
+function failureOf(failures: readonly Failure[], photos: number): TapirError {
+  const [first, second] = failures;
+  if (!second) return first!.error;
+  const listed = failures.map(({ index, error: { code, message } }) => ({ index, code, message }));
+  const lines = listed
+    .slice(0, MOST_LINES)
+    .map(({ index, code, message }) => `photo ${index}: ${message} [${code}]`);
+  const rest = listed.length - lines.length;
+  const message = [
+    `${listed.length} of ${photos} photos cannot be read; embedImages goes on after each of them`,
+    ...lines,
+    ...(rest > 0 ? [`and ${rest} more`] : []),
+  ].join('\n');
+  const errors = failures.map(({ error }) => error);
+  return new TapirError('PHOTOS_FAILED', message, {
+    details: { failures: listed },
+    cause: errors[0],
+    errors,
+  });
+}

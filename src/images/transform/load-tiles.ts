@@ -1,0 +1,166 @@
+/** A picture → tiles, transformed like photos. */
+import { invalidOption } from '../../base/checks.js';
+import { openPicture, type Picture } from '../decode/picture.js';
+import { openImageSource, type ImageSource } from '../file/image-source.js';
+import type { ImageFile, StampTaker } from '../file/image-file.js';
+import type { Region, Size } from '../pixels/geometry.js';
+import { copyRows, toGrey, type RgbImage } from '../pixels/rgb-image.js';
+import { TileGrid, type Tile } from '../pixels/tile-grid.js';
+import { fillWith, type ImageRegions } from '../resample/resample.js';
+import type { FloatImage } from './float-image.js';
+import { imageOf, type LoadedImage } from './load-image.js';
+import { planTiles, type TilePlan, type TilesGiven } from './tile-options.js';
+import { createTransform, type Transform, type TransformLike } from './transform.js';
+
+/** A tile of a picture, as a model is fed, and where it lies. */
+export interface LoadedTile extends LoadedImage {
+  /**
+   * What it covers, in pixels of the full picture, whatever its scale; fractions are possible. `level` is the index of its scale.
+   */
+  readonly tile: Tile;
+}
+
+/** A tile before the transform. */
+export interface CutTile {
+  readonly tile: Tile;
+  readonly image: RgbImage;
+}
+
+/** Consecutive tiles. */
+export interface CutRun {
+  /** Without those that are background. */
+  readonly tiles: readonly (CutTile & { readonly index: number })[];
+  /** The index of the tile after the last one that was looked at. */
+  readonly next: number;
+}
+
+/** Reads the tiles of a picture. Close it. */
+export class TileReader {
+  readonly picture: Picture;
+  readonly grid: TileGrid;
+  readonly #plan: TilePlan;
+  readonly #levels: readonly ImageRegions[];
+
+  constructor(picture: Picture, plan: TilePlan) {
+    this.picture = picture;
+    this.grid = new TileGrid(picture, plan);
+    this.#plan = plan;
+    const sampling = { interpolation: plan.interpolation, resampler: 'pillow' } as const;
+    this.#levels = this.grid.sizes.map((size) => picture.scaled(size, sampling));
+  }
+
+  /** Opens a picture. Throws `IMAGE_*`, `DEPENDENCY_MISSING`. */
+  static async open(
+    file: ImageFile,
+    { options }: Transform,
+    plan: TilePlan,
+    taker?: StampTaker,
+  ): Promise<TileReader> {
+    return new TileReader(await openPicture(file, options, taker), plan);
+  }
+
+  /** Reads the tiles from an index on, a few at once. Throws `IMAGE_*`. */
+  async read(first: number): Promise<CutRun> {
+    const { level, tiles, region } = this.grid.run(first);
+    const pixels = await this.#levels[level]!.read(region);
+    const cut = tiles.map(({ index, tile, region: part }) => {
+      const place = { ...part, top: part.top - region.top, left: part.left - region.left };
+      return { index, tile, image: cutTile(pixels, place, this.#plan) };
+    });
+    const isKept = (i: number): boolean =>
+      this.#plan.minStd === 0 || deviationOf(cut[i]!.image, tiles[i]!.region) >= this.#plan.minStd;
+    return { tiles: cut.filter((_, i) => isKept(i)), next: first + tiles.length };
+  }
+
+  close(): Promise<void> {
+    return this.picture.close();
+  }
+}
+
+/** A tile of its full size: a part of pixels at the top left, and around it the fill. */
+function cutTile(pixels: RgbImage, { top, left, height, width }: Region, { size, fill }: TilePlan): RgbImage {
+  const data = new Uint8Array(size.height * size.width * 3);
+  if (height < size.height || width < size.width) fillWith(data, fill);
+  const from = { data: pixels.data, offset: (top * pixels.width + left) * 3, pitch: pixels.width * 3 };
+  copyRows(from, { data, offset: 0, pitch: size.width * 3 }, height, width * 3);
+  return { ...size, data };
+}
+
+/** The standard deviation of the grey values of a tile's part at the top left. */
+function deviationOf({ data, width: pitch }: RgbImage, { height, width }: Size): number {
+  let [sum, squares] = [0, 0];
+  for (let row = 0; row < height; row++) {
+    const grey = data.slice(row * pitch * 3, (row * pitch + width) * 3);
+    toGrey(grey);
+    for (let at = 0; at < grey.length; at += 3) {
+      sum += grey[at]!;
+      squares += grey[at]! ** 2;
+    }
+  }
+  const count = height * width;
+  return Math.sqrt(Math.max(0, squares / count - (sum / count) ** 2));
+}
+
+/** Transforms a tile. @param into - Receives the pixels, or the planes of floats. */
+export function transformTile(
+  transform: Transform,
+  image: RgbImage,
+  into?: Uint8Array,
+): RgbImage | FloatImage {
+  if (!transform.isFloat) return transform.apply(image, into);
+  return transform.applyFloat(image, into && new Float32Array(into.buffer, into.byteOffset, into.length / 4));
+}
+
+/** Refuses transforms of which a tile has not one tensor in one row. Throws `OPTION_INVALID`. */
+export function checkTiled({ options }: Transform): void {
+  if (options.patches !== null)
+    throw invalidOption('transform', 'one with a single tensor, with tiles', options.patches.processor);
+  if (options.crops !== 'center') throw invalidOption('crops', '"center" with tiles', options.crops);
+}
+
+/**
+ * Cuts a picture of any size into tiles, and transforms each one like a photo; row by row, level by level.
+ *
+ * @remarks
+ * Memory does not grow with the picture: regions of a tiled TIFF, of its pyramid too, are read from its file as they are needed, and
+ * other pictures are decoded once, large ones into a temporary file of 3 bytes per pixel. `limitPixels` holds only for GIF, BMP and HEIC,
+ * which are decoded in memory.
+ *
+ * @param source - As for {@link loadImage}.
+ * @param transform - A preset's name, options, or a transform from {@link createTransform}.
+ * @param tiles - See {@link TileOptions}; `size` is required.
+ * @returns An iterator over the tiles. Leaving the loop closes the picture.
+ * @throws {@link TapirError} `OPTION_INVALID`; those of {@link loadImage}.
+ *
+ * @example
+ * ```ts
+ * import { loadTiles } from 'onnx-tapir';
+ *
+ * for await (const { tile, toTensor } of loadTiles('slide.tif', 'ImageNet1K_V1', { size: 512, minStd: 8 })) {
+ *   console.log(tile, toTensor().dims); // { level: 0, x: 512, y: 0, width: 512, height: 512 } [1, 3, 224, 224]
+ * }
+ * ```
+ */
+export async function* loadTiles(
+  source: ImageSource,
+  transform: TransformLike,
+  tiles: TilesGiven,
+): AsyncGenerator<LoadedTile> {
+  const chosen = createTransform(transform);
+  checkTiled(chosen);
+  const plan = planTiles(tiles);
+  const reader = await TileReader.open(await openImageSource(source), chosen, plan);
+  const { picture, grid } = reader;
+  try {
+    for (let at = 0; at < grid.count;) {
+      const run = await reader.read(at);
+      at = run.next;
+      for (const { tile, image } of run.tiles) {
+        const pixels = { image: transformTile(chosen, image), from: picture, reduction: 1 } as const;
+        yield Object.assign(imageOf(pixels, chosen), { tile });
+      }
+    }
+  } finally {
+    await reader.close();
+  }
+}
