@@ -20,24 +20,45 @@ function pagesOf(folder) {
 
 const guides = (...names) => names.map((name) => page(`docs/guides/${name}.md`));
 
+const { version } = JSON.parse(readFileSync(`${project}package.json`, 'utf8'));
+
+/** Chapters of the reference, by name. */
+const chapters = (...names) => names.map((name) => page(`docs/api/${name}.md`));
+
 const sidebar = [
-  { text: 'Start', items: [page('README.md'), ...guides('tutorial', 'where-it-runs', 'recipes')] },
+  {
+    text: 'Start',
+    items: [
+      page('README.md'),
+      page('docs/guides/README.md'),
+      ...guides('tutorial', 'where-it-runs', 'recipes'),
+    ],
+  },
   {
     text: 'Models',
     items: [
-      ...guides('extraction', 'check', 'explore', 'stages', 'parameters'),
+      ...guides('extraction', 'check', 'explore', 'networks', 'stages', 'parameters'),
       page('docs/names-sidecar.md'),
       page('models/README.md'),
     ],
   },
   {
     text: 'Photos to vectors',
-    items: guides('batch-runs', 'embedding-models', 'pipes', 'vector-databases', 'slurm-kubernetes', 'ray'),
+    items: guides(
+      'batch-runs',
+      'embedding-models',
+      'any-size',
+      'tiles',
+      'pipes',
+      'vector-databases',
+      'slurm-kubernetes',
+      'ray',
+    ),
   },
-  { text: 'Speed', items: [...guides('devices', 'engines', 'int8'), page('docs/engines.md')] },
+  { text: 'Speed', items: guides('devices', 'engines', 'int8') },
   { text: 'Vectors', items: guides('words', 'probes') },
   { text: 'Learning', items: guides('gradients', 'attribution', 'training', 'statistics') },
-  { text: 'Service', items: [page('docs/serve.md')] },
+  { text: 'Service', items: [page('docs/serve.md'), ...guides('other-servers')] },
   {
     text: 'Reference',
     items: [
@@ -51,9 +72,39 @@ const sidebar = [
       page('CONTRIBUTING.md'),
     ],
   },
-  { text: 'API', collapsed: false, items: [page('docs/api/README.md'), ...pagesOf('docs/api')] },
+  {
+    text: 'API',
+    collapsed: false,
+    items: [
+      page('docs/api/README.md'),
+      { text: 'Extract and embed', items: chapters('onnx-tapir', 'stages') },
+      { text: 'Make and change models', items: chapters('zoo', 'parameters', 'precision') },
+      { text: 'Use vectors, look, serve', items: chapters('features', 'explain', 'pages', 'serve') },
+      { text: 'Learn', items: chapters('gradients', 'train') },
+    ],
+  },
   { text: 'Decisions', collapsed: true, items: pagesOf('docs/decisions') },
 ];
+
+/** A tapir's head, drawn here: the icon of the tab and of the navigation bar. */
+const icon = `data:image/svg+xml,${encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><path d="M8 6c2-3 6-2 6 1 7 0 12 4 12 10 0 3 2 4 2 7 0 4-5 4-6 0-1 3-4 5-8 5C8 29 4 24 4 17c0-4 1-7 4-8z" fill="#3b4252"/><path d="M4 17c0 7 4 12 10 12V9C8 8 4 11 4 17z" fill="#88c0d0"/><circle cx="18" cy="14" r="1.8" fill="#fff"/></svg>',
+)}`;
+
+/** Long lines of code wrap, and wide screens give text and code more of their width. */
+const style = `
+.vp-doc [class*='language-'] code { width: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
+.vp-doc img { border-radius: 8px; }
+.vp-doc table { display: table; width: 100%; }
+.vp-doc td code { overflow-wrap: anywhere; white-space: normal; }
+@media (min-width: 1280px) {
+  .VPDoc.has-aside .content-container { max-width: 820px !important; }
+}
+@media (max-width: 640px) {
+  .vp-doc table { display: block; overflow-x: auto; }
+  .vp-doc [class*='language-'] code { padding: 0 16px; font-size: 13px; }
+}
+`;
 
 /** Where a page of the repository stands on the site. */
 function placeOf(path) {
@@ -107,9 +158,12 @@ const findVue = {
 
 export default defineConfig({
   title: 'onnx-tapir',
-  description: 'Tap the intermediate representation of any ONNX vision model.',
+  description: 'The output of any layer of any ONNX vision model, with exactly the pixels it was trained on.',
   lang: 'en',
-  head: [['link', { rel: 'icon', href: 'data:,' }]],
+  head: [
+    ['link', { rel: 'icon', href: icon }],
+    ['style', {}, style],
+  ],
   srcDir: '..',
   srcExclude: ['test/**', 'site/**', 'build/**', 'dist/**', 'wasm/**', 'node_modules/**'],
   outDir: '../build/site',
@@ -118,6 +172,20 @@ export default defineConfig({
   rewrites: placeOf,
   markdown: { html: false, anchor: { slugify }, config: followLinks },
   themeConfig: {
+    logo: icon,
+    nav: [
+      { text: 'Tutorial', link: '/docs/guides/tutorial' },
+      { text: 'Guides', link: '/docs/guides/', activeMatch: '^/docs/guides/(?!tutorial)' },
+      { text: 'API', link: '/docs/api/', activeMatch: '^/docs/api/' },
+      {
+        text: version,
+        items: [
+          { text: 'Changelog', link: '/CHANGELOG' },
+          { text: 'Contributing', link: '/CONTRIBUTING' },
+          { text: 'npm', link: 'https://www.npmjs.com/package/onnx-tapir' },
+        ],
+      },
+    ],
     sidebar,
     search: { provider: 'local' },
     outline: [2, 3],
