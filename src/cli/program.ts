@@ -118,7 +118,7 @@ export async function createProgram(
   isWhole = false,
 ): Promise<Command> {
   const program = new TapirCommand('tapir')
-    .description('Tap the intermediate representation of any ONNX vision model.')
+    .description('Get the output of any layer of any ONNX vision model.')
     .version(packageVersion())
     .configureOutput({ writeOut: (text) => terminal.out(text), writeErr: (text) => terminal.err(text) })
     .configureHelp({

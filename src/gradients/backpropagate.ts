@@ -21,7 +21,7 @@ export interface GradientRequest {
   readonly withRespectTo: readonly Value[];
 }
 
-/** The way back as nodes, in execution order. */
+/** The backward pass as nodes, in execution order. */
 export interface Gradients {
   readonly nodes: readonly NewNode[];
   readonly tensors: readonly NewTensor[];

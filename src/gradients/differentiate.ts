@@ -47,7 +47,7 @@ export interface DifferentiateOptions {
    */
   readonly inputSizes: InputSizes;
   /**
-   * Names of values between which the forward pass is computed again on the way back, instead of being kept: much less memory for the
+   * Names of values between which the forward pass is computed again in the backward pass, instead of being kept: much less memory for the
    * time of one more forward pass. Good names are the ends of blocks, such as `layer1.0` of a ResNet, on which everything after them depends.
    * @default [], which keeps all results
    */
@@ -111,7 +111,7 @@ export async function differentiate(
 
 type Attributes = ReadonlyMap<string, Attribute>;
 
-/** Adds the way back to a graph, as {@link differentiate} does. `restate` gives nodes other attributes than the file has. */
+/** Adds the backward pass to a graph, as {@link differentiate} does. `restate` gives nodes other attributes than the file has. */
 export async function planBackward(
   model: OnnxModel,
   plan: GradientPlan,

@@ -1,5 +1,5 @@
 /**
- * Recomputing instead of keeping (Chen et al. 2016, "Training deep nets with sublinear memory cost"): between given tensors, the way back
+ * Recomputing instead of keeping (Chen et al. 2016, "Training deep nets with sublinear memory cost"): between given tensors, the backward pass
  * reads results that are computed once more, so that those of the forward pass need not be kept.
  *
  * A runtime frees a tensor after its last reader, in its own order of nodes, and merges nodes that compute the same. So the repeated nodes
@@ -18,12 +18,12 @@ import type { BackNode, RepeatedNode } from '../graph/rewrite/rewrite.js';
 import { nodeRoles } from '../graph/roles.js';
 import { GraphMath } from './backward/graph-math.js';
 
-/** The way back, and what may be computed again on it. */
+/** The backward pass, and what may be computed again on it. */
 export interface RecomputeRequest {
   readonly forward: Cut;
   /** The tensors to keep. What lies in front of each of them, up to the one before, is a segment. */
   readonly keep: readonly Value[];
-  /** The nodes of the way back, in execution order. */
+  /** The nodes of the backward pass, in execution order. */
   readonly nodes: readonly NewNode[];
   /** The tensors that hold gradients. */
   readonly gradients: ReadonlyMap<Value, string>;
@@ -32,7 +32,7 @@ export interface RecomputeRequest {
 }
 
 /**
- * Adds the repeated nodes to the way back, each as late as possible: after the gradient of the end of its segment and those of the
+ * Adds the repeated nodes to the backward pass, each as late as possible: after the gradient of the end of its segment and those of the
  * parameters of the segment behind.
  *
  * What a later segment reads as well, what is returned, and what random nodes give stays as it is.
@@ -49,7 +49,7 @@ class Repeats {
   readonly #segments: Segments;
   readonly #names: FreshNames;
   readonly #math: GraphMath;
-  /** Tensors of the way back that are there already. */
+  /** Tensors of the backward pass that are there already. */
   readonly #computed: Set<string>;
   /** For each segment, the gradients that come before it. */
   readonly #earlier: readonly (readonly string[])[];
@@ -72,7 +72,7 @@ class Repeats {
     return this.#math.nodes.tensors;
   }
 
-  /** Adds a node of the way back, after the repeated ones that it reads. */
+  /** Adds a node of the backward pass, after the repeated ones that it reads. */
   add(node: NewNode): void {
     const inputs = node.inputs.map((name) => {
       const value = this.#cut.graph.values.get(name);

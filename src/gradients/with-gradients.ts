@@ -24,12 +24,12 @@ export interface GradientPlan {
   readonly gradients: readonly GradientOutput[];
   /** Values of the graph to return as well. */
   readonly returns: readonly CutOutput[];
-  /** Values between which the forward pass is computed again on the way back; without them, all results are kept. */
+  /** Values between which the forward pass is computed again in the backward pass; without them, all results are kept. */
   readonly recompute?: readonly Value[];
 }
 
 /**
- * Adds the way back to a graph, and cuts the graph down to what it needs. A gradient of a tensor that no target depends on is zeros, and
+ * Adds the backward pass to a graph, and cuts the graph down to what it needs. A gradient of a tensor that no target depends on is zeros, and
  * a note says so. Throws `GRADIENT_UNSUPPORTED`.
  *
  * @param forward - The part of the graph that targets and `returns` need.
@@ -126,7 +126,7 @@ function keepNeeded({ nodes, tensors, outputs }: Finished): Pick<Gradients, 'nod
   return { nodes: kept.toReversed(), tensors: tensors.filter(({ name }) => needed.has(name)) };
 }
 
-/** The part of the graph that the way back reads, with the gradients as outputs. */
+/** The part of the graph that the backward pass reads, with the gradients as outputs. */
 function cutAgain(
   { graph }: Cut,
   { returns }: GradientPlan,

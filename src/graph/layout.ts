@@ -42,7 +42,7 @@ export function channelAxis(graph: Graph, value: Value, rank: number): number | 
   return Array.from({ length: rank }, (_, at) => at).find((at) => axes === 1 << at);
 }
 
-/** Whether a value comes from a product of activations, and nothing tells its channels. */
+/** Whether a value comes from a product of activations, and nothing shows its channels. */
 export function isAttention(graph: Graph, value: Value, rank: number): boolean {
   return axesOfValue(graph, value, rank) === productBit(rank);
 }

@@ -21,7 +21,7 @@ export interface TokenParts {
 /** A part of the tokens. */
 export type TokenPart = 'class' | 'registers' | 'patches';
 
-/** What a learned token is for; undefined if nothing tells. */
+/** What a learned token is for; undefined if nothing shows it. */
 type Meaning = 'class' | 'register' | 'other' | undefined;
 
 /** The names that exporters and libraries give to the weights of learned tokens. */

@@ -68,7 +68,7 @@ export function relocateWeights(
 }
 
 /**
- * Weights inside the model file said to be external, in that very file: who opens it need not be handed them.
+ * Declares in-file weights as external data of the same file, so that sessions map them.
  *
  * @param initializers - Tensors in the source with the bytes that they must have; one that does not lie there in a piece stays.
  * @param location - The source's own file, as the weights' place.

@@ -118,7 +118,7 @@ async function chooseAndRead(
   }
 }
 
-/** Reads a float32 constant and rounds it. The float32 elements are let go at once: one tensor of them is in memory at a time. */
+/** Reads a float32 constant and rounds it. The float32 elements are released at once: one tensor of them is in memory at a time. */
 async function readHalves(state: ModelState, value: Value): Promise<RangedFloat16> {
   const { buffer } = await readInitializerBytes(state, constantTensor(value)!);
   return encodeFloat16InRange(new Float32Array(buffer));

@@ -6,7 +6,7 @@ import type { ModelStage } from './split-model.js';
 
 /** A model needs its weights, and about as much again for activations and the engine. */
 const MEMORY_PER_WEIGHT = 2;
-/** Runs after which times are told from chance. */
+/** Runs that a measured time needs to mean something. */
 const RUNS_TO_JUDGE = 16;
 /** A stage that is slower than the next slowest by less does not pay for a device. */
 const MUCH_SLOWER = 1.25;

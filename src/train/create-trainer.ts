@@ -15,7 +15,7 @@ import { TrainingSessions } from './runs/training-sessions.js';
 import { TrainingState, type NormStatistics, type TrainedParameter } from './runs/training-state.js';
 
 /**
- * Trains a model: the way back is that of {@link differentiate}, the losses are torch.nn's and the optimizers torch.optim's. Each device
+ * Trains a model: the backward pass is that of {@link differentiate}, the losses are torch.nn's and the optimizers torch.optim's. Each device
  * computes the gradients of its rows; they add up, in the order of devices, to those of the batch.
  *
  * @param model - A model, where to open one, or an extractor: its pruned model is trained, on its devices.

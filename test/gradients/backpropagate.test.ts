@@ -1,4 +1,4 @@
-/** The way back as a whole: what it refuses, what must not disturb it, and that it holds nothing else. */
+/** The backward pass as a whole: what it refuses, what must not disturb it, and that it holds nothing else. */
 import { readFileSync } from 'node:fs';
 import { type Tensor } from 'onnx-tapir';
 import { differentiate } from 'onnx-tapir/gradients';
@@ -80,7 +80,7 @@ describe.runIf(hasTraining)(`requests${sharedNote}`, () => {
   });
 });
 
-describe('the way back', () => {
+describe('the backward pass', () => {
   const relu = { op: 'Relu', inputs: ['x'], outputs: ['r'] };
   const double = (input: string, output: string) => ({
     op: 'Add',

@@ -146,7 +146,7 @@ describe('differentiate', () => {
       ['gradient/layer4', ['gradient']],
       ['gradient/fc.weight', ['gradient']],
     ]);
-    // The way back to layer4 starts after it.
+    // The backward pass to layer4 starts after it.
     expect(plan.dropped.initializers).toContain('fc.bias');
   });
 

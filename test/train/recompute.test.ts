@@ -1,4 +1,4 @@
-/** Results that are computed again on the way back, instead of being kept. */
+/** Results that are computed again in the backward pass, instead of being kept. */
 import { type Tensor } from 'onnx-tapir';
 import { createTrainer } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';

@@ -109,7 +109,7 @@ class ListLevels {
         this.count++;
       }
       if (level <= this.#empty) continue;
-      if (!this.#open) throw new Error('a page goes on with a list that has not begun');
+      if (!this.#open) throw new Error('a page continues a list that has not begun');
       this.#open.push(level === this.#number ? (values[next++] as number) : undefined);
     }
   }

@@ -58,7 +58,7 @@ async function runDifferentiate(terminal: Terminal, path: string, flags: Differe
   const rows = resolved.map(({ key, request, tensor, why }) => [key, request, tensor, why]);
   terminal.out(formatOutputs(rows, terminal.columns));
   terminal.out(`\ninputs: ${[...added.inputs, ...kept.inputs].join(', ')}\n`);
-  terminal.out(`nodes: ${kept.nodes.length} of the model, ${added.nodes.length} for the way back\n`);
+  terminal.out(`nodes: ${kept.nodes.length} of the model, ${added.nodes.length} for the backward pass\n`);
   for (const note of notes) terminal.out(`note: ${note}\n`);
   terminal.out(`\nwritten: ${out}\n`);
 }

@@ -21,7 +21,7 @@ export interface SettleRequest extends Partial<SourceOptions> {
   readonly otherwise: string;
   readonly minCosine: number | undefined;
   readonly batch?: number;
-  /** A dataset to go on with. */
+  /** A dataset to continue. */
   readonly out?: string;
 }
 

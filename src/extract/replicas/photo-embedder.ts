@@ -138,7 +138,7 @@ function failureOf(failures: readonly Failure[], photos: number): TapirError {
     .map(({ index, code, message }) => `photo ${index}: ${message} [${code}]`);
   const rest = listed.length - lines.length;
   const message = [
-    `${listed.length} of ${photos} photos cannot be read; embedImages goes on after each of them`,
+    `${listed.length} of ${photos} photos cannot be read; embedImages continues after each of them`,
     ...lines,
     ...(rest > 0 ? [`and ${rest} more`] : []),
   ].join('\n');

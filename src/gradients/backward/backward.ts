@@ -1,4 +1,4 @@
-/** A node on the way back: what it read and gave, the gradients of its outputs, and the arithmetic to continue with. */
+/** A node in the backward pass: what it read and gave, the gradients of its outputs, and the arithmetic to continue with. */
 import { TapirError } from '../../base/errors.js';
 import type { Attribute } from '../../onnx/scan/attributes.js';
 import { ELEMENT_TYPE, type Dim } from '../../onnx/wire/schema.js';
@@ -235,7 +235,7 @@ export class Backward extends GraphMath {
   }
 }
 
-/** The error for a node through which no gradient can be taken. It names the nearest tensor after it, where the way back can end. */
+/** The error for a node through which no gradient can be taken. It names the nearest tensor after it, where the backward pass can end. */
 export function unsupported(node: Node, reason: string): TapirError<'GRADIENT_UNSUPPORTED'> {
   const operator = node.domain === '' ? node.opType : `${node.domain}.${node.opType}`;
   const where = describeNode(node);

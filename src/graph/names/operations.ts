@@ -163,7 +163,7 @@ function whyUnsure(
       : undefined;
   }
   if (tree.scheme === 'torchscript' && module.own.some((node) => SPELLED_OUT.has(node.opType))) {
-    return `in ${where} the exporter spelled out functions, whose parts cannot be told from "${operation}"`;
+    return `in ${where} the exporter spelled out functions, whose parts cannot be distinguished from "${operation}"`;
   }
   if (operation === 'cat') {
     const isNested = tree.scheme === 'torchscript' && nodes.some(mayBeNestedCat);

@@ -16,7 +16,7 @@ export function isBlocked({ domain, opType }: Node): boolean {
  * Why a node's value has another form than torch's. Optimisers make a Gemm of a product in three dimensions, and compute activations on its
  * rows before they restore the dims. ONNX Runtime keeps blocks from convolution to convolution, also through operators of ONNX.
  *
- * @returns `undefined` if nothing tells another form.
+ * @returns `undefined` if nothing shows another form.
  */
 export function otherForm(node: Node): string | undefined {
   const product = node.opType === 'Reshape' ? node.inputs[0]?.producer : node;

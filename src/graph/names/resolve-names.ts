@@ -159,7 +159,7 @@ function listFirst(items: readonly string[]): string {
 function unsure(request: string, why: string, readings: readonly Resolved[]): Failure {
   const [only, ...others] = readings;
   if (others.length > 0) return ambiguous(request, readings, why);
-  return folded(request, `cannot be told from the file: ${why}`, only?.request);
+  return folded(request, `does not follow from the file: ${why}`, only?.request);
 }
 
 function folded(request: string, why: string, instead: string | undefined): Failure {

@@ -77,7 +77,7 @@ function partFolders(place: string): readonly string[] {
   try {
     return readdirSync(place).filter((name) => /^0_\w+$/.test(name));
   } catch {
-    // Why the folder cannot be read is said when its model is opened.
+    // The reason comes when the model in the folder is opened.
     return [];
   }
 }

@@ -72,7 +72,7 @@ function readFile(path: string, taker?: StampTaker): Uint8Array {
   }
 }
 
-/** How many bytes of a file are read at once, by whoever needs single numbers of it. */
+/** How many bytes of a file are read at once for single numbers. */
 const WINDOW_BYTES = 2 ** 16;
 
 /** A file of which only parts are read: it may be longer than memory. */

@@ -37,7 +37,7 @@ export interface DecodeRequest {
 /** Owner → thread: the tiles of a picture from one on, a few. */
 export interface TileRequest {
   readonly id: number;
-  /** The number of the picture, which stays open until the thread is told to close it. */
+  /** The number of the picture, which stays open until a message closes it. */
   readonly picture: number;
   /** With the first request to a thread. */
   readonly open?: { readonly source: ImageFile; readonly plan: TilePlan };

@@ -48,7 +48,7 @@ ${heatmaps ? renderHeatmaps(heatmaps, inputs.ok) : null}
 ${renderSection('duplicates', 'Near-duplicates', [script, ...duplicates.map(renderDuplicates)])}
 ${renderSection('statistics', 'Statistics', statistics)}
 ${renderSection('failures', 'Failures', renderFailures(inputs))}
-${renderSection('facts', 'How it was made', renderOrigin(facts))}`;
+${renderSection('facts', 'Settings', renderOrigin(facts))}`;
   return renderPage({
     kind: 'report',
     title: facts.title,

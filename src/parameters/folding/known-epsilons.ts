@@ -33,7 +33,7 @@ export class KnownEpsilons {
     this.#folded = folded;
   }
 
-  /** The epsilon of a norm; undefined if nothing tells it. */
+  /** The epsilon of a norm; undefined if nothing shows it. */
   async find(norm: string): Promise<number | undefined> {
     const nodes = await (this.#nodes ??= this.#readNodes());
     const network = this.#networkOf(nodes);

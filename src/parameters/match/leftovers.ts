@@ -93,7 +93,7 @@ export async function sortLeftovers(keys: readonly string[], input: LeftoverInpu
 }
 
 /**
- * Checks places that read a merged tensor, and of which nothing tells which of the merged parameters they read.
+ * Checks places that read a merged tensor, without evidence of which merged parameter each reads.
  *
  * @throws {@link TapirError} `STATE_AMBIGUOUS` if their values differ now.
  */
@@ -124,7 +124,7 @@ async function mayBeConstant(model: ModelState, { use }: KeyMatch): Promise<bool
 /**
  * The key of a match that takes the values of this one, too. Equal parameters were merged, and the values are still equal.
  *
- * @throws {@link TapirError} `STATE_AMBIGUOUS` if the values differ now, and nothing tells where each is read.
+ * @throws {@link TapirError} `STATE_AMBIGUOUS` if the values differ now, and nothing shows where each is read.
  */
 async function mergedWith(
   key: string,

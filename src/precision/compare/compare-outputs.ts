@@ -163,7 +163,7 @@ class PooledRows {
   }
 }
 
-/** Whether elements at the same place belong together: axes are the same but for those of size 1, or one side is flat. */
+/** Whether elements at the same place belong together: axes are the same except those of size 1, or one side is flat. */
 function haveSameOrder(a: readonly number[], b: readonly number[]): boolean {
   const [p, q] = [a, b].map((dims) => dims.filter((size) => size !== 1)) as [number[], number[]];
   if (p.length > 1 && q.length > 1) return p.join() === q.join();

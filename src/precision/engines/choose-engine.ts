@@ -94,7 +94,7 @@ const CHOICE_FIELDS: Fields<ChooseEngineOptions> = {
  * enough to float32: every way runs the first photos, and is timed on a batch of them in turn with the others.
  *
  * @remarks Opens a session for each way, one beside the other, and closes them. Other work on the machine changes the figures, so give
- * `out` to go on with what a dataset was begun with.
+ * `out` to continue a dataset with what it was begun with.
  * @param model - What {@link pruneModel} gives.
  * @param photos - As for {@link embedImages}; only the first are read. A stream that can be read once does not suit.
  * @param given - See {@link ChooseEngineOptions}.

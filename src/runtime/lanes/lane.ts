@@ -70,7 +70,7 @@ export class Lane {
   /**
    * Runs the session. The buffers of the feeds are moved to the lane, except shared ones.
    *
-   * @param room - Buffers that outputs may be written to. They are moved to the lane, but for those that were moved before.
+   * @param room - Buffers that outputs may be written to. They are moved to the lane, except those moved before.
    * @param onPosted - Receives a function that ends the run early if the engine can. The promise settles when the run has ended.
    */
   run(

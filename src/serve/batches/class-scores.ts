@@ -48,7 +48,7 @@ const PASSES: ReadonlySet<string> = new Set(['Identity', 'Cast', 'Reshape', 'Fla
 
 /**
  * Softmax or Sigmoid at the end gives probabilities, and so does what names itself `probabilities`; what names itself `scores` are
- * scores (the names that attachProbe gives). Anything else is taken for logits.
+ * scores (the names that attachProbe gives). Anything else counts as logits.
  */
 function kindOf(nodes: readonly NodeInfo[], tensor: string): ClassScores['kind'] {
   if (tensor === 'probabilities' || tensor === 'scores') return tensor;

@@ -86,13 +86,13 @@ function renderJudgement({ judgement, classes }: TrainingPage): Markup[] {
   const names = classes.map(({ name }) => name);
   const wrong = judgement.wrong.map(({ path, label, predicted, probabilities, picture }) => {
     const [sure, own] = probabilities.map((share) => formatShare(share));
-    const about = markup`<bdi class="bad">taken for ${shown(names[predicted]!)}</bdi><span>${sure!}</span><bdi>it is ${shown(names[label]!)}</bdi><span>${own!}</span>`;
+    const about = markup`<bdi class="bad">predicted ${shown(names[predicted]!)}</bdi><span>${sure!}</span><bdi>it is ${shown(names[label]!)}</bdi><span>${own!}</span>`;
     return renderPictured(picture, shown(path), about);
   });
   return [
     renderConfusion(names, judgement.confusion),
     wrong.length === 0
-      ? markup`<p class="note">No held-out image is taken for another class.</p>`
+      ? markup`<p class="note">Every held-out image gets its own class.</p>`
       : markup`<h3>Taken for another class</h3><p class="note">Those that the model is surest of, with the probabilities of both classes.</p><div class="suspects grid">${wrong}</div>`,
   ];
 }

@@ -76,7 +76,7 @@ export class TrainingRun {
     this.#batches = notes.batches;
     this.#sums = notes.sums;
     this.#former = notes.failures;
-    if (done < epochs) tell({ kind: 'note', text: `goes on in ${this.#place()}` });
+    if (done < epochs) tell({ kind: 'note', text: `resumes in ${this.#place()}` });
     if (options.schedule !== 'none' && notes.planned !== undefined && notes.planned !== epochs)
       tell({ kind: 'warning', text: isReplanned(options.schedule, notes.planned, epochs) });
   }
@@ -89,7 +89,7 @@ export class TrainingRun {
     } catch (error) {
       if (options.signal?.aborted === true) {
         await this.#save();
-        const text = `stopped in ${this.#place()}, which is saved in "${options.state}"; run the same training again to go on`;
+        const text = `stopped in ${this.#place()}, which is saved in "${options.state}"; run the same training again to resume`;
         options.tell({ kind: 'note', text });
       }
       throw error;
@@ -209,7 +209,7 @@ function isLonger(state: string, done: number, epochs: number): Error {
 }
 
 function isReplanned(schedule: string, planned: number, epochs: number): string {
-  return `the learning rate (${schedule}) goes on as in a training of ${epochs} epochs, and it began as in one of ${planned}: the weights are not those of a training of ${epochs} epochs from the start`;
+  return `the learning rate (${schedule}) now follows a training of ${epochs} epochs, but began as one of ${planned}: the result differs from a run that had ${epochs} epochs from the beginning`;
 }
 
 function notFinite(step: number, loss: number): TapirError<'LOSS_NOT_FINITE'> {
@@ -228,7 +228,7 @@ function isOther(state: string, key: string, there: unknown, now: unknown): Erro
 }
 
 function invalid(path: string, reason: string): TapirError<'CHECKPOINT_INVALID'> {
-  return new TapirError('CHECKPOINT_INVALID', `the training in "${path}" cannot go on: ${reason}`, {
+  return new TapirError('CHECKPOINT_INVALID', `the training in "${path}" cannot be resumed: ${reason}`, {
     details: { path, reason },
   });
 }

@@ -111,7 +111,7 @@ class SyncedRun {
     combineTaps(forward, results, this.#moments);
   }
 
-  /** Runs the way back through a stage on all pieces. All readers of what the stage computes have done so. */
+  /** Runs the backward pass through a stage on all pieces. All readers of what the stage computes have done so. */
   async #back({ stage }: ForwardStage, backward: BackwardStage): Promise<void> {
     const { rewrite, seeds, takes, tensors, statistics } = backward;
     const fixed = this.#fixedFeeds(backward);

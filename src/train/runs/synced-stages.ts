@@ -26,7 +26,7 @@ import type { NormLayer } from '../statistics/norm-layers.js';
 import type { TrainedTensor } from './trained-tensors.js';
 import { feedTensors, lossOutputs, type LossModel } from './training-graphs.js';
 
-/** The way back through a stage. */
+/** The backward pass through a stage. */
 export interface BackwardStage extends Part {
   /** Names of the inputs that take the gradients of what the stage computes. */
   readonly seeds: ReadonlyMap<Value, string>;

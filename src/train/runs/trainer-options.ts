@@ -64,7 +64,7 @@ export interface TrainerOptions extends Omit<PlaceOptions, 'signal'> {
    */
   readonly accumulate: number | undefined;
   /**
-   * Values whose results are kept for the way back; what lies between them is computed again there, which takes less memory and more
+   * Values whose results are kept for the backward pass; what lies between them is computed again there, which takes less memory and more
    * time. Names as for {@link DifferentiateOptions.recompute}. Only with `batchNorm: 'frozen'`.
    * @default [], everything is kept
    */

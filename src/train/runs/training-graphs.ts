@@ -1,4 +1,4 @@
-/** The graphs of a training: a model with a loss, its way back, and its evaluation. Weights in training are inputs of both. */
+/** The graphs of a training: a model with a loss, its backward pass, and its evaluation. Weights in training are inputs of both. */
 import type { Attribute } from '../../onnx/scan/attributes.js';
 import { invalidOption } from '../../base/checks.js';
 import type { Node, Value } from '../../graph/graph.js';
@@ -49,7 +49,7 @@ export interface GradientOf {
   readonly output: string;
 }
 
-/** The way back. */
+/** The backward pass. */
 export interface TrainingGraph extends NormRewrite {
   readonly gradients: readonly GradientOf[];
 }
@@ -91,7 +91,7 @@ async function typeOf(model: OnnxModel, value: Value, inputSizes: CheckedSizes):
   return (await describeValues([value], inputSizes, sessions))(value);
 }
 
-/** Writes the way back from the loss to tensors. With `layers`, these norms take their statistics from the batch, as in train mode. */
+/** Writes the backward pass from the loss to tensors. With `layers`, these norms take their statistics from the batch, as in train mode. */
 export async function trainingGraph(
   lossModel: LossModel,
   tensors: readonly TrainedTensor[],

@@ -50,7 +50,7 @@ describe('tapir train', () => {
     const killed = await train('stopped.onnx', [], { signal: { name: 'SIGKILL', when: /epoch [23]\/3/ } });
     expect(killed.signal).toBe('SIGKILL');
     const finished = await train('stopped.onnx');
-    expect(finished).toMatchObject({ code: 0, stderr: expect.stringMatching(/^goes on in epoch/m) });
+    expect(finished).toMatchObject({ code: 0, stderr: expect.stringMatching(/^resumes in epoch/m) });
     const whole = await train('whole.onnx', ['--json']);
     expect(whole.code).toBe(0);
     expect(JSON.parse(whole.stdout)).toMatchObject({ classes: ['dunes', 'sea'] });

@@ -62,7 +62,7 @@ describe.runIf(hasBrowser)(`the page of a training${browserNote}`, () => {
     expect(await page.textContent('main')).toContain('cat/cut.jpg');
     expect(await page.locator('.confusion td').allTextContents()).toEqual(['', '57', '3', '1', '59']);
     expect(await page.textContent('.suspect')).toMatch(
-      /taken for dog.*90\.0 %.*it is <i>cat<\/i>.*10\.0 %.*cat\/<b>\.jpg/s,
+      /predicted dog.*90\.0 %.*it is <i>cat<\/i>.*10\.0 %.*cat\/<b>\.jpg/s,
     );
     expect(await page.textContent('main > .lead')).toContain('held-out images are classified right');
     const before = await page.textContent('#theme');

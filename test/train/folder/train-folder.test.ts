@@ -138,7 +138,7 @@ describe('trainFolder', () => {
       if (event.kind === 'note') notes.push(event.text);
     };
     const resumed = await trainFolder(model, photos, { ...options, onEvent });
-    expect(notes).toContainEqual(expect.stringMatching(/^goes on in epoch \d, step \d/));
+    expect(notes).toContainEqual(expect.stringMatching(/^resumes in epoch \d, step \d/));
     const whole = await train({ batch: 2, train: ['conv5', 'fc'] });
     expect(readFileSync(resumed.out).equals(readFileSync(whole.out))).toBe(true);
     const plain = ({ epochs }: TrainedFolder): unknown =>
@@ -280,7 +280,7 @@ describe('trainFolder', () => {
     await trainFolder(model, photos, planned);
     await trainFolder(model, photos, { ...planned, epochs: 2, overwrite: true, onEvent });
     expect(warnings).toEqual([
-      expect.stringMatching(/^the learning rate \(cosine\) goes on as in a training of 2/),
+      expect.stringMatching(/^the learning rate \(cosine\) now follows a training of 2/),
     ]);
   });
 

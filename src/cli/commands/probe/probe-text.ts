@@ -60,7 +60,7 @@ function confusionTable({ classes, confusion }: ProbeResults, columns: number | 
     .toSorted((a, b) => b.count - a.count)
     .slice(0, MOST_LISTED)
     .map(({ given, predicted, count }) => [classes[given]!.label, classes[predicted]!.label, String(count)]);
-  return `\n${formatTable([['label', 'taken for', 'images'], ...rows], { columns, right: [2], names: [0, 1] })}`;
+  return `\n${formatTable([['label', 'predicted', 'images'], ...rows], { columns, right: [2], names: [0, 1] })}`;
 }
 
 /** A class of one image has no score in the fold that leaves it out. */

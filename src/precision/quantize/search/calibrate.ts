@@ -35,7 +35,7 @@ export interface CalibrationRequest {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Runs every sample once. Activations are let go after each run. */
+/** Runs every sample once. Activations are released after each run. */
 export async function calibrate(
   rewrite: Rewrite,
   samples: readonly Sample[],
