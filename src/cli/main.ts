@@ -1,12 +1,12 @@
-/** The command `tapir`: signals, streams and exit codes. program.ts holds the commands. */
+/** The command `tapir` in a process: its signals and streams. run.ts runs a command line. */
 import { reasonOf, TapirError } from '../base/errors.js';
 import { printable, shown } from '../base/printable.js';
 import { ownSharp } from '../images/decode/open-sharp.js';
 import { warmLane } from '../runtime/lanes/lane-start.js';
-import { EXIT, exitCodeOf, messageOf, writeErrorFile } from './terminal/exit-code.js';
+import { commandOf, run } from './run.js';
+import { EXIT } from './terminal/exit-code.js';
 import { cutLine, wrapLines } from './terminal/fit-lines.js';
 import { onSignal } from './terminal/signal-watch.js';
-import type { Terminal } from './terminal/terminal.js';
 
 const SIGNALS: ReadonlyMap<NodeJS.Signals, number> = new Map([
   ['SIGINT', 130],
@@ -32,50 +32,34 @@ async function main(): Promise<number> {
     if (isGone) stopped ??= EXIT.done;
   };
   process.stdout.on('error', onOutputError);
-  let code: number | undefined;
-  const terminal: Terminal = {
-    get signal() {
-      return hearSignals();
-    },
-    input: () => {
-      isReading = true;
-      return process.stdin;
-    },
-    confirm: (question) => confirm(question, hearSignals()),
-    out: (text) => void process.stdout.write(fit(text, process.stdout)),
-    write: (bytes) => {
-      isStreaming = true;
-      return writeData(bytes, hearSignals(), onOutputError);
-    },
-    err: printError,
-    rewrite: (text) =>
-      void process.stderr.write(`\r\u001b[K${cutLine(shown(text), widthOf(process.stderr) - 1)}`),
-    columns: process.stdout.columns || Number(process.env['COLUMNS']) || undefined,
-    isTerminal: process.stderr.isTTY === true,
-    exitCode: (value) => {
-      code = value;
-    },
-  };
+  const words = process.argv.slice(2);
+  // A thread loads onnxruntime while this one loads the command line; both take equally long.
+  if (commandOf(words) === 'embed' && !/--isolation[= ]process/.test(words.join(' '))) warmLane();
   try {
-    const words = process.argv.slice(2);
-    const named = words.filter((word) => !word.startsWith('-'));
-    // A thread loads onnxruntime while this one loads the command line; both take equally long.
-    if (named[0] === 'embed' && !/--isolation[= ]process/.test(words.join(' '))) warmLane();
-    const { createProgram } = await import('./program.js');
-    const isWhole = /(?:^| )(?:-h|--help) all\b/.test(words.join(' '));
-    const program = await createProgram(terminal, named, isWhole);
-    await program.parseAsync(process.argv);
-    // A command that sets its own exit code has ended normally, even after a signal: a service does.
-    return code ?? stopped ?? EXIT.done;
-  } catch (error) {
-    const usage = exitCodeOfUsage(error);
-    if (usage === 0) return EXIT.done;
-    // A process stopped by a signal is not the root cause.
-    if (stopped === undefined) writeErrorFile(process.env, error);
-    // Commander has printed its own message.
-    if (usage !== undefined) return EXIT.usage;
-    if (stopped !== EXIT.done) printError(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
-    return stopped ?? exitCodeOf(error);
+    return await run(words, {
+      get signal() {
+        return hearSignals();
+      },
+      get stopped() {
+        return stopped;
+      },
+      exitCode: undefined,
+      input: () => {
+        isReading = true;
+        return process.stdin;
+      },
+      confirm: (question) => confirm(question, hearSignals()),
+      out: (text) => void process.stdout.write(fit(text, process.stdout)),
+      write: (bytes) => {
+        isStreaming = true;
+        return writeData(bytes, hearSignals(), onOutputError);
+      },
+      err: printError,
+      rewrite: (text) =>
+        void process.stderr.write(`\r\u001b[K${cutLine(shown(text), widthOf(process.stderr) - 1)}`),
+      columns: process.stdout.columns || Number(process.env['COLUMNS']) || undefined,
+      isTerminal: process.stderr.isTTY === true,
+    });
   } finally {
     // A pending read would keep a stopped command alive.
     if (isReading) process.stdin.destroy();
@@ -106,12 +90,6 @@ function showWarnings(): void {
       printError(`warning: ${warning.message}\n`);
     else showAsNode?.(warning);
   });
-}
-
-/** The exit code of an error of commander. Its class is not imported, so that this file loads fast. */
-function exitCodeOfUsage(error: unknown): unknown {
-  const isUsage = error instanceof Error && 'code' in error && String(error.code).startsWith('commander.');
-  return isUsage && 'exitCode' in error ? error.exitCode : undefined;
 }
 
 /** Asks on the terminal. The end of the input is a no. */

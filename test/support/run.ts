@@ -1,5 +1,7 @@
-/** Runs a script or the command in a process of its own. */
+/** Runs a script or the command, in a process of its own if need be. */
 import { spawn } from 'node:child_process';
+import { Readable } from 'node:stream';
+import { printable } from '../../src/base/printable.js';
 import { projectPath } from './fixtures.js';
 
 export interface Ended {
@@ -68,9 +70,48 @@ export function runScript(code: string, options: RunOptions = {}): Promise<Ended
   return runNode(['--input-type=module', '--eval', code], options);
 }
 
-/** Runs the built command. */
+/** Runs the built command: in this process, unless it gets a folder, an environment, a signal or an open input of its own. */
 export function runTapir(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
+  const { cwd, env, isInputOpen, signal } = options;
+  const isOwn = [cwd, env, isInputOpen, signal].some((value) => value !== undefined);
+  return isOwn ? runTapirProcess(args, options) : runHere(args, options.input ?? '');
+}
+
+/** Runs the built command in a process of its own. */
+export function runTapirProcess(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
   return runNode([projectPath('dist/lib/bin.cjs'), ...args], options);
+}
+
+async function runHere(args: readonly string[], input: string): Promise<Ended> {
+  const { run } = (await import(projectPath('dist/lib/run.js'))) as typeof import('../../src/cli/run.js');
+  let stdout = '';
+  let stderr = '';
+  const printError = (text: string): void => void (stderr += printable(text));
+  const showWarning = (warning: Error): void => {
+    if ('code' in warning && String(warning.code).startsWith('TAPIR_'))
+      printError(`warning: ${warning.message}\n`);
+  };
+  process.on('warning', showWarning);
+  try {
+    const code = await run(args, {
+      signal: new AbortController().signal,
+      stopped: undefined,
+      exitCode: undefined,
+      input: () => Readable.from(input === '' ? [] : [Buffer.from(input)]),
+      confirm: () => Promise.resolve(false),
+      out: (text) => void (stdout += printable(text)),
+      write: (bytes) => Promise.resolve(void (stdout += Buffer.from(bytes).toString())),
+      err: printError,
+      rewrite: printError,
+      columns: Number(process.env['COLUMNS']) || undefined,
+      isTerminal: false,
+    });
+    // Warnings are shown after the current step.
+    await new Promise(setImmediate);
+    return { code, signal: null, stdout, stderr };
+  } finally {
+    process.off('warning', showWarning);
+  }
 }
 
 /** What embedding says about a model without a configuration. */

@@ -68,8 +68,8 @@ async function runCheck(terminal: Terminal, path: string, photos: string, flags:
   terminal.out(json ? `${JSON.stringify(found, null, 2)}\n` : describe(found, terminal.columns));
   const { opens, ...others } = found.findings;
   const isWrong = Object.values(others).some(({ verdict }) => verdict === 'no' || verdict === 'refused');
-  if (opens.verdict === 'refused') terminal.exitCode(EXIT.model);
-  else if (isWrong) terminal.exitCode(EXIT.someFailed);
+  if (opens.verdict === 'refused') terminal.exitCode = EXIT.model;
+  else if (isWrong) terminal.exitCode = EXIT.someFailed;
 }
 
 const COLUMNS = ['engine', 'precision', 'images/s', 'least cosine'];

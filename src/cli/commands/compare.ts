@@ -88,7 +88,7 @@ async function runCompare(
   );
   terminal.out(json ? `${JSON.stringify(found, jsonOfError, 2)}\n` : describe(found, terminal.columns));
   if (out !== undefined && !json) terminal.out(`page: ${shown(out)}\n`);
-  if (found.failures.length > 0) terminal.exitCode(EXIT.someFailed);
+  if (found.failures.length > 0) terminal.exitCode = EXIT.someFailed;
 }
 
 /** An error as its code and message: JSON.stringify leaves out the fields of Error. */

@@ -52,7 +52,7 @@ async function runDemo(
     return await embedFolder(extractor, photos ?? packageFile(PHOTOS), { out, ...watch });
   });
   for (const { path, error } of failures) terminal.err(`${shown(path ?? '')}: ${shown(error.message)}\n`);
-  if (failed > 0) terminal.exitCode(EXIT.someFailed);
+  if (failed > 0) terminal.exitCode = EXIT.someFailed;
   const feature = manifest.features[OUTPUT];
   if (!feature) return;
   const { rows, dims } = feature;

@@ -38,7 +38,7 @@ export async function runDoctor(terminal: Terminal, flags: DoctorFlags): Promise
     signal: terminal.signal,
   });
   terminal.out(flags.json ? `${JSON.stringify(diagnosis, null, 2)}\n` : formatDiagnosis(diagnosis));
-  if (!diagnosis.devices.some(({ isWorking }) => isWorking)) terminal.exitCode(EXIT.model);
+  if (!diagnosis.devices.some(({ isWorking }) => isWorking)) terminal.exitCode = EXIT.model;
 }
 
 /** `ok`, `missing`, or a fact that is neither. */

@@ -123,7 +123,7 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
   const transform = isRight ? await readOwnTransform(terminal, path, flags.out) : undefined;
   if (isRight)
     await saveWithTransform(flags.out, transform, saving.overwrite, () => pruned.save(flags.out, saving));
-  else terminal.exitCode(EXIT.model);
+  else terminal.exitCode = EXIT.model;
   if (flags.json) {
     const precision = lowered && { precision: lowered.report };
     return printJson(terminal, { ...pruned.plan, ...precision, ...(verified && { verified }) });

@@ -38,7 +38,7 @@ async function runImport(
     importTables({ tables, column, path, out, ...watch }),
   );
   const { counts, features } = manifest;
-  if (counts.errors > 0) terminal.exitCode(EXIT.someFailed);
+  if (counts.errors > 0) terminal.exitCode = EXIT.someFailed;
   if (json) return terminal.out(`${JSON.stringify({ event: 'done', manifest })}\n`);
   const failed = counts.errors > 0 ? `, ${counts.errors} of them failed (status = 'error')` : '';
   terminal.out(`${counted(counts.inputs, 'row')} imported${failed}\n`);

@@ -37,7 +37,7 @@ async function runMerge(terminal: Terminal, folder: string, flags: MergeFlags): 
     mergeDataset(folder, { ...readFlags(SOURCE_FIELDS, flags), source, ...watch }),
   );
   const { counts, features } = manifest;
-  if (counts.errors > 0) terminal.exitCode(EXIT.someFailed);
+  if (counts.errors > 0) terminal.exitCode = EXIT.someFailed;
   if (json) return terminal.out(`${JSON.stringify({ event: 'done', parts, manifest })}\n`);
   const failed = counts.errors > 0 ? `, ${counts.errors} of them failed (status = 'error')` : '';
   terminal.out(`${parts} parts merged: ${counts.inputs} inputs${failed}\n`);

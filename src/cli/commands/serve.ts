@@ -177,7 +177,7 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
   await stopped;
   terminal.err('stopping: finishing requests\n');
   await service.close();
-  terminal.exitCode(EXIT.done);
+  terminal.exitCode = EXIT.done;
 }
 
 /**

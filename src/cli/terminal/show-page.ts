@@ -18,7 +18,7 @@ export async function showPage(
   } finally {
     await page.close();
   }
-  terminal.exitCode(EXIT.done);
+  terminal.exitCode = EXIT.done;
 }
 
 /** Opens an address or a file in the system's browser. On a system without a browser, the user opens what is printed. */

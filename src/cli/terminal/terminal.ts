@@ -21,8 +21,10 @@ export interface Terminal {
   readonly columns: number | undefined;
   /** Whether standard error is a terminal, where a line can be rewritten. */
   readonly isTerminal: boolean;
-  /** Sets the exit code of a command that does not throw. */
-  exitCode(code: number): void;
+  /** The exit code of a command that does not throw; 0 unless set. */
+  exitCode: number | undefined;
+  /** The exit code of a command that a signal or a reader that went away has stopped. */
+  readonly stopped: number | undefined;
 }
 
 /** Writes a value as indented JSON to standard output. */

@@ -42,7 +42,7 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
     view.end();
     reportFailures(terminal, failures, failed, embedded, "all of them are rows with status 'error'");
     reportUnread(terminal, unread);
-    if (failed > 0) terminal.exitCode(EXIT.someFailed);
+    if (failed > 0) terminal.exitCode = EXIT.someFailed;
   } finally {
     await view.close();
     // In case the run did not get to use them.

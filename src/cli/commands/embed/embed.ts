@@ -111,7 +111,7 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
     report(terminal, summary, flags);
     if (shard && !flags.json)
       terminal.out(`  part ${shard.index} of ${shard.count}; when all parts are done: tapir merge ${out}\n`);
-    if (summary.failures.length > 0 && !shard) terminal.exitCode(EXIT.someFailed);
+    if (summary.failures.length > 0 && !shard) terminal.exitCode = EXIT.someFailed;
   } finally {
     await view.close();
     await extractor.close();

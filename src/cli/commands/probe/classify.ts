@@ -59,7 +59,7 @@ async function runClassify(terminal: Terminal, source: string, flags: ClassifyFl
   }
   if (failures === 0) return;
   terminal.err(`note: ${counted(failures, 'image')} could not be read\n`);
-  terminal.exitCode(EXIT.someFailed);
+  terminal.exitCode = EXIT.someFailed;
 }
 
 function describeAsText({ path, classes, error }: ClassifiedImage): string {
