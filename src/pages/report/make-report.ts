@@ -1,5 +1,5 @@
 /** A dataset → all that its page shows. */
-import { basename } from 'node:path';
+import { basename, resolve } from 'node:path';
 import { readOptions } from '../../base/options.js';
 import { countSteps } from '../../base/progress.js';
 import { checkText, invalidOption } from '../../base/checks.js';
@@ -86,6 +86,7 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
     server: PageServer | null,
   ): Promise<Uint8Array> =>
     renderReport({
+      title: basename(resolve(folder)),
       facts,
       inputs,
       outputs,

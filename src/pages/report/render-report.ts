@@ -13,7 +13,6 @@ import type { PageData } from './page/data.js';
 import { renderProbe, type ProbePart } from './sections/probe-section.js';
 import { renderSearch } from './sections/search-section.js';
 import {
-  renderCounts,
   renderDuplicates,
   renderFailures,
   renderHeatmaps,
@@ -23,6 +22,8 @@ import {
 
 /** What a report is made of. */
 export interface ReportParts {
+  /** The name of the dataset's folder. */
+  readonly title: string;
   readonly facts: Facts;
   readonly inputs: Inputs;
   readonly outputs: readonly CollectedOutput[];
@@ -37,12 +38,11 @@ export interface ReportParts {
 
 /** Writes the page. */
 export function renderReport(parts: ReportParts): Promise<Uint8Array> {
-  const { facts, inputs, outputs, data, heatmaps, probe, duplicates, notes } = parts;
+  const { title, facts, inputs, outputs, data, heatmaps, probe, duplicates, notes } = parts;
   const statistics = markup`<p class="lead">Over all ${formatCount(inputs.ok)} rows.</p>${outputs.map(renderStatistics)}`;
   const script = markup`<div id="duplicates"><p class="note">This part needs the page’s script.</p></div>`;
-  const main = markup`${renderCounts(inputs)}
+  const main = markup`<section id="map-section" aria-label="Map">${renderMap(inputs, data)}</section>
 ${data.server ? renderSearch(data.server, inputs.ok) : null}
-${renderSection('map', 'Map', renderMap(inputs, data))}
 ${probe ? renderProbe(probe) : null}
 ${heatmaps ? renderHeatmaps(heatmaps, inputs.ok) : null}
 ${renderSection('duplicates', 'Near-duplicates', [script, ...duplicates.map(renderDuplicates)])}
@@ -51,7 +51,7 @@ ${renderSection('failures', 'Failures', renderFailures(inputs))}
 ${renderSection('facts', 'Settings', renderOrigin(facts))}`;
   return renderPage({
     kind: 'report',
-    title: facts.title,
+    title,
     subtitle: renderSubtitle(facts, inputs),
     controls: renderSelector(outputs),
     skip: { target: 'map-section', text: 'Skip to the map' },
@@ -62,10 +62,13 @@ ${renderSection('facts', 'Settings', renderOrigin(facts))}`;
   });
 }
 
-function renderSubtitle({ requests, createdAt }: Facts, { ok }: Inputs): Markup {
+function renderSubtitle({ model, requests, createdAt }: Facts, { ok, failed }: Inputs): Markup {
   const names = requests.map((name) => markup`<bdi>${name}</bdi> · `);
+  const file = model === '' ? null : markup`<bdi>${shown(model)}</bdi> · `;
+  const failures =
+    failed === 0 ? null : markup`, <a href="#failures-section">${formatCount(failed)} failed</a>`;
   const day = /^\d{4}-\d{2}-\d{2}/.exec(createdAt)?.[0] ?? '';
-  return markup`${names}${formatCount(ok)} images${day === '' ? '' : ` · ${day}`}`;
+  return markup`${file}${names}${formatCount(ok)} images${failures}${day === '' ? '' : ` · ${day}`}`;
 }
 
 function renderSelector(outputs: readonly CollectedOutput[]): Markup | null {
@@ -77,8 +80,7 @@ function renderSelector(outputs: readonly CollectedOutput[]): Markup | null {
 function renderMap({ ok }: Inputs, { images }: PageData): Markup {
   const count = images.names.length;
   const sampled = count < ok ? `${formatCount(count)} of ${formatCount(ok)} images, drawn at random. ` : '';
-  return markup`<p class="lead">${sampled}Each point is an image; images that the model finds alike lie together. Point at one to see it, click it for its neighbours.</p>
-  <noscript><p class="note">The map needs the page’s script, which this browser does not run.</p></noscript>
+  return markup`<noscript><p class="note">The map needs the page’s script, which this browser does not run.</p></noscript>
   <div class="map-frame">
       <div class="toolbar tools line" role="toolbar" aria-label="Map">
         <div class="segments" role="group" aria-label="Projection">
@@ -103,10 +105,10 @@ function renderMap({ ok }: Inputs, { images }: PageData): Markup {
         <canvas id="canvas" aria-hidden="true"></canvas>
         <div id="tip" class="tip raised" hidden></div>
       </div>
-      <p id="map-note" class="note"></p>
+      <p class="note">${sampled}Each point is an image; similar images lie together. Point at one to see it, click it for its neighbours. <span id="map-note"></span></p>
       <p id="map-help" class="note keys"><kbd>←</kbd><kbd>↑</kbd><kbd>→</kbd><kbd>↓</kbd> next image · <kbd>Enter</kbd> its neighbours · <kbd>+</kbd><kbd>−</kbd><kbd>0</kbd> zoom · <kbd>Esc</kbd> back · <kbd>Shift</kbd> and drag: draw around images</p>
-    <div id="gathered"></div>
-    <aside id="panel" class="panel" aria-label="Selected image"></aside>
+      <aside id="panel" class="panel" aria-label="Selected image"></aside>
+      <div id="gathered"></div>
   </div>
   <p id="live" class="visually-hidden" role="status" aria-live="polite"></p>`;
 }

@@ -68,7 +68,7 @@ describe('readFacts', () => {
     'takes a manifest that is %j',
     (manifest) => {
       expect(readFacts(manifest)).toMatchObject({
-        title: 'Dataset',
+        model: '',
         requests: [],
       });
     },

@@ -4,7 +4,8 @@ import { factsOf, textOf, type Fact } from '../../../html/facts.js';
 
 /** The manifest's facts by chapter. */
 export interface Facts {
-  readonly title: string;
+  /** The name of the model's file; empty if the manifest names none. */
+  readonly model: string;
   /** The outputs, for the subtitle. */
   readonly requests: readonly string[];
   /** As recorded, such as `2026-11-21T19:33:00.000Z`; empty if the manifest does not say. */
@@ -18,10 +19,9 @@ export interface Facts {
 export function readFacts(manifest: unknown): Facts {
   const at = (...path: string[]): unknown => valueAt(manifest, path);
   const source = textOf(at('source', 'location'));
-  const file = textOf(at('model', 'file'));
   const requests = listOf(at('request')).map((entry) => requestText(entry));
   return {
-    title: file === '' ? 'Dataset' : file.replace(/\.onnx$/i, ''),
+    model: textOf(at('model', 'file')),
     requests: Object.keys(Object(at('features')) as object),
     createdAt: textOf(at('createdAt')),
     // A table lies anywhere.

@@ -3,7 +3,7 @@ import { shown } from '../../../base/printable.js';
 import type { CollectedOutput } from '../collect/collect-output.js';
 import type { FailureGroup, Inputs } from '../collect/collect-inputs.js';
 import type { Facts } from './facts.js';
-import { renderNumbers, renderSection, renderTable } from '../../../html/components.js';
+import { renderSection, renderTable } from '../../../html/components.js';
 import type { Fact } from '../../../html/facts.js';
 import { markup, type Markup } from '../../../html/html.js';
 import { formatCount, formatValue } from '../../../html/numbers.js';
@@ -14,15 +14,6 @@ import type { HeatmapPair, Heatmaps } from './heatmaps.js';
 
 /** Channels that are listed by number. */
 const MAX_CHANNELS_LISTED = 24;
-
-/** The numbers at the top: how much there is, and how much of it failed. */
-export function renderCounts({ ok, failed }: Inputs): Markup {
-  return renderNumbers([
-    ['images', formatCount(ok + failed)],
-    ['embedded', formatCount(ok)],
-    ['failed', formatCount(failed), failed > 0 ? 'bad' : undefined],
-  ]);
-}
 
 /** How the dataset was made, by chapter. */
 export function renderOrigin({ chapters }: Facts): Markup {
