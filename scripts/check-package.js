@@ -24,7 +24,7 @@ const MOST_KB = {
 };
 
 /** What guides tell their readers to copy or to install. */
-const COPIED = ['.github/actions/check', 'integrations/ray', 'integrations/lancedb'];
+const COPIED = ['.github/actions/check', 'integrations/python', 'integrations/lancedb'];
 
 const { folder, tarball, run, tool, node, install, remove } = pack();
 try {

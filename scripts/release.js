@@ -1,6 +1,7 @@
 /**
- * Makes what a release publishes, in build/release: the tarball, its bill of materials (CycloneDX and SPDX) and checksums. Refuses a
- * dependency under a licence that nobody here has read, and a tarball that a second build of the same commit does not repeat.
+ * Makes what a release publishes, in build/release: the tarball, the wheel of the Python package, the tarball's bill of materials
+ * (CycloneDX and SPDX) and checksums. Refuses a dependency under a licence that nobody here has read, and a tarball or a wheel that a
+ * second build of the same commit does not repeat. Without the Python package index there is no wheel, and it says so.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -41,7 +42,33 @@ const run = (cwd, command, ...args) =>
   });
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
-/** Builds and packs the commit that is checked out, without what git does not know. */
+const tools = mkdtempSync(join(tmpdir(), 'tapir-wheel-'));
+/** Whether the index has what builds a wheel. The two builds use the same. */
+const hasIndex = (() => {
+  const words = ['download', '--quiet', '--no-deps', '--retries', '1', '--dest', tools, 'setuptools>=77'];
+  try {
+    execFileSync('python3', ['-m', 'pip', ...words], { stdio: 'ignore', timeout: 120_000 });
+    return true;
+  } catch {
+    console.log('NOT BUILT: the wheel of the Python package: pip finds no package index');
+    return false;
+  }
+})();
+
+function buildWheel(clone, into) {
+  const env = { ...process.env, SOURCE_DATE_EPOCH: run(clone, 'git', 'log', '-1', '--format=%ct').trim() };
+  const words = ['wheel', '--quiet', '--no-deps', '--no-index', '--find-links', tools, '--wheel-dir', into];
+  execFileSync('python3', ['-m', 'pip', ...words, join(clone, 'integrations/python')], {
+    env,
+    stdio: 'inherit',
+  });
+  const { version } = JSON.parse(readFileSync(join(clone, 'package.json'), 'utf8'));
+  const wheel = `onnx_tapir-${version}-py3-none-any.whl`;
+  if (!readdirSync(into).includes(wheel))
+    throw new Error(`the Python package has another version than ${version}`);
+}
+
+/** Builds and packs the commit that is checked out, without what git does not know. Returns the checksums. */
 function packCommit(into) {
   const folder = mkdtempSync(join(tmpdir(), 'tapir-release-'));
   try {
@@ -51,7 +78,8 @@ function packCommit(into) {
     run(clone, 'npm', 'run', '--silent', 'build');
     mkdirSync(into, { recursive: true });
     run(clone, 'npm', 'pack', '--silent', '--pack-destination', into);
-    return readdirSync(into).find((file) => file.endsWith('.tgz'));
+    if (hasIndex) buildWheel(clone, into);
+    return readdirSync(into).map((file) => [file, sha256(readFileSync(join(into, file)))]);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -73,12 +101,12 @@ function listParts(format) {
 
 checkLicences();
 rmSync(release, { recursive: true, force: true });
-const tarball = packCommit(release);
-const first = sha256(readFileSync(join(release, tarball)));
+const built = packCommit(release);
 const again = join(release, 'again');
-if (sha256(readFileSync(join(again, packCommit(again)))) !== first)
-  throw new Error('two builds of this commit give two tarballs');
-rmSync(again, { recursive: true });
+if (JSON.stringify(packCommit(again)) !== JSON.stringify(built))
+  throw new Error('two builds of this commit give other bytes');
+for (const folder of [again, tools]) rmSync(folder, { recursive: true });
+const [tarball, first] = built.find(([file]) => file.endsWith('.tgz'));
 // npm writes the moment and a random identity into each: here they follow from the commit, so that these files repeat as well.
 const created = new Date(run(project, 'git', 'log', '-1', '--format=%cI').trim())
   .toISOString()

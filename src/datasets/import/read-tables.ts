@@ -29,7 +29,7 @@ export interface VectorRow {
   readonly columns: ItemColumns;
 }
 
-/** What the rows of `tapir embed --out -` and of the package for Ray say of each photo. */
+/** What the rows of `tapir embed --out -` and of the Python package say of each photo. */
 const OUTCOME = ['status', 'error_code', 'error_message'] as const;
 
 /** Makes the error for a table that cannot be imported. */

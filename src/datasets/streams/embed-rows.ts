@@ -3,6 +3,7 @@ import { PhotoMemory } from '../../feeds/photo-memory.js';
 import { recordTransform } from '../embed/describe-run.js';
 import { invalidOption, type Options } from '../../base/checks.js';
 import { callback, oneOf, readOptions, type Fields } from '../../base/options.js';
+import { packageVersion } from '../../base/package.js';
 import { extractorInternals, type Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import { loadArrow } from '../../tensor/arrow/library.js';
@@ -132,9 +133,13 @@ async function createEncoder(
   columns: readonly FeatureColumn[],
   { transform }: EmbedSetup,
 ): Promise<RowEncoder> {
-  const metadata = new Map([['onnx-tapir.transform', JSON.stringify(recordTransform(transform))]]);
-  if (format === 'arrow') return new ArrowRows(input, columns, await loadArrow(), metadata);
-  return new JsonlRows(input, columns, input.format === 'arrow' ? await loadArrow() : undefined);
+  if (format !== 'arrow')
+    return new JsonlRows(input, columns, input.format === 'arrow' ? await loadArrow() : undefined);
+  const metadata = new Map([
+    ['onnx-tapir.version', packageVersion()],
+    ['onnx-tapir.transform', JSON.stringify(recordTransform(transform))],
+  ]);
+  return new ArrowRows(input, columns, await loadArrow(), metadata);
 }
 
 /**

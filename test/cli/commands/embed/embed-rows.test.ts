@@ -18,6 +18,7 @@ const model = join(scratch, 'model.onnx');
 const photos = join(scratch, 'photos');
 const sea = join(photos, 'sea/sea-0.jpg');
 const city = join(photos, 'city/city-0.jpg');
+const { version } = JSON.parse(readFileSync(projectPath('package.json'), 'utf8')) as { version: string };
 const missing = join(photos, 'missing.jpg');
 const command = ['--model', model, '--return', 'avgpool=embedding', '--threads', '1'];
 let vectors: Record<string, number[]>;
@@ -213,6 +214,7 @@ describe('tapir embed --out -, Arrow', () => {
         preset: 'ImageNet1K_V1',
         resize: 256,
       });
+      expect(table.schema.metadata.get('onnx-tapir.version')).toBe(version);
       expect(map.metadata.get('ARROW:extension:name')).toBe('arrow.fixed_shape_tensor');
       expect(JSON.parse(map.metadata.get('ARROW:extension:metadata')!)).toEqual({ shape: [128, 7, 7] });
     }

@@ -10,19 +10,20 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from onnx_tapir_ray.embedder import EmbedderOptions
+from onnx_tapir import EmbedOptions
 
 FAKE = [sys.executable, str(Path(__file__).parent / "fake_tapir.py")]
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> Callable[..., EmbedderOptions]:
-    """Options of an embedder whose process misbehaves as `fake` says, each time or `once`."""
+def options(tmp_path: Path) -> Callable[..., EmbedOptions]:
+    """Options whose process misbehaves as `fake` says, each time or `once`."""
 
-    def make(fake: str = "", once: bool = False, **given: object) -> EmbedderOptions:
+    def make(fake: str = "", once: bool = False, version: str = "0.1.0", **given: object) -> EmbedOptions:
         env = {"FAKE": fake, "FAKE_PIDS": str(tmp_path / "pids"), "FAKE_ONCE": str(tmp_path / "once") if once else ""}
-        defaults: dict = dict(command=tuple(FAKE), column="path", keep_column=True, retries=2, timeout_s=60.0, env=env)
-        return EmbedderOptions(**{**defaults, **given})
+        env["FAKE_VERSION"] = version
+        defaults: dict = dict(model="m.onnx", return_nodes="avgpool=embedding", tapir=FAKE, timeout_s=60.0, env=env)
+        return EmbedOptions(**{**defaults, **given})
 
     return make
 

@@ -13,16 +13,15 @@ from concurrent.futures import Future
 from typing import IO
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .errors import TapirProcessError
+from .columns import STATUS_COLUMNS
+from .errors import TapirError, TapirProcessError, TapirVersionError
+from .version import check_version
 
 #: Goes along with every image and must come back in the same order: which image a row belongs to is checked, not assumed.
 ROW_COLUMN = "tapir_row"
-#: What tapir says of each row, besides the features.
-STATUS_COLUMNS = ("status", "error_code", "error_message")
 #: Columns of tapir's output that are no features.
 _NOT_FEATURES = frozenset({ROW_COLUMN, "path", *STATUS_COLUMNS})
 
@@ -32,8 +31,6 @@ _STDERR_TAIL_BYTES = 8192
 _IMAGES_PER_MESSAGE = 32
 #: Bytes of images per message, unless one image alone has more. tapir takes 256 MiB.
 _IMAGE_BYTES_PER_MESSAGE = 64 * 2**20
-#: Of one image that is sent.
-IMAGE_BYTES_MAX = 192 * 2**20
 #: How long a process that was told to end, or has closed its output, may take to exit.
 _GRACE_S = 10.0
 #: What every message of an Arrow stream begins with.
@@ -73,14 +70,14 @@ class _Bounded:
         """The stream belongs to whoever opened it."""
 
 
-class TapirProcess:
-    """A running tapir that several threads may use at once.
+class Pipe:
+    """One life of a tapir process, which several threads may use at once.
 
     The caller's thread writes while a thread of its own reads, so neither side ever waits for the other with a full pipe.
     Requests of several threads follow each other in the pipe: while tapir works on one, the next is decoded.
 
     ``column`` is the name of the column that is sent: ``path`` (text) or ``image`` (bytes). The type of the cells must not
-    change from request to request, and an image has at most :data:`IMAGE_BYTES_MAX`.
+    change from request to request, and an image has at most :data:`~onnx_tapir.columns.IMAGE_BYTES_MAX`.
     """
 
     def __init__(self, command: Sequence[str], column: str, env: Mapping[str, str] | None = None) -> None:
@@ -91,7 +88,8 @@ class TapirProcess:
         self._state = threading.Lock()
         self._pending: deque[_Request] = deque()
         self._reason: str | None = None
-        self._failure: TapirProcessError | None = None
+        self._failure: TapirError | None = None
+        self._schema: Future[pa.Schema] = Future()
         self._sent_rows = 0
         self._received_rows = 0
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
@@ -118,17 +116,33 @@ class TapirProcess:
     def embed(self, cells: pa.ChunkedArray, timeout_s: float | None = None) -> pa.Table:
         """Sends paths or image bytes, and returns as many rows in their order: :data:`STATUS_COLUMNS` and the features.
 
-        ``timeout_s`` includes the wait for requests before this one; None is any time. Raises :class:`TapirProcessError` if
-        the process ends before the last row, or that time passes: then it is ended.
+        ``timeout_s`` includes the wait for requests before this one; None is any time. Raises :class:`TapirError` if the
+        process ends before the last row, or that time passes: then it is ended.
         """
         if len(cells) == 0:
             raise ValueError("there is nothing to send")
+        with self._limit(timeout_s):
+            return self._send(cells).result()
+
+    def describe(self, timeout_s: float | None = None) -> pa.Schema:
+        """Sends the end of the input without a row, and returns the columns of the answer. Nothing can be sent any more."""
+        with self._limit(timeout_s):
+            if self._process is not None and self._process.stdin is not None:
+                schema = pa.schema([(self.column, pa.large_string()), (ROW_COLUMN, pa.int64())])
+                # A process that has ended says why.
+                with contextlib.suppress(OSError, ValueError), self._process.stdin as stream:
+                    pa.ipc.new_stream(stream, schema).close()
+            return self._schema.result()
+
+    @contextlib.contextmanager
+    def _limit(self, timeout_s: float | None) -> Iterator[None]:
+        """Ends the process if what is inside takes too long."""
         timer = None if timeout_s is None else threading.Timer(timeout_s, self._fail, [f"took longer than {timeout_s} s"])
         if timer:
             timer.daemon = True
             timer.start()
         try:
-            return self._send(cells).result()
+            yield
         finally:
             if timer:
                 timer.cancel()
@@ -165,7 +179,7 @@ class TapirProcess:
                 self._pending.append(request)
             first = self._sent_rows
             self._sent_rows += len(cells)
-            rows = pa.array(np.arange(first, first + len(cells), dtype=np.int64))
+            rows = pa.array(range(first, first + len(cells)), pa.int64())
             table = pa.table({self.column: cells, ROW_COLUMN: rows})
             # There is one, or a failure.
             process = self._process
@@ -202,14 +216,19 @@ class TapirProcess:
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
         errors = threading.Thread(target=self._keep_tail, args=(process.stderr,), daemon=True, name="tapir-stderr")
         errors.start()
-        reason = None
+        reason: str | TapirVersionError | None = None
         try:
             with pa.ipc.open_stream(_Bounded(process.stdout)) as batches:
+                metadata = batches.schema.metadata or {}
+                check_version(metadata.get(b"onnx-tapir.version", b"").decode() or None)
+                self._schema.set_result(_answer(batches.schema))
                 for batch in batches:
                     self._receive(batch)
             process.wait(_GRACE_S)
         except subprocess.TimeoutExpired:
             reason = "closed its output and did not exit"
+        except TapirVersionError as error:
+            reason = error
         except Exception as error:  # Whatever the bytes were: they are damage, and nobody else would hear of it.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 # An output that was cut short because the process died is explained by how it died.
@@ -233,12 +252,11 @@ class TapirProcess:
         absent = [name for name in (ROW_COLUMN, *STATUS_COLUMNS) if name not in names]
         if absent:
             raise ValueError(f"columns without {', '.join(absent)}")
-        rows = batch.column(ROW_COLUMN).to_numpy(zero_copy_only=False)
-        if not np.array_equal(rows, np.arange(self._received_rows, self._received_rows + len(rows))):
+        rows = batch.column(ROW_COLUMN)
+        if not rows.equals(pa.array(range(self._received_rows, self._received_rows + len(rows)), pa.int64())):
             raise ValueError(f"rows in another order than they were sent in, after row {self._received_rows}")
         self._received_rows += len(rows)
-        kept = [*STATUS_COLUMNS, *(name for name in names if name not in _NOT_FEATURES)]
-        answer = batch.select(kept)
+        answer = batch.select(_answer(batch.schema).names)
         start = 0
         while start < len(rows):
             with self._state:
@@ -265,25 +283,36 @@ class TapirProcess:
             self._reason = self._reason or reason
         process.kill()
 
-    def _end(self, what: str, returncode: int) -> None:
-        stderr = self._stderr.decode("utf-8", "replace").strip()
-        message = f"tapir {what}: {' '.join(self._command)}"
-        failure = TapirProcessError(f"{message}\n{stderr}" if stderr else message, returncode, stderr)
+    def _end(self, what: str | TapirVersionError, returncode: int) -> None:
+        failure: TapirError
+        if isinstance(what, TapirVersionError):
+            failure = what
+        else:
+            stderr = self._stderr.decode("utf-8", "replace").strip()
+            message = f"tapir {what}: {' '.join(self._command)}"
+            failure = TapirProcessError(f"{message}\n{stderr}" if stderr else message, returncode, stderr)
         with self._state:
             self._failure = failure
             pending, self._pending = [*self._pending], deque()
-        for request in pending:
-            request.result.set_exception(failure)
+        for waiting in (self._schema, *(request.result for request in pending)):
+            if not waiting.done():
+                waiting.set_exception(failure)
 
     def _keep_tail(self, stream: IO[bytes]) -> None:
         while chunk := stream.read1(_STDERR_TAIL_BYTES):  # type: ignore[attr-defined]
             self._stderr = (self._stderr + chunk)[-_STDERR_TAIL_BYTES:]
 
 
+def _answer(schema: pa.Schema) -> pa.Schema:
+    """What of tapir's columns callers get: the status, then the features."""
+    features = [name for name in schema.names if name not in _NOT_FEATURES]
+    return pa.schema([schema.field(name) for name in (*STATUS_COLUMNS, *features)])
+
+
 def _messages(table: pa.Table, column: str) -> Iterator[pa.RecordBatch]:
     """The rows in parts that tapir takes."""
     start, size = 0, 0
-    for row, length in enumerate(pc.fill_null(pc.binary_length(table.column(column)), 0).to_numpy()):
+    for row, length in enumerate(pc.fill_null(pc.binary_length(table.column(column)), 0).to_pylist()):
         if row - start == _IMAGES_PER_MESSAGE or (row > start and size + length > _IMAGE_BYTES_PER_MESSAGE):
             yield from table.slice(start, row - start).to_batches()
             start, size = row, 0

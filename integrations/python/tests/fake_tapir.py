@@ -39,6 +39,12 @@ def main() -> None:
         time.sleep(600)
     if how == "usage":
         _exit("error: unknown option '--nonsense'", 2)
+    if how == "layer":
+        _exit("tapir: no such layer [NAME_NOT_FOUND]", 2)
+    if how == "model":
+        _exit('tapir: there is no file "m.onnx", and no known model has that name [MODEL_UNREADABLE]', 3)
+    if how == "hang" and number == "0":
+        time.sleep(600)
     if how == "noise":
         sys.stderr.write("noise\n" * 200_000)
     if how == "deaf":
@@ -59,7 +65,8 @@ def main() -> None:
             ("error_code", pa.string()),
             ("error_message", pa.string()),
             pa.field("embedding", pa.list_(pa.float32(), DIMS), metadata=MAP if how == "map" else None),
-        ]
+        ],
+        metadata={"onnx-tapir.version": version} if (version := os.environ.get("FAKE_VERSION", "0.1.0")) else None,
     )
     done = 0
     held: list[tuple] = []

@@ -14,15 +14,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from onnx_tapir_ray import TapirProcessError
-from onnx_tapir_ray.process import TapirProcess, _messages
+from onnx_tapir import TapirProcessError
+from onnx_tapir.pipe import Pipe, _messages
 
 from .conftest import FAKE, is_alive, wait_until_gone
 from .fake_tapir import features
 
 
-def start(fake: str = "", column: str = "path", command: list[str] = FAKE) -> TapirProcess:
-    return TapirProcess([*command, "--column", column], column, {"FAKE": fake})
+def start(fake: str = "", column: str = "path", command: list[str] = FAKE) -> Pipe:
+    return Pipe([*command, "--column", column], column, {"FAKE": fake})
 
 
 def cells(*names: str) -> pa.ChunkedArray:
@@ -160,11 +160,10 @@ def test_the_error_survives_pickle() -> None:
 FORGETFUL = """
 import sys
 import pyarrow as pa
-from onnx_tapir_ray.embedder import Embedder, EmbedderOptions
-command = tuple(sys.argv[1:])
-embedder = Embedder(EmbedderOptions(command, "path", keep_column=True, retries=0, timeout_s=None, env={"FAKE": ""}))
-rows = embedder(pa.table({"path": ["a", "b"]})).num_rows
-print(embedder._process.pid, rows)
+from onnx_tapir import EmbedOptions, TapirProcess
+process = TapirProcess(EmbedOptions("m.onnx", "avgpool", tapir=sys.argv[1:], env={"FAKE": ""}))
+rows = process.embed(pa.array(["a", "b"])).num_rows
+print(process._pipe.pid, rows)
 """
 
 
@@ -178,8 +177,8 @@ def test_python_ends_well_where_nobody_closes_it() -> None:
 
 OWNER = """
 import sys, time
-from onnx_tapir_ray.process import TapirProcess
-process = TapirProcess(sys.argv[2:], "path", {"FAKE": "mute", "FAKE_PIDS": sys.argv[1]})
+from onnx_tapir.pipe import Pipe
+process = Pipe(sys.argv[2:], "path", {"FAKE": "mute", "FAKE_PIDS": sys.argv[1]})
 time.sleep(600)
 """
 

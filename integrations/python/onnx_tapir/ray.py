@@ -1,0 +1,92 @@
+"""Ray Data: an actor per process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import ray.data
+
+from .columns import as_lists
+from .options import EmbedOptions
+from .process import IN_FLIGHT, TapirProcess, check_options
+
+_OPTIONS = EmbedOptions.__dataclass_fields__.keys()
+
+
+def embed(
+    dataset: ray.data.Dataset,
+    *,
+    batch_size: int = 256,
+    concurrency: int | tuple[int, int] | tuple[int, int, int] | None = None,
+    **arguments: Any,
+) -> ray.data.Dataset:
+    """Adds features of images to a dataset; a vector is a list, a map a tensor, of NaN where the image could not be read.
+
+    Args:
+        dataset: A dataset with the column of images. A file at a path is read on the node that the actor runs on.
+        batch_size: Rows that are handed to the process at a time.
+        concurrency: Number of actors, or the smallest and the largest number (and the first) of a pool that Ray scales.
+            None: from one to as many as there is room for.
+        **arguments: Those of :class:`~onnx_tapir.EmbedOptions`. Anything else goes to ``Dataset.map_batches``:
+            ``resources``, ``runtime_env``, ``memory``, …
+
+    Returns:
+        The dataset, not yet computed.
+
+    Raises:
+        ValueError: An option is out of range.
+        TapirError: The command, the model or an option does not work on this machine.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+    options = EmbedOptions(**{name: value for name, value in arguments.items() if name in _OPTIONS})
+    check_options(options)
+    # Ray Data restarts actors whose worker or node went away, and repeats what they had in hand, as often as it takes.
+    return dataset.map_batches(
+        Embedder,
+        fn_constructor_args=(options,),
+        batch_format="pyarrow",
+        batch_size=batch_size,
+        compute=_pool(concurrency),
+        udf_modifying_row_count=False,
+        num_cpus=options.num_cpus,
+        num_gpus=options.num_gpus or None,
+        **{name: value for name, value in arguments.items() if name not in _OPTIONS},
+    )
+
+
+class Embedder(TapirProcess):
+    """What an actor runs."""
+
+    __call__ = TapirProcess.embed_table
+
+    def embed(self, cells: pa.Array | pa.ChunkedArray) -> pa.Table:
+        answer = super().embed(cells)
+        for at, field in enumerate(answer.schema):
+            if isinstance(field.type, pa.FixedShapeTensorType):
+                filled = pa.chunked_array([_fill_nulls(chunk) for chunk in answer.column(at).chunks], field.type)
+                answer = answer.set_column(at, field, filled)
+        return as_lists(answer, has_tensors=True)
+
+
+def _fill_nulls(tensors: pa.FixedShapeTensorArray) -> pa.FixedShapeTensorArray:
+    """NaN (0 where there is none) instead of null: Ray and pyarrow make no numpy array of tensors some of which are null."""
+    storage = tensors.storage
+    values = storage.drop_null().flatten().to_numpy(zero_copy_only=False)
+    size = storage.type.list_size
+    filled = np.full((len(storage), size), np.nan if values.dtype.kind == "f" else 0, values.dtype)
+    filled[storage.is_valid().to_numpy(zero_copy_only=False)] = values.reshape(-1, size)
+    flat = pa.array(filled.reshape(-1), storage.type.value_type)
+    return pa.ExtensionArray.from_storage(tensors.type, pa.FixedSizeListArray.from_arrays(flat, type=storage.type))
+
+
+def _pool(concurrency: int | tuple[int, ...] | None) -> ray.data.ActorPoolStrategy:
+    if concurrency is None:
+        sizes: dict[str, int] = {"min_size": 1}
+    elif isinstance(concurrency, int):
+        sizes = {"size": concurrency}
+    else:
+        sizes = dict(zip(("min_size", "max_size", "initial_size"), concurrency))
+    return ray.data.ActorPoolStrategy(**sizes, max_concurrent_calls_per_actor=IN_FLIGHT, enable_true_multi_threading=True)
