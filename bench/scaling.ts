@@ -1,7 +1,7 @@
 /**
  * `npx tsx bench/scaling.ts [--rounds N] [--json FILE]`, part of `npm run bench`: what data parallelism gains and costs on the
  * CPU, with lanes of one thread: speed-up of two lanes, overhead of one lane over onnxruntime-node itself, and how long the
- * caller's event loop is held up.
+ * caller's event loop is held up. `bench/scaling_engines.py` measures what Ray, Spark, Dask and Daft cost per photo.
  *
  * Copies of a batch, each way (docs/decisions/008-copies.md has them with their cost, `bench/copies.ts` measures it):
  * input:  caller's array → lane's buffer (one copy, 1 MiB per turn of the loop), buffer moved to the thread, read there in place;

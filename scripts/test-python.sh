@@ -28,7 +28,7 @@ for engine in "${engines[@]}"; do
     ray) packages+=('ray[data]>=2.60') ;;
     dask) packages+=('dask[dataframe,distributed]>=2025.1') ;;
     daft) packages+=('daft>=0.7') ;;
-    spark) packages+=('pyspark>=4.0') ;;
+    spark) packages+=('pyspark[sql]>=4.0') ;;
     *) echo "no engine $engine: ray, dask, daft or spark" >&2; exit 2 ;;
   esac
 done

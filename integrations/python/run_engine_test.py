@@ -93,6 +93,7 @@ def spark_cluster(folder: Path) -> Iterator[Engine]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path[1:]),
     }.items():
         builder = builder.config(key, value)

@@ -91,6 +91,8 @@ def main() -> None:
                     if how == "swap" and done == int(number):
                         row += 1
                     done += 1
+                    if how == "slow":
+                        time.sleep(float(number))
                     if data is None:
                         held.append((row, path, "error", "IMAGE_EMPTY", "its record holds null", None))
                     elif b"broken" in data:
