@@ -62,7 +62,7 @@ def ray_cluster(folder: Path) -> Iterator[Engine]:
     from onnx_tapir.ray import embed
 
     # As Ray counts: one core for the actor, one for the tasks that hand it blocks.
-    node = {"num_cpus": 2, "object_store_memory": 200 * 2**20}
+    node: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 200 * 2**20}
     cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
     try:
         cluster.add_node(**node)
@@ -321,7 +321,8 @@ def check_guide(guide: str, engine: str, table: pa.Table, model: str, folder: Pa
     shutil.copy(model, data / "resnet50.onnx")
     pq.write_table(table, data / "photos.parquet")
     section = re.search(rf"^## {engine}\n.*?^```python\n(.*?)^```", guide, re.M | re.S | re.I)
-    check(section is not None, f"the guide has no block for {engine}")
+    if section is None:
+        raise SystemExit(f"FAILED: the guide has no block for {engine}")
     block = section[1]
     check(len(block.strip().splitlines()) <= 12, "the block has more than ten lines or so")
     exec(compile(block.replace("/data", str(data)), f"guide: {engine}", "exec"), {"__name__": "guide"})

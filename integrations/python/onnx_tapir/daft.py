@@ -48,4 +48,5 @@ def embed(
             return answer.to_struct_array().combine_chunks()
 
     kept = frame.column_names if options.keep_column else [name for name in frame.column_names if name != options.column]
-    return frame.select(*kept, Embedder(options).embed(frame[options.column]))
+    # Called with an expression, it is an expression.
+    return frame.select(*kept, Embedder(options).embed(frame[options.column]))  # type: ignore[arg-type]
