@@ -139,9 +139,7 @@ def daft_runner(folder: Path) -> Iterator[Engine]:
     from onnx_tapir.daft import embed
 
     daft.set_runner_native()
-    yield Engine(
-        daft.from_arrow, partial(embed, batch_size=BATCH, concurrency=WORKERS), lambda rows, out: rows.write_parquet(out)
-    )
+    yield Engine(daft.from_arrow, partial(embed, batch_size=BATCH), lambda rows, out: rows.write_parquet(out))
 
 
 #: Per engine its cluster, and whether its workers are processes that can be killed without the driver.

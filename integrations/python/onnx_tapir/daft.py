@@ -1,4 +1,4 @@
-"""Daft: a process per instance of a class UDF."""
+"""Daft: a process per machine, behind a class UDF."""
 
 from __future__ import annotations
 
@@ -15,16 +15,13 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-def embed(
-    frame: daft.DataFrame, *, batch_size: int = 256, concurrency: int = 1, **arguments: Unpack[Arguments]
-) -> daft.DataFrame:
+def embed(frame: daft.DataFrame, *, batch_size: int = 256, **arguments: Unpack[Arguments]) -> daft.DataFrame:
     """Adds features of images to a frame, as lists; a map is a flat list.
 
     Args:
         frame: A frame with the column of images. A file at a path is read where the process runs.
         batch_size: Rows that are handed to the process at a time.
-        concurrency: Processes.
-        **arguments: Those of :class:`~onnx_tapir.EmbedOptions`.
+        **arguments: Those of :class:`~onnx_tapir.EmbedOptions`; ``num_cpus`` is what spreads the work over cores.
 
     Returns:
         The frame, not yet computed.
@@ -37,7 +34,8 @@ def embed(
     added = as_lists(check_options(options, frame.column_names).empty_table()).schema
     struct = daft.DataType.struct({field.name: daft.DataType.from_arrow_type(field.type) for field in added})
 
-    @daft.cls(gpus=options.num_gpus or 0, max_concurrency=concurrency, use_process=False)
+    # Without max_concurrency, which puts instances into processes: Daft's job ends when one of those is killed.
+    @daft.cls(gpus=options.num_gpus or 0, use_process=False)
     class Embedder:
         def __init__(self, options: EmbedOptions) -> None:
             self.process = TapirProcess(options)
