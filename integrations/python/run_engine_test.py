@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from onnx_tapir import TapirProcessError
+from onnx_tapir import TapirProcess, TapirProcessError
 
 PHOTOS = 500
 BROKEN = 123
@@ -140,6 +140,8 @@ def daft_runner(folder: Path) -> Iterator[Engine]:
 
     daft.set_runner_native()
     yield Engine(daft.from_arrow, partial(embed, batch_size=BATCH), lambda rows, out: rows.write_parquet(out))
+    # Daft's process is this one.
+    TapirProcess.close_shared()
 
 
 #: Per engine its cluster, and whether its workers are processes that can be killed without the driver.

@@ -38,7 +38,8 @@ def embed(frame: daft.DataFrame, *, batch_size: int = 256, **arguments: Unpack[A
     @daft.cls(gpus=options.num_gpus or 0, use_process=False)
     class Embedder:
         def __init__(self, options: EmbedOptions) -> None:
-            self.process = TapirProcess(options)
+            # Daft keeps instances for an unknown time.
+            self.process = TapirProcess.shared(options)
 
         @daft.method.batch(return_dtype=struct, unnest=True, batch_size=batch_size)
         def embed(self, images: daft.Series) -> pa.Array:

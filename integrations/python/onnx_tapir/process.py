@@ -49,6 +49,15 @@ class TapirProcess:
             other.close()
         return process
 
+    @classmethod
+    def close_shared(cls) -> None:
+        """Ends the shared processes of this worker; the next call starts another. Otherwise they end with Python."""
+        with cls._all_lock:
+            ended = [*cls._all.values()]
+            cls._all.clear()
+        for process in ended:
+            process.close()
+
     def embed(self, cells: pa.Array | pa.ChunkedArray) -> pa.Table:
         """Embeds a column of paths, URLs (text) or images (binary).
 

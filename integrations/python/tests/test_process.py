@@ -172,8 +172,8 @@ def test_calls_of_a_worker_share_the_process_of_their_options(options, pids) -> 
     # A third one ends that of two, which was used longest ago.
     TapirProcess.shared(three).embed(pa.array(["a"]))
     assert is_alive(first) and not is_alive(second)
-    for given in (one, three):
-        TapirProcess.shared(given).close()
+    TapirProcess.close_shared()
+    assert not any(map(is_alive, pids()))
 
 
 def test_the_driver_learns_the_columns(options, pids) -> None:
