@@ -53,6 +53,7 @@ function createDataset(count: number): Dataset {
     stamp: null,
     crop: null,
     tile: null,
+    clipStart: null,
   } as const;
   return {
     folder: 'memory',

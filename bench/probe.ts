@@ -105,6 +105,7 @@ function openVectors(vectors: FileHandle, labels: Uint8Array): Dataset {
     stamp: null,
     crop: null,
     tile: null,
+    clipStart: null,
   } as const;
   return {
     folder: 'memory',

@@ -54,6 +54,7 @@ export { loadClip, type ClipOptions, type LoadedClip } from './images/transform/
 export { loadImage, type LoadedImage } from './images/transform/load-image.js';
 export { collateImages } from './images/transform/collate-images.js';
 export { loadTiles, type LoadedTile } from './images/transform/load-tiles.js';
+export type { ClipCutOptions } from './images/transform/clip-options.js';
 export type { TileOptions } from './images/transform/tile-options.js';
 export type { Tile } from './images/pixels/tile-grid.js';
 export { findTransform, type FoundTransform } from './images/configs/find-transform.js';

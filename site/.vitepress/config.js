@@ -49,6 +49,7 @@ const sidebar = [
       'embedding-models',
       'any-size',
       'tiles',
+      'clips',
       'pipes',
       'vector-databases',
       'many-machines',

@@ -5,6 +5,7 @@
 import type { DecodeLanes } from '../images/lanes/decode-lanes.js';
 import type { TriedInput } from './tried-input.js';
 import type { FeedPlan } from './feed-plan.js';
+import { loadFrames } from './load-frames.js';
 import { PhotoMemory, type RowRange } from './photo-memory.js';
 import { PAUSE, withPauses } from './pauses.js';
 import { ByteBudget, failedInput, fileBytesOf, joinStamps, MAX_FILE_BYTES } from './read-item.js';
@@ -181,22 +182,20 @@ export class FeedBatches implements Feeds {
   }
 
   async #load(item: SourceItem, index: number, memory: PhotoMemory, place: number): Promise<LoadingItem> {
-    const { path, columns } = item;
+    const { path, columns, clip } = item;
+    const { clips } = this.#plan.processor;
     try {
       if (item.error) throw item.error;
       const isMeasured = index < MEASURED_IMAGES;
-      const image = await fileOf(item);
-      const { width, height, reduction, marks, deviation, stamp } = await memory.load(
-        this.#lanes,
-        place,
-        image,
-        isMeasured,
-        item.augmentSeed,
-      );
+      const { width, height, reduction, marks, deviation, stamp } =
+        clip && clips
+          ? await loadFrames(item, clip, clips, this.#lanes, memory.place(place))
+          : await memory.load(this.#lanes, place, await fileOf(item), isMeasured, item.augmentSeed);
       return {
         index,
         path,
         columns,
+        clipStart: clip?.start,
         width,
         height,
         reduction,

@@ -23,12 +23,12 @@ const RGB = 3;
 
 /** Plans how pictures feed the image input of a model. Throws `OPTION_INVALID` that says what would fit. */
 export function planImages(model: ImageTaker, processor: Processor): FeedPlan {
-  const { transform } = processor;
-  const { size, rows: crops, bytes } = processor;
-  const { channels } = transform;
-  const { input, dtype, dims } = findImageInput(model);
-  const [rows, ...wanted] = dims;
-  const isLast = chooseLayout(wanted, dtype, transform);
+  const { transform, clips, rows: crops, bytes } = processor;
+  const { channels, outputSize } = transform;
+  const size = clips ? outputSize : processor.size;
+  const { input, dtype, dims, frames } = findImageInput(model, channels, clips !== undefined);
+  const [rows, ...wanted] = frames === undefined ? dims : dims.toSpliced(frames, 1);
+  const isLast = frames === undefined ? chooseLayout(wanted, dtype, transform) : frames === BEFORE_PIXELS;
   const axes = size && axesOf(size, channels, isLast);
   if (!axes && !takesAnySize(wanted, isLast))
     throw invalidOption('transform', 'one whose results all have the same size (set crop)', 'no fixed size');
@@ -41,6 +41,11 @@ export function planImages(model: ImageTaker, processor: Processor): FeedPlan {
       axes ? `images of [${axes.join(', ')}]` : `${channels} channels`,
     );
   }
+  const length = frames === undefined ? undefined : dims[frames];
+  if (clips && typeof length === 'number' && length !== clips.frames) {
+    const shown = `"${input.name}" [${dims.join(', ')}]`;
+    throw invalidOption('clips.frames', `${length}, as the model's input ${shown} takes`, clips.frames);
+  }
   const takesPixels = dtype === 'uint8';
   if (takesPixels) checkNormalization(model, transform);
   const multiple = typeof rows === 'number' ? rows : null;
@@ -48,6 +53,7 @@ export function planImages(model: ImageTaker, processor: Processor): FeedPlan {
     ? ({ holds: 'planes', values: null } as const)
     : ({ holds: 'bytes', values: valuesFor(dtype, isLast, transform) } as const);
   const shared = { name: input.name, dtype, channels, isLast, ...made };
+  const feedAxes = frames === undefined ? axes : axes?.toSpliced(frames - 1, 0, clips!.frames);
   return {
     processor,
     inputs: [input.name],
@@ -60,7 +66,7 @@ export function planImages(model: ImageTaker, processor: Processor): FeedPlan {
     feedsOf: (photos, fed) => [
       {
         ...shared,
-        dims: [fed, ...(axes ?? axesOf(photos[0]!, channels, isLast))],
+        dims: [fed, ...(feedAxes ?? axesOf(photos[0]!, channels, isLast))],
         images: photos.flatMap(({ data }) => (crops === 1 ? data : cutInto(data, bytes! / crops))),
       },
     ],
@@ -99,15 +105,39 @@ function unlikeImages(transform: Transform): UnlikePhotos {
   };
 }
 
-function findImageInput(model: ImageTaker): {
+/** Where the axis of frames lies: [N, C, T, H, W], or [N, T, H, W, C]. */
+const BEHIND_CHANNELS = 2;
+const BEFORE_PIXELS = 1;
+
+function findImageInput(
+  model: ImageTaker,
+  channels: number,
+  hasFrames: boolean,
+): {
   readonly input: TensorInfo;
   readonly dtype: ImageType;
   readonly dims: NonNullable<TensorInfo['dims']>;
+  /** The axis of the frames of clips; undefined for photos. */
+  readonly frames: number | undefined;
 } {
   const [input, ...others] = model.inputs;
   const dtype = IMAGE_TYPES.find((type) => type === (input?.dtype ?? 'float32'));
-  if (input && others.length === 0 && input.dims?.length === 4 && dtype)
-    return { input, dtype, dims: input.dims };
+  const { dims } = input ?? {};
+  if (input && others.length === 0 && dims && dtype) {
+    if (dims.length === 4 && !hasFrames) return { input, dtype, dims, frames: undefined };
+    const isLast = dims[4] === channels && dims[1] !== channels;
+    if (dims.length === 5 && hasFrames)
+      return { input, dtype, dims, frames: isLast ? BEFORE_PIXELS : BEHIND_CHANNELS };
+    const shown = `"${input.name}" [${dims.join(', ')}]`;
+    if (dims.length === 4)
+      throw invalidOption('clips', `left out: the model's input ${shown} has no axis of frames`, true);
+    if (dims.length === 5)
+      throw invalidOption(
+        'clips',
+        `given, for a model whose input ${shown} takes clips of frames (on the command line: --frames 16)`,
+        undefined,
+      );
+  }
   const inputs = model.inputs.map((one) => `${one.name} ${one.dtype} [${one.dims?.join(', ') ?? '?'}]`);
   const expected =
     'one with a single image input, [N, C, H, W] or [N, H, W, C], of float32, float16 or uint8';

@@ -11,7 +11,8 @@ export const MAX_FILE_BYTES: number = 256 * 1024 ** 2;
 const UNKNOWN_FILE_BYTES = MAX_FILE_BYTES / 32;
 
 /** The memory of a file while it is fetched and decoded. A path costs nothing here: its thread reads one file at a time. */
-export function fileBytesOf({ image, stamp, error }: SourceItem): number {
+export function fileBytesOf({ image, stamp, error, clip }: SourceItem): number {
+  if (clip?.files) return clip.files.reduce((sum, file) => sum + fileBytesOf(file), 0);
   if (error || typeof image === 'string') return 0;
   return image instanceof Uint8Array ? image.byteLength : (stamp?.sizeBytes ?? UNKNOWN_FILE_BYTES);
 }
@@ -20,8 +21,17 @@ export function fileBytesOf({ image, stamp, error }: SourceItem): number {
 export function failedInput(item: SourceItem, error: unknown): Omit<TriedInput, 'rows'> {
   if (!isImageError(error)) throw error;
   const stamp = joinStamps(stampOfFailed(error), item.stamp);
-  const { path, columns } = item;
-  return { path, columns, width: null, height: null, reduction: 1, stamp, error: nameFailure(item, error) };
+  const { path, columns, clip } = item;
+  return {
+    path,
+    columns,
+    clipStart: clip?.start,
+    width: null,
+    height: null,
+    reduction: 1,
+    stamp,
+    error: nameFailure(item, error),
+  };
 }
 
 /** A missing file has vanished if the source has seen it before. */

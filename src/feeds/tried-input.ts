@@ -30,6 +30,8 @@ export interface TriedInput {
   readonly marks?: Marks;
   /** Of a picture in tiles. */
   readonly cut?: CutRows;
+  /** Of a clip: its first frame. */
+  readonly clipStart?: number | undefined;
   /** By how much its 8-bit values differ from the exact ones, if that was measured. */
   readonly deviation?: { readonly mean: number; readonly max: number };
   /** The stamp of its file when it was read; null if unknown. */
@@ -51,10 +53,12 @@ export interface RowPart {
   readonly crop: number | null;
   /** Null for a whole photo. */
   readonly tile: Tile | null;
+  /** The first frame of a clip; null for a photo. */
+  readonly clipStart: number | null;
 }
 
 /** A row of a whole photo. */
-export const WHOLE: RowPart = { crop: null, tile: null };
+export const WHOLE: RowPart = { crop: null, tile: null, clipStart: null };
 
 /** An input with one of its rows among the features of its batch; null for an input that could not be read. */
 export interface InputRow<Item extends TriedInput = TriedInput> {
@@ -67,12 +71,13 @@ export interface InputRow<Item extends TriedInput = TriedInput> {
 export function* rowsOfInputs<Item extends TriedInput>(items: Iterable<Item>): Generator<InputRow<Item>> {
   for (const item of items) {
     const [first, count] = item.rows;
-    if (item.error) yield { item, row: null, part: WHOLE };
+    if (item.error) yield { item, row: null, part: { ...WHOLE, clipStart: item.clipStart ?? null } };
     for (let i = 0; i < count; i++) yield { item, row: first + i, part: partOf(item, i) };
   }
 }
 
-function partOf({ cut, rows: [, count] }: TriedInput, i: number): RowPart {
-  if (cut) return { crop: null, tile: cut.tiles[i]! };
-  return count === 1 ? WHOLE : { crop: i, tile: null };
+function partOf({ cut, clipStart, rows: [, count] }: TriedInput, i: number): RowPart {
+  if (cut) return { ...WHOLE, tile: cut.tiles[i]! };
+  if (clipStart !== undefined) return { ...WHOLE, clipStart };
+  return count === 1 ? WHOLE : { ...WHOLE, crop: i };
 }

@@ -48,7 +48,7 @@ export function readGolden(name: string): Golden & Labelled {
 export function datasetOf({ elements, vectors, labels }: Labelled, block = 100): Dataset {
   const features = { f: { dtype: 'float32', dims: [elements] } };
   const failure = { errorCode: null, errorMessage: null };
-  const nothing = { ...failure, stamp: null, crop: null, tile: null, width: 1, height: 1 };
+  const nothing = { ...failure, stamp: null, crop: null, tile: null, clipStart: null, width: 1, height: 1 };
   return {
     folder: 'memory',
     // Nothing else of it is read.

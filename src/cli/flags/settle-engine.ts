@@ -1,8 +1,9 @@
 /** `--engine auto` and `--precision auto`: the fastest way on the first images that is near enough to float32. */
-import { invalidOption } from '../../base/checks.js';
+import { invalidOption, type Options } from '../../base/checks.js';
 import type { EngineChoice } from '../../datasets/records/engine-choice.js';
 import type { SourceOptions } from '../../feeds/items/source-options.js';
 import type { EmbedSource } from '../../datasets/sources/open-source.js';
+import type { ClipCutOptions } from '../../images/transform/clip-options.js';
 import type { Transform } from '../../images/transform/transform.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { pruneToRun } from '../../model/oracle/prune-model.js';
@@ -20,6 +21,7 @@ export interface SettleRequest extends Partial<SourceOptions> {
   /** What to give in place of `auto` then, for the error. */
   readonly otherwise: string;
   readonly minCosine: number | undefined;
+  readonly clips?: Options<ClipCutOptions> | undefined;
   readonly batch?: number;
   /** A dataset to continue. */
   readonly out?: string;

@@ -9,14 +9,17 @@ import { openSource, type EmbedSource } from '../../datasets/sources/open-source
 import { decodeThreadsOf } from '../../datasets/embed/embed-batches.js';
 import {
   EMBED_DEFAULTS,
+  EMBED_FIELDS,
   ONE_ROW_FIELDS,
   readWithExtractor,
   setUpEmbedding,
+  type EmbedOptions,
   type OneRowOptions,
 } from '../../datasets/embed/embed-options.js';
 import { EmbeddingBench, type Phase, type WholePhase } from './embedding-bench.js';
 
-export interface MeasureEmbeddingOptions extends Omit<OneRowOptions, 'keepDims' | 'checksum'> {
+export interface MeasureEmbeddingOptions
+  extends Omit<OneRowOptions, 'keepDims' | 'checksum'>, Pick<EmbedOptions, 'clips'> {
   /** Seconds of each measurement. */
   readonly seconds: number;
   /** How many times each measurement is taken, in turn. */
@@ -29,6 +32,7 @@ const { keepDims: _keepDims, checksum: _checksum, ...FIELDS } = ONE_ROW_FIELDS;
 
 export const MEASURE_EMBEDDING_FIELDS: Fields<MeasureEmbeddingOptions> = {
   ...FIELDS,
+  clips: EMBED_FIELDS.clips,
   seconds: number(0.1, 3600, 5, 'seconds per measurement'),
   rounds: integer(1, 100, 3, 'rounds of measurements'),
   onProgress: callback(),

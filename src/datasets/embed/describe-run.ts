@@ -57,9 +57,16 @@ export function describeRun(extractor: Extractor, setup: EmbedSetup, model: RunR
 }
 
 /** What the rows are, if they are parts of images. */
-export function describeParts({ feeds, cropRows }: EmbedSetup): Pick<DatasetIdentity, 'cropRows' | 'tiles'> {
-  const { rows, tiles } = feeds.processor;
-  return { ...(rows > 1 && cropRows === 'each' ? { cropRows } : {}), ...(tiles ? { tiles } : {}) };
+export function describeParts({
+  feeds,
+  cropRows,
+}: EmbedSetup): Pick<DatasetIdentity, 'cropRows' | 'tiles' | 'clips'> {
+  const { rows, tiles, clips } = feeds.processor;
+  return {
+    ...(rows > 1 && cropRows === 'each' ? { cropRows } : {}),
+    ...(tiles ? { tiles } : {}),
+    ...(clips ? { clips } : {}),
+  };
 }
 
 /** The precision, and that of the rest of a model in 8 bits unless it is float32. */

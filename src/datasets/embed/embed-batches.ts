@@ -151,7 +151,8 @@ export function openLoader(
 ): Feeds {
   const images = Math.max(IMAGES_AHEAD, IMAGES_AHEAD_PER_THREAD * lanes.most);
   const batch = window ?? photosPerRun;
-  const ahead = Math.max(2, Math.ceil(images / batch));
+  const frames = feeds.processor.clips?.frames ?? 1;
+  const ahead = Math.max(2, Math.ceil(images / (batch * frames)));
   return openFeeds(source, feeds, lanes, {
     batch,
     openBatches: mostRunsOf(extractor, window) + ahead,

@@ -17,7 +17,7 @@ import type { ImageError } from '../../images/file/image-errors.js';
 import { openSource, type EmbedSource } from '../sources/open-source.js';
 import type { SourceItems } from '../../feeds/items/source-item.js';
 
-/** The features of an image, of a crop or of a tile; or the error of an image. */
+/** The features of an image, of a crop, a tile or a clip; or the error of an image. */
 export type Embedded<Key extends string = string, Type extends DType = 'float32'> =
   | {
       /** Position in the source, from 0. */
@@ -30,6 +30,8 @@ export type Embedded<Key extends string = string, Type extends DType = 'float32'
       readonly crop?: number;
       /** With `tiles`: what the tile covers. */
       readonly tile?: Tile;
+      /** With `clips`: the first frame of the clip, among those of its folder or file. */
+      readonly clipStart?: number;
       readonly error?: undefined;
     }
   | {
@@ -38,6 +40,7 @@ export type Embedded<Key extends string = string, Type extends DType = 'float32'
       readonly features?: undefined;
       readonly crop?: undefined;
       readonly tile?: undefined;
+      readonly clipStart?: number;
       readonly error: ImageError;
     };
 
@@ -51,8 +54,8 @@ export type EmbeddedItem = Embedded<string, DType>;
  * @param source - A folder, pattern, list or archive, a stream of paths, or images: see {@link EmbedSource}.
  * @param given - See {@link EmbedOptions}.
  * @returns An iterator over `{ index, path, features }`, or `{ index, path, error }` for an image that cannot be read. A feature has
- * the model's dims without the batch axis, and the element type that `run` gives. You own its buffer. With `tiles`, and with
- * `cropRows: 'each'`, each tile or crop comes by itself.
+ * the model's dims without the batch axis, and the element type that `run` gives. You own its buffer. With `tiles`, `clips`
+ * and `cropRows: 'each'`, each tile, clip or crop comes by itself.
  * @throws {@link TapirError} `OPTION_INVALID`, also if the transform does not fit the model, or for a URL without `allowHttp`;
  * `SOURCE_INVALID`; `TOO_MANY_OPEN_FILES`; those of `run`.
  *
@@ -95,16 +98,18 @@ export async function* embedItems(
 export function* rowsOf({ items, features, release }: RunBatch): Generator<EmbeddedItem> {
   for (const { item, row, part } of rowsOfInputs(items)) {
     const { index, path, error } = item;
-    if (error || row === null) yield { index, path, error: error! };
+    const { crop, tile, clipStart } = part;
+    const start = clipStart === null ? {} : { clipStart };
+    if (error || row === null) yield { index, path, error: error!, ...start };
     else {
       const entries = Object.entries(features).map(([key, tensor]) => [key, copyRow(tensor, row)]);
-      const { crop, tile } = part;
       yield {
         index,
         path,
         features: Object.fromEntries(entries),
         ...(crop === null ? {} : { crop }),
         ...(tile ? { tile } : {}),
+        ...start,
       };
     }
   }

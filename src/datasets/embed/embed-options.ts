@@ -5,6 +5,7 @@ import {
   defaultsOf,
   integer,
   oneOf,
+  optional,
   readOptions,
   signal,
   unchecked,
@@ -12,6 +13,7 @@ import {
 } from '../../base/options.js';
 import { extractorInternals, type Extractor } from '../../extract/extractor.js';
 import { TRANSFORM_FIELDS, type TransformChoice } from '../../feeds/choose-transform.js';
+import { planClips, type ClipCutOptions } from '../../images/transform/clip-options.js';
 import { planTiles, type TilesGiven } from '../../images/transform/tile-options.js';
 import type { Transform } from '../../images/transform/transform.js';
 import { chooseModelTransform } from '../../feeds/model-transform.js';
@@ -20,7 +22,12 @@ import { CROP_ROWS, type CropRows } from '../../images/pixels/crops.js';
 import { hasMean } from '../../tensor/mean-rows.js';
 import { fitSize, SIZE_FIELDS, type SizeChoice } from '../../feeds/photo-size.js';
 import { planFeeds } from '../../feeds/plan-feeds.js';
-import { SOURCE_DEFAULTS, SOURCE_FIELDS, type SourceOptions } from '../../feeds/items/source-options.js';
+import {
+  SOURCE_DEFAULTS,
+  SOURCE_FIELDS,
+  type SourceOptions,
+  type SourcePlan,
+} from '../../feeds/items/source-options.js';
 
 /** Options of embedding where each photo has one row. */
 export interface OneRowOptions extends SourceOptions, TransformChoice, SizeChoice {
@@ -65,6 +72,12 @@ export interface EmbedOptions extends OneRowOptions {
    * @default undefined
    */
   readonly tiles: TilesGiven | undefined;
+  /**
+   * Embeds clips, for models that take frames of videos, and gives a row for each: see {@link ClipCutOptions}. Clips are the frames of each
+   * folder, in the order of their names, and the pages of GIF and WebP files. A rest that is shorter than a clip is left out.
+   * @default undefined
+   */
+  readonly clips: Options<ClipCutOptions> | undefined;
 }
 
 export const ONE_ROW_FIELDS: Fields<OneRowOptions> = {
@@ -88,6 +101,7 @@ export const EMBED_FIELDS: Fields<EmbedOptions> = {
   cropRows: oneOf(CROP_ROWS, 'mean', 'of several crops: the mean of their features, or a row for each'),
   // Checked with the transform.
   tiles: unchecked<TilesGiven | undefined>(undefined),
+  clips: optional((_option, value) => planClips(value as Options<ClipCutOptions>)),
 };
 
 export const EMBED_DEFAULTS: EmbedOptions = defaultsOf(EMBED_FIELDS);
@@ -95,11 +109,11 @@ export const EMBED_DEFAULTS: EmbedOptions = defaultsOf(EMBED_FIELDS);
 /** Checked options, and what follows from them and the model. */
 export interface EmbedSetup extends Omit<
   EmbedOptions,
-  keyof TransformChoice | keyof SizeChoice | keyof SourceOptions | 'tiles'
+  keyof TransformChoice | keyof SizeChoice | keyof SourceOptions | 'tiles' | 'clips'
 > {
   readonly transform: Transform;
   /** How to read the source. */
-  readonly source: SourceOptions;
+  readonly source: SourcePlan;
   /** How photos feed the model. */
   readonly feeds: FeedPlan;
   /**
@@ -130,7 +144,8 @@ export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): Emb
   const { source } = model.pruned;
   const transform = fitSize(chooseModelTransform(options, source, model.transform), options.size, source);
   const tiles = options.tiles && planTiles(options.tiles);
-  const feeds = planFeeds(extractor, transform, { cropRows, tiles });
+  const clips = options.clips && planClips(options.clips);
+  const feeds = planFeeds(extractor, transform, { cropRows, tiles, clips });
   const whole = extractor.outputs.find(({ dtype }) => dtype !== null && !hasMean(dtype));
   if (feeds.processor.joins && whole)
     throw invalidOption('cropRows', `"each" for output "${whole.name}" of ${whole.dtype}`, cropRows);
@@ -143,7 +158,7 @@ export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): Emb
     checksum,
     decodeThreads,
     signal: options.signal,
-    source: pickFields(options, SOURCE_DEFAULTS),
+    source: { ...pickFields(options, SOURCE_DEFAULTS), clips },
     transform,
     feeds,
     isKept: false,

@@ -59,6 +59,8 @@ export async function mergeDataset(folder: string, given: Options<MergeOptions> 
   const out = resolve(checkText('folder', folder));
   const options = readOptions(MERGE_FIELDS, given, 'mergeDataset');
   const { source } = options;
-  const items = source === undefined ? undefined : openSource(source, options, options.signal);
-  return mergeParts(out, items, options);
+  if (source === undefined) return mergeParts(out, undefined, options);
+  // Sources that cannot be opened are refused before anything is read.
+  openSource(source, options, options.signal);
+  return mergeParts(out, (clips) => openSource(source, { ...options, clips }, options.signal), options);
 }

@@ -5,7 +5,8 @@
 import { digestOf } from '../../base/digest.js';
 import type { FileStamp } from '../../base/file-stamp.js';
 import { stampOf } from '../../images/file/image-file.js';
-import { nameItems, type Named } from '../records/input-names.js';
+import { stampOfFrames } from '../../feeds/load-frames.js';
+import { identityOfItem, nameItems, type Named } from '../records/input-names.js';
 import type { KnownInput, KnownInputs } from '../records/known-inputs.js';
 import type { SourceItem, SourceItems } from '../../feeds/items/source-item.js';
 
@@ -67,8 +68,8 @@ export class PendingInputs {
   async *again(): AsyncGenerator<Named<SourceItem>> {
     const { reread } = this.#options;
     if (!this.#isReread || !reread) return yield* this.#again;
-    const names = new Set(this.#again.map(({ path }) => path));
-    for await (const item of nameItems(reread())) if (names.delete(item.path)) yield item;
+    const names = new Set(this.#again.map(identityOfItem));
+    for await (const item of nameItems(reread())) if (names.delete(identityOfItem(item))) yield item;
   }
 
   async *#take(chunk: readonly Named<SourceItem>[]): AsyncGenerator<Named<SourceItem>> {
@@ -85,17 +86,19 @@ export class PendingInputs {
   #keep(item: Named<SourceItem>): void {
     const isLetGo = this.#options.reread !== undefined && item.image instanceof Uint8Array;
     this.#isReread ||= isLetGo;
-    this.#again.push(isLetGo ? { ...item, image: EMPTY } : item);
+    const clip = item.clip && { clip: { start: item.clip.start } };
+    this.#again.push(isLetGo ? { ...item, image: EMPTY, ...clip } : item);
   }
 
   /** Looks up the input before it awaits anything, so that the first of two repetitions counts. */
   #classify(item: Named<SourceItem>): Promise<Kind> {
-    const known = this.#known.find(item.path);
+    const name = identityOfItem(item);
+    const known = this.#known.find(name);
     if (!known) {
-      if (!this.#options.isUnique) this.#known.reserve(item.path);
+      if (!this.#options.isUnique) this.#known.reserve(name);
       return Promise.resolve('fresh');
     }
-    if (this.#known.markSeen(item.path)) return Promise.resolve('duplicate');
+    if (this.#known.markSeen(name)) return Promise.resolve('duplicate');
     if (known.outcome !== 'removed') this.found++;
     if (known.outcome === 'ok') this.foundOk++;
     return known.outcome === 'ok' ? this.#compare(item, known) : Promise.resolve('again');
@@ -110,7 +113,11 @@ export class PendingInputs {
   }
 
   /** Returns undefined if the stamp cannot be taken. An input that cannot be looked at any more keeps its features. */
-  async #stampOf({ image, stamp, error }: SourceItem): Promise<FileStamp | undefined> {
+  async #stampOf({ image, stamp, error, clip }: SourceItem): Promise<FileStamp | undefined> {
+    if (clip?.files && !error) {
+      const stamps = await Promise.all(clip.files.map((file) => this.#stampOf(file)));
+      return stamps.includes(undefined) ? undefined : stampOfFrames(stamps as FileStamp[]);
+    }
     if (stamp || error) return stamp;
     if (typeof image === 'function') return undefined;
     if (typeof image === 'string') return stampOf(image, this.#options).catch(() => undefined);

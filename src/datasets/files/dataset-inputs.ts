@@ -11,6 +11,7 @@ import {
   type PartKind,
 } from '../formats/metadata.js';
 import type { JournalShard } from './journal.js';
+import { identityOf } from '../records/input-names.js';
 import { KnownInputs, type Outcome } from '../records/known-inputs.js';
 import type { TriedInput } from '../../feeds/tried-input.js';
 
@@ -64,12 +65,8 @@ export class DatasetInputs {
     return inputs;
   }
 
-  #read(
-    { path: given, status, row, errorCode, stamp }: MetadataRow,
-    shard: number,
-    goesOn: readonly string[],
-  ) {
-    const path = given ?? '';
+  #read({ status, row, errorCode, stamp, ...named }: MetadataRow, shard: number, goesOn: readonly string[]) {
+    const path = identityOf(named);
     // This package wrote the code, so it is one of its codes.
     const outcome = status === 'error' ? (errorCode as ImageErrorCode) : status;
     const isFurther =
@@ -81,7 +78,7 @@ export class DatasetInputs {
 
   /** Counts a new input of a shard, or further tiles of it. */
   addNew(item: TriedInput, shard: number): void {
-    const path = item.path ?? '';
+    const path = identityOf(item);
     if (item.cut?.isBegun === true) this.#goOn(item);
     else {
       this.#count(shard, item.error?.code ?? 'ok', 1);
@@ -92,9 +89,9 @@ export class DatasetInputs {
 
   /** Counts an input of a shard that an earlier shard may hold, or further tiles of it. */
   replace(item: TriedInput, shard: number): void {
-    const { path, error, stamp } = item;
+    const { error, stamp } = item;
     if (item.cut?.isBegun === true) this.#goOn(item);
-    else this.#set(path ?? '', error?.code ?? 'ok', stamp, shard);
+    else this.#set(identityOf(item), error?.code ?? 'ok', stamp, shard);
     this.#liveOf(shard).rows += item.rows[1];
   }
 
@@ -113,26 +110,27 @@ export class DatasetInputs {
   }
 
   /** Marks an input as removed in a shard. */
-  remove({ path, stamp }: MetadataRow, shard: number): void {
-    this.#set(path ?? '', 'removed', stamp, shard);
+  remove(row: MetadataRow, shard: number): void {
+    this.#set(identityOf(row), 'removed', row.stamp, shard);
   }
 
   /** Reads the rows of inputs that this run has not seen in the source. It reads the metadata again: memory holds no paths. */
   async *unseen(folder: string, shards: readonly JournalShard[]): AsyncGenerator<MetadataRow> {
-    let latest: string | null | undefined;
+    let latest: string | undefined;
     for (const { number, metadata } of shards)
       for await (const row of readMetadata(join(folder, metadata))) {
+        const name = identityOf(row);
         // Further rows of an input.
-        if (row.path === latest) continue;
-        latest = row.path;
-        const known = this.known.find(row.path ?? '');
+        if (name === latest) continue;
+        latest = name;
+        const known = this.known.find(name);
         if (known?.shard === number && !known.isSeen && row.status !== 'removed') yield row;
       }
   }
 
   /** Whether the outcome of an input that was tried again differs from the earlier one. */
-  isNews({ path, error }: TriedInput): boolean {
-    return this.known.find(path ?? '')?.outcome !== (error?.code ?? 'ok');
+  isNews(item: TriedInput): boolean {
+    return this.known.find(identityOf(item))?.outcome !== (item.error?.code ?? 'ok');
   }
 
   /** The number of inputs in a shard that no later shard holds, without those that were removed; and of its rows that count. */
@@ -172,8 +170,8 @@ export class DatasetInputs {
     this.#stale.clear();
   }
 
-  #isStale({ path }: Pick<MetadataRow, 'path'>, shard: number): boolean {
-    const latest = this.known.find(path ?? '');
+  #isStale(row: Parameters<typeof identityOf>[0], shard: number): boolean {
+    const latest = this.known.find(identityOf(row));
     return latest !== undefined && latest.shard > shard;
   }
 

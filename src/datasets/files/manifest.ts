@@ -2,6 +2,7 @@
 import { packageVersion } from '../../base/package.js';
 import type { ResolvedRequest } from '../../graph/rewrite/plan.js';
 import type { DecoderVersions } from '../../images/decode/open-sharp.js';
+import type { ClipPlan } from '../../images/transform/clip-options.js';
 import type { TilePlan } from '../../images/transform/tile-options.js';
 import type { EngineName } from '../../runtime/capabilities/capabilities.js';
 import { latestWeights } from '../records/dataset-identity.js';
@@ -100,6 +101,8 @@ export interface LatestRun {
   readonly cropRows?: 'each';
   /** How pictures are cut into tiles, where they are. */
   readonly tiles?: TilePlan;
+  /** How frames make clips, where each clip has a row. */
+  readonly clips?: ClipPlan;
   /** Where pixels are normalized: in the graph after a rewrite, in the original model, or on the CPU. */
   readonly normalize: 'graph' | 'model' | 'cpu';
   /**

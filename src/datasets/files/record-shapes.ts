@@ -86,6 +86,7 @@ export const IDENTITY_SHAPE: Shapes = {
   lowering: optional(text),
   cropRows: optional(text),
   tiles: optional(fields({})),
+  clips: optional(fields({})),
   keepDims: flag,
   dtype: text,
   format: text,

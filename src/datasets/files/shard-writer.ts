@@ -88,7 +88,7 @@ export class ShardWriter {
       await this.#appendFeature(key, storedTensor(tensor, this.#plan.half), paths);
     for (const { item, row, part } of rows) {
       if (row !== null) this.#pending.add(metadataRow(item, this.#row++, part));
-      else if (isWritten(item)) this.#pending.add(metadataRow(item, null, WHOLE));
+      else if (isWritten(item)) this.#pending.add(metadataRow(item, null, part));
     }
     for (const item of batch.items) {
       this.#follow(item);
@@ -109,6 +109,7 @@ export class ShardWriter {
       errorCode: null,
       errorMessage: null,
       ...WHOLE,
+      clipStart: row.clipStart,
     });
     if (this.#pending.length >= this.#plan.shardSize) await this.finish();
   }

@@ -38,6 +38,8 @@ export interface DatasetRow {
   readonly crop: number | null;
   /** What its tile covers, in pixels of the full picture; null for whole images. */
   readonly tile: Tile | null;
+  /** The first frame of its clip, from 0, among those of the folder or file; null for images. */
+  readonly clipStart: number | null;
 }
 
 /** A row of the metadata: an input with its outcome, or with `removed` if it is no longer in the source. */
@@ -61,7 +63,7 @@ const COLUMNS = {
   sha256: 'STRING',
 } as const;
 const NAMES = Object.keys(COLUMNS) as (keyof typeof COLUMNS)[];
-/** Columns of datasets whose rows are tiles or crops. Others do not have them. */
+/** Columns of datasets whose rows are tiles, crops or clips. Others do not have them. */
 const PART_COLUMNS = {
   tile: {
     tile_level: 'INT32',
@@ -71,6 +73,7 @@ const PART_COLUMNS = {
     tile_height: 'DOUBLE',
   },
   crop: { crop: 'INT32' },
+  clip: { clip_start: 'INT32' },
 } as const;
 
 /** What a row is a part of: of whole images if undefined. */
@@ -86,6 +89,7 @@ const RESERVED: ReadonlySet<string> = new Set([
   'errorMessage',
   'stamp',
   'tile',
+  'clipStart',
   'vector',
 ]);
 
@@ -133,7 +137,7 @@ export class MetadataTable {
   }
 
   add(added: MetadataRow): void {
-    const { path, status, row, errorCode, errorMessage, width, height, stamp, crop, tile } = added;
+    const { path, status, row, errorCode, errorMessage, width, height, stamp, crop, tile, clipStart } = added;
     for (const [name, text] of added.columns ?? []) {
       const texts = this.#carried.get(name) ?? [];
       while (texts.length < this.length) texts.push('null');
@@ -157,6 +161,7 @@ export class MetadataTable {
       tile_y: tile?.y ?? null,
       tile_width: tile?.width ?? null,
       tile_height: tile?.height ?? null,
+      clip_start: clipStart,
     };
     for (const { name, values } of this.#columns) values.push(cells[name]!);
   }
@@ -268,6 +273,7 @@ function toRow(record: Readonly<Record<string, unknown>>, path: string, totalRow
     width: integer('width'),
     height: integer('height'),
     crop: integer('crop'),
+    clipStart: integer('clip_start'),
     tile:
       level === null
         ? null

@@ -1,8 +1,9 @@
 /** Checks that the parts of a dataset hold every input exactly once, in bounded memory. */
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
+import type { SourceItem } from '../../feeds/items/source-item.js';
 import { readMetadata } from '../formats/metadata.js';
 import { partsOf } from '../records/dataset-identity.js';
-import { nameItems, type Nameable } from '../records/input-names.js';
+import { identityOf, identityOfItem, nameItems } from '../records/input-names.js';
 import { KnownInputs } from '../records/known-inputs.js';
 import { locateFile } from '../records/locate-file.js';
 import type { ShardRecord } from '../files/manifest.js';
@@ -30,11 +31,11 @@ export async function checkInputs(
       for (const path of Object.values(shard.features)) await locateFile(folder, path);
       const path = await locateFile(folder, shard.metadata);
       let inputs = 0;
-      for await (const { path: input, status, row } of readMetadata(path)) {
+      for await (const { status, row, ...named } of readMetadata(path)) {
         // If it is in the source again, it must be embedded again.
         if (status === 'removed') continue;
         checkRow(path, row, shard);
-        const name = input ?? '';
+        const name = identityOf(named);
         const other = known.find(name);
         if (hasParts && other?.shard === number) continue;
         inputs++;
@@ -59,15 +60,16 @@ function checkRow(path: string, row: number | null, { firstRow, rows }: ShardRec
 /** Checks that each input of a source is known. Throws `DATASET_INCOMPLETE` with the first inputs that are missing. */
 export async function checkSource(
   out: string,
-  source: AsyncIterable<Nameable>,
+  source: AsyncIterable<SourceItem>,
   known: KnownInputs,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const missing: string[] = [];
   let count = 0;
-  for await (const { path } of nameItems(source)) {
+  for await (const item of nameItems(source)) {
     signal?.throwIfAborted();
-    if (known.find(path)) continue;
+    const { path } = item;
+    if (known.find(identityOfItem(item))) continue;
     count++;
     if (missing.length < MISSING_KEPT) missing.push(path);
   }

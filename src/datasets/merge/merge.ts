@@ -8,7 +8,8 @@ import { checkUnlocked, lockFolder } from '../../base/folder-lock.js';
 import { joinKinds, type ColumnKinds } from '../formats/carried-columns.js';
 import { MetadataTable, readColumnKinds, readMetadata } from '../formats/metadata.js';
 import { partsOf } from '../records/dataset-identity.js';
-import type { Nameable } from '../records/input-names.js';
+import type { SourceItem } from '../../feeds/items/source-item.js';
+import type { ClipPlan } from '../../images/transform/clip-options.js';
 import { makeFolder } from '../../base/make-folder.js';
 import type { Progress } from '../../base/progress.js';
 import { encodeManifest, rowsOf, type Manifest } from '../files/manifest.js';
@@ -31,20 +32,21 @@ interface MergeRun {
 /**
  * Merges the parts in a folder.
  *
- * @param source - What was embedded; each of its inputs must be in a part. Undefined skips that check.
+ * @param source - Opens what was embedded, cut into the clips of the dataset; each of its inputs must be in a part. Undefined skips that
+ * check.
  * @throws {@link TapirError} `DATASET_INVALID`, `DATASET_INCOMPLETE`, `DATASET_MISMATCH`, `OUTPUT_LOCKED`, `OUTPUT_UNWRITABLE`;
  * what `source` throws.
  */
 export async function mergeParts(
   out: string,
-  source: AsyncIterable<Nameable> | undefined,
+  source: ((clips: ClipPlan | undefined) => AsyncIterable<SourceItem>) | undefined,
   { signal, onProgress }: MergeRun,
 ): Promise<MergeSummary> {
   const parts = await readParts(out);
   // Two merges at once would write the same files.
   await using _lock = await lockFolder(out);
   const known = await checkInputs(out, parts, signal);
-  if (source) await checkSource(out, source, known, signal);
+  if (source) await checkSource(out, source(parts[0]!.journal.identity.clips), known, signal);
   const manifest = mergeManifests(parts);
   const total = manifest.shards.length;
   const tell = (done: number): void => onProgress?.({ done, total, unit: 'files', what: 'writing rows' });

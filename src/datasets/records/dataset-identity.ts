@@ -1,6 +1,7 @@
 /** What all runs that write a dataset must have in common. */
 import { show } from '../../base/checks.js';
 import { TapirError, type ErrorDetails } from '../../base/errors.js';
+import type { ClipPlan } from '../../images/transform/clip-options.js';
 import type { TilePlan } from '../../images/transform/tile-options.js';
 import type { RunWeights, TransformRecord, WeightsRecord } from './run-record.js';
 
@@ -27,6 +28,8 @@ export interface DatasetIdentity {
   readonly cropRows?: 'each';
   /** Where pictures are cut into tiles. */
   readonly tiles?: TilePlan;
+  /** Where each clip of a video has a row. */
+  readonly clips?: ClipPlan;
   readonly keepDims: boolean;
   readonly dtype: string;
   readonly format: string;
@@ -36,9 +39,11 @@ export interface DatasetIdentity {
 /** What the rows of a dataset are parts of: undefined for whole images. */
 export function partsOf({
   tiles,
+  clips,
   cropRows,
-}: Pick<DatasetIdentity, 'tiles' | 'cropRows'>): 'tile' | 'crop' | undefined {
+}: Pick<DatasetIdentity, 'tiles' | 'clips' | 'cropRows'>): 'tile' | 'clip' | 'crop' | undefined {
   if (tiles) return 'tile';
+  if (clips) return 'clip';
   return cropRows && 'crop';
 }
 
@@ -105,7 +110,14 @@ function showContent(bytes: number, sha256: string | undefined): string {
 }
 
 /** Settings as texts that can be compared and shown, by name. */
-function flatten({ model, request, transform, tiles, ...settings }: DatasetIdentity): Map<string, string> {
+function flatten({
+  model,
+  request,
+  transform,
+  tiles,
+  clips,
+  ...settings
+}: DatasetIdentity): Map<string, string> {
   const outputs = request.map(({ key, tensor, computed }) => {
     const parts = computed.length > 0 ? ` with ${computed.join(', ')}` : '';
     return [`output "${key}"`, `tensor "${tensor}"${parts}`] as const;
@@ -116,6 +128,7 @@ function flatten({ model, request, transform, tiles, ...settings }: DatasetIdent
     ...outputs,
     ...Object.entries(transform).map(([name, value]) => [`transform.${name}`, show(value)] as const),
     ...Object.entries(tiles ?? {}).map(([name, value]) => [`tiles.${name}`, show(value)] as const),
+    ...Object.entries(clips ?? {}).map(([name, value]) => [`clips.${name}`, show(value)] as const),
     ...Object.entries(settings).map(([name, value]) => [name, show(value)] as const),
   ]);
 }

@@ -1,5 +1,6 @@
 /** The names of inputs: a dataset knows each input by its name, and the name decides which shard the input belongs to. */
 import { createHash } from 'node:crypto';
+import type { SourceItem } from '../../feeds/items/source-item.js';
 import { checkInteger, withDefaults } from '../../base/checks.js';
 
 /** An input of a source, as far as names matter. */
@@ -26,6 +27,22 @@ export function checkShard(option: string, given: Shard): Shard {
   const { index, count } = withDefaults<Shard>({ index: -1, count: 0 }, given, option);
   checkInteger(`${option}.count`, count, 1, MAX_SHARDS);
   return { index: checkInteger(`${option}.index`, index, 0, count - 1), count };
+}
+
+/** A clip has its start beside the path of its frames. */
+interface Started {
+  readonly path: string | null;
+  readonly clipStart?: number | null | undefined;
+}
+
+/** What tells an input from all others of its dataset: its path, and the start of a clip. */
+export function identityOf({ path, clipStart = null }: Started): string {
+  return clipStart === null ? (path ?? '') : `${path ?? ''}\0${clipStart}`;
+}
+
+/** {@link identityOf} an item of a source. */
+export function identityOfItem({ path, clip }: SourceItem): string {
+  return identityOf({ path, clipStart: clip?.start });
 }
 
 /** Names all inputs of a source. An input without a path is named by its position: `#0`, `#1`, … */

@@ -1,6 +1,6 @@
 /** How many inputs a source has, to estimate how long a run takes. */
 import { openSource, type EmbedSource } from './open-source.js';
-import type { SourceOptions } from '../../feeds/items/source-options.js';
+import type { SourcePlan } from '../../feeds/items/source-options.js';
 
 /** Inputs counted at once. Between such groups the run continues. */
 const INPUTS_AT_ONCE = 512;
@@ -14,11 +14,11 @@ const INPUTS_AT_ONCE = 512;
  */
 export async function countInputs(
   source: EmbedSource,
-  options: SourceOptions,
+  options: SourcePlan,
   signal: AbortSignal,
   isCounted?: (path: string | null, position: number) => boolean,
 ): Promise<number | null> {
-  if (Array.isArray(source) && !isCounted) return source.length;
+  if (Array.isArray(source) && !isCounted && !options.clips) return source.length;
   if (typeof source !== 'string' && !Array.isArray(source)) return null;
   const opened = openSource(source, options, signal);
   if (opened.description.kind === 'tar') return null;

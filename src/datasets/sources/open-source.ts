@@ -11,6 +11,7 @@ import { openRecords } from './records/open-records.js';
 import { INPUT_FORMATS, type InputFormat } from './records/source-record.js';
 import { listImages } from './folders/list-folder.js';
 import type { SourceItem } from '../../feeds/items/source-item.js';
+import { clipItems } from './items/clip-items.js';
 import { UnreadFiles, type UnreadCounts } from './items/unread-files.js';
 import { archiveKind, listArchive, listShards } from './archives/archives.js';
 import type { EntryPlan } from '../../feeds/items/entries.js';
@@ -20,7 +21,7 @@ import { isHttpUrl } from '../../base/http/http.js';
 import { labelOfUrl } from '../../base/printable.js';
 import { invalidSource } from './items/source-errors.js';
 import { LIST_EXTENSIONS, readList } from './lists/read-list.js';
-import { SOURCE_DEFAULTS, type SourceOptions } from '../../feeds/items/source-options.js';
+import { SOURCE_DEFAULTS, type SourceOptions, type SourcePlan } from '../../feeds/items/source-options.js';
 
 /**
  * One image of a list: a path, a `file:` URL, the bytes of a file, or a Blob, a Response or a web stream of these bytes; with
@@ -77,9 +78,21 @@ export interface OpenedSource extends AsyncIterable<SourceItem> {
  */
 export function openSource(
   source: EmbedSource,
-  options: SourceOptions = SOURCE_DEFAULTS,
+  { clips, ...options }: SourcePlan = SOURCE_DEFAULTS,
   signal?: AbortSignal,
 ): OpenedSource {
+  const images = openImages(source, options, signal);
+  if (!clips) return images;
+  return {
+    description: images.description,
+    get unread() {
+      return images.unread;
+    },
+    [Symbol.asyncIterator]: () => clipItems(images, clips),
+  };
+}
+
+function openImages(source: EmbedSource, options: SourceOptions, signal?: AbortSignal): OpenedSource {
   if (typeof source === 'string') return openLocation(source, options, signal);
   if (source === null || typeof source !== 'object') throw notASource(source);
   if ('paths' in source) {

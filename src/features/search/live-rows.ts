@@ -26,7 +26,7 @@ export async function readPaths(
 }
 
 /** What a row belongs to: an image, and a part of it. */
-export type RowPlace = Pick<DatasetRow, 'path' | 'crop' | 'tile'>;
+export type RowPlace = Pick<DatasetRow, 'path' | 'crop' | 'tile' | 'clipStart'>;
 
 /** Reads what some rows belong to. It reads the metadata again, so that memory never holds all paths of a large dataset. */
 export async function readPlaces(
@@ -35,9 +35,9 @@ export async function readPlaces(
 ): Promise<ReadonlyMap<number, RowPlace>> {
   const places = new Map<number, RowPlace>();
   if (rows.size === 0) return places;
-  for await (const { row, path, crop, tile } of dataset.rows()) {
+  for await (const { row, path, crop, tile, clipStart } of dataset.rows()) {
     if (row === null || !rows.has(row)) continue;
-    places.set(row, { path, crop, tile });
+    places.set(row, { path, crop, tile, clipStart });
     if (places.size === rows.size) break;
   }
   return places;

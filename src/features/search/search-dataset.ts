@@ -119,6 +119,8 @@ export interface SearchHit {
   readonly crop?: number;
   /** In a dataset of tiles: what the tile covers of its picture. */
   readonly tile?: Tile;
+  /** In a dataset of clips: the first frame of the clip. */
+  readonly clipStart?: number;
 }
 
 export const MOST_QUERIES = 1024;
@@ -289,8 +291,12 @@ async function describeHits(
   const places = await readPlaces(dataset, new Set(best.flatMap(({ indices }) => indices)));
   return best.map(({ indices, values }) =>
     indices.map((row, i) => {
-      const { path = null, crop = null, tile = null } = places.get(row) ?? {};
-      const part = { ...(crop === null ? {} : { crop }), ...(tile ? { tile } : {}) };
+      const { path = null, crop = null, tile = null, clipStart = null } = places.get(row) ?? {};
+      const part = {
+        ...(crop === null ? {} : { crop }),
+        ...(tile ? { tile } : {}),
+        ...(clipStart === null ? {} : { clipStart }),
+      };
       return { rank: i + 1, score: scoreOf(metric, values[i]!), path, row, ...part };
     }),
   );

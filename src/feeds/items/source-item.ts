@@ -5,6 +5,14 @@ import type { FileStamp } from '../../base/file-stamp.js';
 /** What a source says about an image beside its path: for each column a text of JSON, as it was written. */
 export type ItemColumns = ReadonlyMap<string, string>;
 
+/** The frames of a video that make one row. */
+export interface ItemClip {
+  /** The first of them, among those of its folder or file, from 0. */
+  readonly start: number;
+  /** Their files; undefined where they are pages of the item's own file. */
+  readonly files?: readonly SourceItem[];
+}
+
 /** An image to embed. */
 export interface SourceItem {
   /** The name of the image in the dataset: relative to the folder, with `/`. Null for bytes. */
@@ -22,6 +30,8 @@ export interface SourceItem {
   readonly augmentSeed?: number;
   /** Left out if the source says nothing else. */
   readonly columns?: ItemColumns | undefined;
+  /** Of a clip: its frames, which are read in place of the image. The path is that of their folder or file. */
+  readonly clip?: ItemClip;
   /** The tile of the picture to begin with: what embeds it has those before. Left out for the first. */
   readonly firstTile?: number;
   /** Why the image cannot be read. Such an image is never opened. */

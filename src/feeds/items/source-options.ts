@@ -1,4 +1,5 @@
 /** How to read a source. */
+import type { ClipPlan } from '../../images/transform/clip-options.js';
 import { boolean, defaultsOf, integer, text, type Fields } from '../../base/options.js';
 
 /** How a source of images is read. */
@@ -29,6 +30,12 @@ export interface SourceOptions {
    * @default 67108864
    */
   readonly httpMaxBytes: number;
+}
+
+/** How a source is read, and what its images are. */
+export interface SourcePlan extends SourceOptions {
+  /** How its images make clips; undefined for single images. */
+  readonly clips?: ClipPlan | undefined;
 }
 
 export const SOURCE_FIELDS: Fields<SourceOptions> = {

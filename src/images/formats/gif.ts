@@ -69,6 +69,13 @@ function paletteBytes(flags = 0): number {
   return flags & 0x80 ? 3 * 2 ** ((flags & 7) + 1) : 0;
 }
 
+/** The number of frames. Throws `TooManyParts`. */
+export function countGifFrames(bytes: Uint8Array): number {
+  let frames = 0;
+  for (const { label } of gifBlocks(bytes)) if (label === FRAME) frames++;
+  return frames;
+}
+
 /** Reads everything about the first frame except its pixels; undefined if the file is damaged or ends before. */
 export function readGifFrame(bytes: Uint8Array): GifFrame | undefined {
   let transparent: number | undefined;

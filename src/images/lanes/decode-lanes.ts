@@ -3,6 +3,7 @@ import { Worker } from 'node:worker_threads';
 import { TapirError, unpackError } from '../../base/errors.js';
 import { packageFile } from '../../base/package.js';
 import type { FileStamp } from '../../base/file-stamp.js';
+import type { PageRange } from '../decode/decode-pages.js';
 import { sharpState, type DecoderVersions } from '../decode/open-sharp.js';
 import type { ImageFile } from '../file/image-file.js';
 import type { TilePlan } from '../transform/tile-options.js';
@@ -113,6 +114,7 @@ export class DecodeLanes {
    * decides the size: the result then has them.
    * @param isMeasured - Whether to compare the pixels of a fast mode with the exact ones.
    * @param augmentSeed - Chooses a random crop, in place of the transform's own, and flip; see `loadPixels`.
+   * @param pages - Of a GIF or WebP, in place of its first page; `into` receives one after the other.
    * @returns The size of the image in the file, and the file's stamp.
    * @throws {@link TapirError} `IMAGE_*` ({@link stampOfFailed} gives the stamp); `DEPENDENCY_MISSING`; `DECODER_DIED` if
    * the thread ends; `CLOSED`.
@@ -122,10 +124,11 @@ export class DecodeLanes {
     into: Uint8Array | undefined,
     isMeasured = false,
     augmentSeed?: number,
+    pages?: PageRange,
   ): Promise<DecodedSize> {
     if (this.#isClosed) return Promise.reject(closed());
     return new Promise((resolve, reject) => {
-      const request = { id: this.#nextId++, source, into, isMeasured, augmentSeed };
+      const request = { id: this.#nextId++, source, into, isMeasured, augmentSeed, pages };
       this.#queue.push({ request, resolve: (reply) => resolve(reply as DecodedSize), reject });
       if (this.#isPumping) return;
       this.#isPumping = true;

@@ -1,6 +1,7 @@
 /** Every message between decoding threads and their owner, and nothing else. */
 import type { PackedError } from '../../base/errors.js';
 import type { FileStamp } from '../../base/file-stamp.js';
+import type { PageRange } from '../decode/decode-pages.js';
 import type { DecoderVersions } from '../decode/open-sharp.js';
 import type { Reduction } from '../decode/reduction.js';
 import type { Deviation } from '../transform/deviation.js';
@@ -32,6 +33,8 @@ export interface DecodeRequest {
   readonly isMeasured: boolean;
   /** For `loadPixels`. */
   readonly augmentSeed: number | undefined;
+  /** Pages to decode in place of the image; `into` receives one after the other. */
+  readonly pages: PageRange | undefined;
 }
 
 /** Owner → thread: the tiles of a picture from one on, a few. */

@@ -122,14 +122,17 @@ function starts(side: number, length: number, overlap: number, edge: TileRule['e
 export function partName({
   crop,
   tile,
+  clipStart,
 }: {
   readonly crop?: number | null;
   readonly tile?: Tile | null;
+  readonly clipStart?: number | null;
 }): string {
   const shown = (value: number): string => String(Math.round(value));
   if (tile) {
     const level = tile.level === 0 ? '' : ` of level ${tile.level}`;
     return ` [${shown(tile.width)}×${shown(tile.height)} at ${shown(tile.x)},${shown(tile.y)}${level}]`;
   }
+  if (typeof clipStart === 'number') return ` [from frame ${clipStart}]`;
   return typeof crop === 'number' ? ` [crop ${crop}]` : '';
 }

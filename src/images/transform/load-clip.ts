@@ -1,10 +1,14 @@
 /** Frames of a video → the clip that a model is fed. */
 import { invalidOption, type Options } from '../../base/checks.js';
 import { integer, optional, readOptions, type Fields } from '../../base/options.js';
+import { decodePages, type PageRange } from '../decode/decode-pages.js';
 import { misfitImage } from '../file/image-errors.js';
+import { readImageFile, type ImageFile, type StampTaker } from '../file/image-file.js';
 import type { ImageSource } from '../file/image-source.js';
-import { loadImage, type LoadedImage } from './load-image.js';
-import { createTransform, type TransformLike } from './transform.js';
+import { readMarks } from '../formats/format-table.js';
+import type { Size } from '../pixels/geometry.js';
+import { loadImage, type LoadedImage, type LoadedPixels } from './load-image.js';
+import { createTransform, type Transform, type TransformLike } from './transform.js';
 
 /** Options of {@link loadClip}. */
 export interface ClipOptions {
@@ -113,6 +117,34 @@ function planesOf(image: LoadedImage, isLast: boolean, channels: number): Float3
   if (!isLast) return data;
   const pixels = data.length / channels;
   return data.map((_, at) => data[(at % pixels) * channels + Math.floor(at / pixels)]!);
+}
+
+/**
+ * Reads, decodes and transforms pages of a GIF or WebP.
+ *
+ * @param into - Receives their pixels, one page after the other.
+ * @param taker - Receives the file's stamp, even if decoding then fails.
+ */
+export async function loadPages(
+  file: ImageFile,
+  transform: Transform,
+  pages: PageRange,
+  into: Uint8Array,
+  taker: StampTaker,
+): Promise<Size & Pick<LoadedPixels, 'marks' | 'decodeMs' | 'resampleMs'>> {
+  const started = performance.now();
+  const bytes = readImageFile(file, taker);
+  const each = into.length / pages.count;
+  let [at, resampleMs, height, width] = [0, 0, 0, 0];
+  for await (const page of decodePages(file, bytes, pages, transform.options)) {
+    const decodedAt = performance.now();
+    transform.apply(page, into.subarray(at * each, (at + 1) * each));
+    resampleMs += performance.now() - decodedAt;
+    ({ height, width } = page);
+    at++;
+  }
+  const decodeMs = performance.now() - started - resampleMs;
+  return { height, width, marks: readMarks(bytes), decodeMs, resampleMs };
 }
 
 function checkSize(first: LoadedImage, image: LoadedImage, at: number): void {

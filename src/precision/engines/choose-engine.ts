@@ -15,8 +15,10 @@ import {
 } from '../../base/options.js';
 import {
   EMBED_DEFAULTS,
+  EMBED_FIELDS,
   ONE_ROW_FIELDS,
   setUpEmbedding,
+  type EmbedOptions,
   type OneRowOptions,
 } from '../../datasets/embed/embed-options.js';
 import { readJournal } from '../../datasets/files/journal.js';
@@ -39,7 +41,8 @@ import { readDevice, type Device } from '../../runtime/lanes/device.js';
 import { measureWays, openWay, readBatches, type Measured, type Way } from './measure-engines.js';
 
 /** Options of {@link chooseEngine}. */
-export interface ChooseEngineOptions extends Omit<OneRowOptions, 'keepDims' | 'checksum'> {
+export interface ChooseEngineOptions
+  extends Omit<OneRowOptions, 'keepDims' | 'checksum'>, Pick<EmbedOptions, 'clips'> {
   /**
    * The engine, or `auto` for any that is installed.
    * @default 'auto'
@@ -81,6 +84,7 @@ const CHOICE_FIELDS: Fields<ChooseEngineOptions> = {
   size: ONE_ROW_FIELDS.size,
   batch: ONE_ROW_FIELDS.batch,
   decodeThreads: ONE_ROW_FIELDS.decodeThreads,
+  clips: EMBED_FIELDS.clips,
   engine: oneOf([...ENGINES, 'auto'], 'auto'),
   precision: oneOf([...PRECISIONS, 'auto'], 'auto'),
   device: unchecked<Device>('cpu'),

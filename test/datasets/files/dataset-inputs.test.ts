@@ -11,7 +11,15 @@ import type { TriedInput } from '../../../src/feeds/tried-input.js';
 import { unreadableImage } from '../../../src/images/file/image-errors.js';
 import { scratchFolder } from '../../support/fixtures.js';
 
-const nothing = { errorMessage: null, width: null, height: null, stamp: null, crop: null, tile: null };
+const nothing = {
+  errorMessage: null,
+  width: null,
+  height: null,
+  stamp: null,
+  crop: null,
+  tile: null,
+  clipStart: null,
+};
 /** Paths of the inputs of each shard; a failed one ends with "!". */
 const SHARDS = [['a', 'b!', 'c'], ['d!', 'b'], ['c!']];
 

@@ -16,6 +16,7 @@ const nothing = {
   stamp: null,
   crop: null,
   tile: null,
+  clipStart: null,
 } as const;
 const ROWS: readonly MetadataRow[] = [
   {

@@ -36,7 +36,7 @@ function createDataset({ rows, shard = rows.length, block = 7, dead = new Set(),
         errorMessage: null,
         stamp: null,
         crop: null,
-        tile: null,
+        tile: null, clipStart: null,
         width: 1,
         height: 1,
       };

@@ -23,13 +23,14 @@ import { readPartFlags } from '../../flags/part-flags.js';
 import { readReturnFlags } from '../../flags/return-flags.js';
 import { formatBytes } from '../../../html/numbers.js';
 import { formatTable } from '../../terminal/table.js';
+import { addClipFlags, readClipFlags, type ClipFlags } from '../../flags/clip-flags.js';
 import { addExtractorFlags } from '../../flags/extractor-flags.js';
 import { parseCount } from '../../flags/flag-values.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
 import { rare } from '../../flags/rare.js';
 
-export interface BenchEmbedFlags extends ExtractorFlags {
+export interface BenchEmbedFlags extends ExtractorFlags, ClipFlags {
   readonly batch: number;
   readonly decodeThreads: number;
   readonly seconds: number;
@@ -49,6 +50,7 @@ export function addBenchEmbedCommand(bench: Command, terminal: Terminal): void {
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
   addFlags(command, MEASURE_EMBEDDING_FIELDS, { seconds: '--seconds <n>', rounds: '--rounds <n>' });
   addFlags(command, { minCosine: MIN_COSINE }, { minCosine: rare('--min-cosine <x>') });
+  addClipFlags(command);
   addExtractorFlags(command);
 }
 
@@ -63,7 +65,9 @@ export async function runBenchEmbed(
   const path = await findModelFile(given.model, terminal, given.yes);
   const model = await openModel(path);
   const transform = chooseModelTransform(given, model).with({ decode: given.decode });
+  const clips = readClipFlags(given);
   const { flags } = await settleEngine(terminal, given, {
+    clips,
     model,
     transform,
     photos: source,
@@ -75,6 +79,7 @@ export async function runBenchEmbed(
   const report = await measureEmbedding(extractor, source, {
     ...readFlags(MEASURE_EMBEDDING_FIELDS, flags),
     transform,
+    clips,
     batch,
     signal: terminal.signal,
     onProgress: ({ what }) => say(what!),

@@ -9,6 +9,7 @@ import type { EmbedProgress } from '../../../datasets/embed/progress.js';
 import type { UnreadCounts } from '../../../datasets/sources/items/unread-files.js';
 import { FAILURES_SHOWN, openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
 import { EXIT } from '../../terminal/exit-code.js';
+import { readClipFlags } from '../../flags/clip-flags.js';
 import { readTileFlags } from '../../flags/tile-flags.js';
 import { readFlags } from '../../flags/option-flags.js';
 import { openRunView } from '../../terminal/progress-view.js';
@@ -78,6 +79,8 @@ function checkFlags(flags: EmbedFlags): RowFormat {
   if (shard !== undefined) throw refuse('--shard', shard);
   const tiles = readTileFlags(flags);
   if (tiles) throw refuse('--tile', tiles.size);
+  const clips = readClipFlags(flags);
+  if (clips) throw refuse(`--${Object.keys(clips)[0]}`, Object.values(clips)[0]);
   if (cropRows !== 'mean') throw refuse('--crop-rows', cropRows);
   if (minCosine !== undefined && engine !== 'auto' && precision !== 'auto')
     throw refuse('--min-cosine', minCosine);

@@ -20,6 +20,7 @@ import { fitSize } from '../../../feeds/photo-size.js';
 import { openModel } from '../../../model/open/open-model.js';
 import { DecodeLanes } from '../../../images/lanes/decode-lanes.js';
 import type { Transform } from '../../../images/transform/transform.js';
+import { readClipFlags, type ClipFlags } from '../../flags/clip-flags.js';
 import type { TileFlags } from '../../flags/tile-flags.js';
 import { readFlags } from '../../flags/option-flags.js';
 import { findModelFile } from '../../flags/find-model.js';
@@ -38,9 +39,10 @@ export interface EmbedFlags
   extends
     ExtractorFlags,
     TileFlags,
+    ClipFlags,
     Omit<
       EmbedFolderOptions,
-      keyof TransformFlags | 'tiles' | 'format' | 'choice' | 'shard' | 'signal' | 'onProgress'
+      keyof TransformFlags | 'tiles' | 'clips' | 'format' | 'choice' | 'shard' | 'signal' | 'onProgress'
     >,
     Pick<EmbedRowsOptions, 'inputFormat' | 'maxWaitMs'> {
   readonly format: FeatureFormat | RowFormat;
@@ -76,6 +78,7 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
     minCosine,
     batch: rows,
     ...readFlags(SOURCE_FIELDS, given),
+    clips: readClipFlags(given),
     photos: source === '-' || given.shard !== undefined ? undefined : source,
     otherwise:
       source === '-'

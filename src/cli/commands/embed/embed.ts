@@ -18,6 +18,7 @@ import { EMBED_ROWS_FIELDS } from '../../../datasets/streams/embed-rows.js';
 import { describeMarked } from './describe-marked.js';
 import { addExtractorFlags } from '../../flags/extractor-flags.js';
 import { parseCount } from '../../flags/flag-values.js';
+import { addClipFlags, readClipFlags } from '../../flags/clip-flags.js';
 import { addTileFlags, readTileFlags } from '../../flags/tile-flags.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
@@ -65,6 +66,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     overwrite: '--overwrite',
   });
   addTileFlags(command);
+  addClipFlags(command);
   command
     .option(
       rare('--metrics-port <port>'),
@@ -95,6 +97,7 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
     );
   const settings = readFlags(EMBED_FOLDER_FIELDS, flags);
   const tiles = readTileFlags(flags);
+  const clips = readClipFlags(flags);
   const { extractor, exact, choice, lanes, transform } = await openRun(terminal, source, flags);
   const view = await openRunView(terminal, flags.metricsPort, flags.json);
   try {
@@ -104,7 +107,7 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
     const summary = await embedWarm(
       extractor,
       images,
-      { ...settings, transform, tiles, format, choice, shard, signal, onProgress },
+      { ...settings, transform, tiles, clips, format, choice, shard, signal, onProgress },
       { lanes, exact },
     );
     view.end();

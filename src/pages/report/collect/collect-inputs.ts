@@ -19,11 +19,13 @@ export interface SampledImage {
   readonly crop: number | null;
   /** What its tile covers of it, if rows are tiles. */
   readonly tile: Tile | null;
+  /** Where its clip begins, if rows are clips. */
+  readonly clipStart: number | null;
 }
 
 /** The name of an image on the page. */
 export function nameOf(
-  image: Pick<SampledImage, 'path' | 'row'> & Partial<Pick<SampledImage, 'crop' | 'tile'>>,
+  image: Pick<SampledImage, 'path' | 'row'> & Partial<Pick<SampledImage, 'crop' | 'tile' | 'clipStart'>>,
 ): string {
   const { path, row } = image;
   return (path === null ? `(row ${row}, given as bytes)` : shown(path)) + partName(image);
@@ -64,12 +66,13 @@ export async function collectInputs(dataset: Dataset, sample: number, breathe: B
   let ok = 0;
   let failed = 0;
   for await (const input of dataset.rows()) {
-    const { path, row, errorCode, errorMessage, width, height, stamp, crop, tile } = input;
+    const { path, row, errorCode, errorMessage, width, height, stamp, crop, tile, clipStart } = input;
     await breathe();
     if (row !== null) {
       ok++;
       live.add(row);
-      reservoir.add({ path, row, width, height, modifiedMs: stamp?.modifiedMs ?? null, crop, tile });
+      const modifiedMs = stamp?.modifiedMs ?? null;
+      reservoir.add({ path, row, width, height, modifiedMs, crop, tile, clipStart });
       continue;
     }
     failed++;

@@ -1,8 +1,9 @@
 /** Small pictures of the sampled images. */
-import { stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join, resolve } from 'node:path';
 import { TapirError, reasonOf } from '../../../base/errors.js';
 import { liesInside } from '../../../base/files/lies-inside.js';
+import { isImageName } from '../../../images/decode/image-names.js';
 import { tryThumbnail } from '../../../images/thumbnail.js';
 import type { SampledImage } from '../collect/collect-inputs.js';
 
@@ -16,8 +17,8 @@ export interface Thumbnails {
   readonly leftOut: number;
 }
 
-/** An image, or a tile of one, to make a picture of. */
-export type Pictured = Pick<SampledImage, 'path'> & Partial<Pick<SampledImage, 'tile'>>;
+/** An image, a tile of one, or a clip, to make a picture of. */
+export type Pictured = Pick<SampledImage, 'path'> & Partial<Pick<SampledImage, 'tile' | 'clipStart'>>;
 
 /** Longer side in pixels, if there are few images and if there are many. */
 const LARGE_SIDE = 96;
@@ -74,11 +75,22 @@ function spreadOut(length: number): number[] {
 /** A picture of an image in a folder, as WebP in base64; null if its file cannot be read, or lies outside the folder. */
 export async function makePicture(
   folder: string,
-  { path, tile }: Pictured,
+  { path, tile, clipStart = null }: Pictured,
   side: number,
 ): Promise<string | null> {
   const file = path === null ? undefined : pathInside(folder, path);
-  return file === undefined ? null : tryThumbnail(file, side, tile);
+  if (file === undefined) return null;
+  return tryThumbnail(clipStart === null ? file : await frameOf(file, clipStart), side, tile);
+}
+
+/** The frame of a folder at which a clip begins; the file itself of a GIF or WebP. */
+async function frameOf(place: string, start: number): Promise<string> {
+  try {
+    const frames = (await readdir(place)).filter(isImageName).toSorted();
+    return join(place, frames[start] ?? '');
+  } catch {
+    return place;
+  }
 }
 
 /** The file that a path of the metadata names; undefined if it lies outside the folder. */
