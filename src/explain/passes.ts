@@ -21,7 +21,7 @@ import { chooseLayer, chooseScores, type ChosenScores } from './chosen-ends.js';
 import { hasGradient, isLayerMethod } from './methods.js';
 import type { AttributionOptions } from './options.js';
 import { pooledGradient, readPoolingHead, type PoolingWeights } from './pooled-gradient.js';
-import { checkScores } from './targets.js';
+import { checkScores, noScores } from './targets.js';
 
 /** What a pass computes of a batch. */
 export interface Pass {
@@ -158,6 +158,7 @@ export async function createPasses(
   const layer = isChosen ? await chooseLayer(model, resolved!.value, method, inputSizes) : givenLayer;
   const returnNodes = layer === undefined ? [output] : [layer, output];
   const [scores, places] = await describeFeatures(model, layer === undefined ? [output] : [output, layer]);
+  if (scores?.dims && scores.dims.length !== 2) throw noScores(output, scores);
   const classes = scores?.dims?.[1];
   const forward = await pruneToRun(model, returnNodes, { inputSizes });
   const withRespectTo = [layer ?? `tensor:${image.value.name}`];

@@ -2,6 +2,7 @@
 import { invalidOption } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
 import { makeTensor, type Tensor } from '../tensor/tensor.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
 import { highest } from '../tensor/vectors/largest.js';
 
 /** The seed of one row: what each of its logits counts in the score. */
@@ -25,9 +26,18 @@ export function readsLogits(target: AttributionTarget): boolean {
 export function checkScores(output: string, logits: Tensor, rows: number): Tensor<'float32'> {
   const { dtype, dims } = logits;
   if (dtype === 'float32' && dims.length === 2 && dims[0] === rows) return logits;
-  const actual = `${dtype} [${dims.join(', ')}]`;
-  const reason = `the score is an element of float32 [${rows}, classes]; name such a value as "output"`;
-  throw new TapirError('OUTPUT_MISFIT', `"${output}" is ${actual}: ${reason}`, {
+  throw noScores(output, logits);
+}
+
+/** The error for an output whose elements are not the scores of classes. */
+export function noScores(output: string, { dtype, dims }: Pick<TensorInfo, 'dtype' | 'dims'>): TapirError {
+  const actual = `${dtype} [${dims?.map((size) => size ?? '?').join(', ')}]`;
+  const way =
+    dims?.length === 4
+      ? `pool the map first: pruneModel(model, ["${output}"], { pool: "avg" })`
+      : 'name such a value as "output"';
+  const reason = `the score is an element of float32 [batch, classes]; ${way}`;
+  return new TapirError('OUTPUT_MISFIT', `"${output}" is ${actual}: ${reason}`, {
     details: { output, actual, reason },
   });
 }

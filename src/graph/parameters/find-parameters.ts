@@ -5,6 +5,7 @@
 import { oncePer } from '../../base/once-per.js';
 import { isFloatType } from '../../onnx/wire/schema.js';
 import type { Graph, Node, Value } from '../graph.js';
+import { nodeRoles } from '../roles.js';
 import { firstPlaceOf, MAX_DEPTH, placeOf, splitPath } from '../module-path.js';
 import { foldedLayer, type FoldedLayer } from './folded-layer.js';
 import { mayHoldParameter } from '../names/operations.js';
@@ -102,8 +103,26 @@ function searchGraph(graph: Graph): GraphParameters {
       if (isTorch && module !== undefined && isMade) addTo(computing, calledOnce(module), site.initializer);
     });
   }
-  const found = { uses: [...uses.values()], folded, unnamed };
+  const found = { uses: withFrozenNorms([...uses.values()], graph), folded, unnamed };
   return { ...found, kinds: kindsOf(found, isTorch), computing, running };
+}
+
+/**
+ * Makes buffers of what torchvision's FrozenBatchNorm2d holds, whose weight and bias never train: the graph computes a factor and a summand
+ * of them and of its running statistics, without the data.
+ */
+function withFrozenNorms(uses: readonly ParameterUse[], graph: Graph): readonly ParameterUse[] {
+  const roles = nodeRoles(graph);
+  const frozen = new Set<string>();
+  for (const { node, names } of uses) {
+    const [module, attribute] = splitPath(names[0]!);
+    if (attribute === 'running_mean' && roles.get(node) === 'constant') frozen.add(module);
+  }
+  return uses.map((use) =>
+    frozen.has(splitPath(use.names[0]!)[0]) && roles.get(use.node) === 'constant'
+      ? { ...use, kind: 'buffer' }
+      : use,
+  );
 }
 
 function addTo(computing: Map<string, Set<Value>>, module: string, constant: Value): void {

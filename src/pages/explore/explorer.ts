@@ -166,7 +166,9 @@ export class Explorer {
   async features(request: string, photo: string): Promise<PageFeatures> {
     const held = this.#photo(photo);
     const { extractor, tensor } = await this.#run(request, held);
-    return describeMaps(tensor, extractor.outputs[0]!.layout, sizeOf(held));
+    const { resolved } = extractor.model.plan;
+    const isOutput = this.#model.outputs.some(({ name }) => name === resolved[0]!.tensor);
+    return describeMaps(tensor, extractor.outputs[0]!.layout, sizeOf(held), isOutput);
   }
 
   /** The attention that a softmax gives; null if it is none. */

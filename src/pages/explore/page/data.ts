@@ -165,6 +165,8 @@ export interface PageFeatures {
   readonly maps: PageMaps | null;
   /** Principal components of the channels as red, green and blue, three bytes a place. */
   readonly colours: PagePixels | null;
+  /** Of scores of classes per pixel: the colour of the highest one, three bytes a place. */
+  readonly mask: PagePixels | null;
   /** The values of a vector, float32 in base64. */
   readonly vector: string | null;
   /** Sentences: tokens that were left out, values that were averaged. */

@@ -59,10 +59,9 @@ export function drawScale(kind: 'map' | 'heat'): HTMLElement {
   return make('p', 'scale line tiny', { 'aria-hidden': true }, low, canvas, high);
 }
 
-/** Principal components as colours. */
-export function drawColours(colours: PagePixels): HTMLCanvasElement {
+/** Red, green and blue of each place: principal components, or classes. */
+export function drawColours(colours: PagePixels, label: string): HTMLCanvasElement {
   const values = decodeNumbers(Uint8Array, colours.pixels);
-  const label = 'The first three principal components of the channels as red, green and blue';
   return canvasOf(colours, label, (place) => values.subarray(3 * place, 3 * place + 3));
 }
 

@@ -71,11 +71,15 @@ function makeMaps({ maps, vector, notes, statistics, dims, dtype }: PageFeatures
   return [note(`[${dims.join(', ')}] ${dtype}`), ...picture, ...notes.map(note), makeFigures(statistics)];
 }
 
-function makeColours({ colours, statistics }: PageFeatures, photo: PagePhoto): HTMLElement[] {
+function makeColours({ colours, mask, statistics }: PageFeatures, photo: PagePhoto): HTMLElement[] {
+  if (mask) {
+    const about = 'The class with the highest score at every place, in the colours of Pascal VOC.';
+    return [makePair(drawColours(mask, about), photo), note(about), makeFigures(statistics)];
+  }
   if (!colours) return [note('Colours need a map with three channels or more.'), makeFigures(statistics)];
   const about =
     'The first three principal components of the channels, as red, green and blue: places of one colour are alike.';
-  return [makePair(drawColours(colours), photo), note(about), makeFigures(statistics)];
+  return [makePair(drawColours(colours, about), photo), note(about), makeFigures(statistics)];
 }
 
 function makeAttention(attention: PageAttention, photo: PagePhoto): HTMLElement[] {

@@ -1,4 +1,5 @@
 /** A computed tensor → what the page shows of it. */
+import { classColour, classMask, MOST_CLASSES } from '../../../explain/maps/class-mask.js';
 import { findMaps, type Maps, type Size } from '../../../explain/maps/maps.js';
 import { principalColours } from '../../../explain/maps/principal-colours.js';
 import { findGrid } from '../../../graph/rewrite/token-grid.js';
@@ -8,7 +9,7 @@ import { listLargest } from '../../../tensor/vectors/largest.js';
 import { softmax } from '../../../tensor/vectors/softmax.js';
 import { floatsOf } from '../../../tensor/widen.js';
 import { encodeNumbers } from '../../../html/html.js';
-import type { PageAttention, PageClass, PageFeatures } from '../page/data.js';
+import type { PageAttention, PageClass, PageFeatures, PagePixels } from '../page/data.js';
 import { drawMaps } from './draw-maps.js';
 import { measureValues } from './measure-values.js';
 
@@ -17,11 +18,16 @@ const MOST_VALUES = 8192;
 /** The share of places that may lie outside of the colours' range, at each end, as in `drawFeatures`. */
 const CLIPPED = 0.01;
 
-/** Describes what a node gives for one photo. */
+/**
+ * Describes what a node gives for one photo.
+ *
+ * @param isOutput - Whether it is an output of the model: one of the photo's size, with a channel per class, is a mask.
+ */
 export async function describeMaps(
   tensor: Tensor,
   layout: FeatureInfo['layout'],
   imageSize?: Size,
+  isOutput = false,
 ): Promise<PageFeatures> {
   const { dtype, dims } = tensor;
   const values = floatsOf(tensor) ?? new Float32Array();
@@ -44,6 +50,7 @@ export async function describeMaps(
     colours: colours
       ? { height: places!.size[0], width: places!.size[1], pixels: encodeNumbers(colours) }
       : null,
+    mask: isOutput && places && places.size.join() === imageSize?.join() ? drawMask(places) : null,
     vector: hasVector ? encodeNumbers(values) : null,
     notes: [
       ...(places && places.prefix > 0
@@ -59,6 +66,16 @@ export async function describeMaps(
         : []),
     ],
   };
+}
+
+/** The class with the highest score at every place, in its colour. */
+function drawMask({ channels, size: [height, width], data }: Maps): PagePixels | null {
+  if (channels < 2 || channels > MOST_CLASSES) return null;
+  const scores = makeTensor('float32', [1, channels, height, width], data);
+  const colours = Uint8Array.from(
+    [...classMask(scores, { height, width })].flatMap((index) => [...classColour(index)]),
+  );
+  return { height, width, pixels: encodeNumbers(colours) };
 }
 
 /**

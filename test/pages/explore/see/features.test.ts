@@ -34,6 +34,19 @@ describe('features', () => {
     expect(statistics).toMatchObject({ count: 12, least: -40, largest: 3, zeros: 5, channels: 3, dead: 1 });
   });
 
+  it('shows scores of classes per pixel as a mask', async () => {
+    // Class 0 is highest on the left, class 2 on the right.
+    const tensor = filled([1, 3, 2, 2], (i) => (i < 4 ? 1 - (i % 2) : i < 8 ? 0.5 : i % 2));
+    const { mask } = await describeMaps(tensor, 'NCHW', [2, 2], true);
+    expect(mask).toMatchObject({ height: 2, width: 2 });
+    expect(bytesOf(mask!.pixels)).toEqual([0, 0, 0, 0, 128, 0, 0, 0, 0, 0, 128, 0]);
+    for (const [size, isOutput] of [
+      [[2, 2], false],
+      [[4, 4], true],
+    ] as const)
+      expect((await describeMaps(tensor, 'NCHW', size, isOutput)).mask).toBeNull();
+  });
+
   it('reads channels last, and averages maps that are larger than 64', async () => {
     const tensor = filled([1, 128, 100, 2], (i) => (i % 2 === 0 ? 1 : Math.floor(i / 200)));
     const { maps, notes, statistics } = await describeMaps(tensor, 'NHWC');
