@@ -34,7 +34,7 @@ export function noScores(output: string, { dtype, dims }: Pick<TensorInfo, 'dtyp
   const actual = `${dtype} [${dims?.map((size) => size ?? '?').join(', ')}]`;
   const way =
     dims?.length === 4
-      ? `pool the map first: pruneModel(model, ["${output}"], { pool: "avg" })`
+      ? `pool the map first: pruneModel(model, { "${output}": "scores" }, { pool: "avg" })`
       : 'name such a value as "output"';
   const reason = `the score is an element of float32 [batch, classes]; ${way}`;
   return new TapirError('OUTPUT_MISFIT', `"${output}" is ${actual}: ${reason}`, {
