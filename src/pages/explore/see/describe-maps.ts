@@ -72,9 +72,9 @@ export async function describeMaps(
 function drawMask({ channels, size: [height, width], data }: Maps): PagePixels | null {
   if (channels < 2 || channels > MOST_CLASSES) return null;
   const scores = makeTensor('float32', [1, channels, height, width], data);
-  const colours = Uint8Array.from(
-    [...classMask(scores, { height, width })].flatMap((index) => [...classColour(index)]),
-  );
+  const colours = new Uint8Array(3 * height * width);
+  for (const [place, index] of classMask(scores, { height, width }).entries())
+    colours.set(classColour(index), 3 * place);
   return { height, width, pixels: encodeNumbers(colours) };
 }
 
