@@ -21,7 +21,7 @@ export function openFeeds(
   options: Pick<FeedOptions, 'batch'> & Partial<FeedOptions>,
 ): Feeds {
   const { tiles } = plan.processor;
-  if (tiles) return new TileBatches(source, plan, tiles, lanes, options.batch);
+  if (tiles) return new TileBatches(source, plan, tiles, lanes, options);
   return new FeedBatches(source, plan, lanes, { ...FEW_BATCHES, ...options });
 }
 

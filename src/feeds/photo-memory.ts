@@ -38,7 +38,8 @@ export class PhotoMemory {
 
   constructor(plan: FeedPlan, photos: number) {
     this.#plan = plan;
-    this.#places = plan.unlike ? Array.from({ length: photos }) : fixedPlaces(plan, photos);
+    // All tiles have one size, even where photos decide theirs.
+    this.#places = plan.processor.size === null ? Array.from({ length: photos }) : fixedPlaces(plan, photos);
   }
 
   /** The bytes of a photo. */

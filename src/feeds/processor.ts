@@ -1,7 +1,8 @@
 /** What turns photos into tensors, as far as the rest of the house needs to know it. */
+import { invalidOption } from '../base/checks.js';
+import { isTapirError } from '../base/errors.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { countCrops, type CropRows } from '../images/pixels/crops.js';
-import { invalidOption } from '../base/checks.js';
 import type { Size } from '../images/pixels/geometry.js';
 import type { ClipPlan } from '../images/transform/clip-options.js';
 import { checkTiled } from '../images/transform/load-tiles.js';
@@ -37,7 +38,7 @@ export interface RowChoice {
 
 const RGB = 3;
 
-/** The processor of a transform. Throws `OPTION_INVALID` for tiles and frames that are not transformed to one tensor each. */
+/** The processor of a transform. Throws `OPTION_INVALID` for tiles and frames that do not become one row each. */
 export function processorOf(
   transform: Transform,
   { cropRows = 'mean', tiles, clips }: RowChoice = {},
@@ -46,7 +47,7 @@ export function processorOf(
   if (tiles) checkTiled(transform);
   if (clips) checkFrames(transform, tiles);
   const rows = countCrops(transform.options.crops);
-  const photo = transform.outputSize ?? (tiles ? transform.sizeOf(tiles.size) : null);
+  const photo = transform.outputSize ?? (tiles ? sizeOfTiles(transform, tiles) : null);
   const size = photo && { height: photo.height * (clips?.frames ?? 1), width: photo.width };
   const pixelBytes = isFloat ? channels * Float32Array.BYTES_PER_ELEMENT : RGB;
   const bytes = size && rows * pixelBytes * size.height * size.width;
@@ -66,4 +67,14 @@ function checkFrames({ options, outputSize, isFloat }: Transform, tiles: TilePla
       'one whose results all have the same size (set crop), with clips',
       'no fixed size',
     );
+}
+
+/** The size of all tiles after a transform. Throws `OPTION_INVALID` for tiles that it does not fit. */
+function sizeOfTiles(transform: Transform, { size }: TilePlan): Size {
+  try {
+    return transform.sizeOf(size);
+  } catch (error) {
+    if (!isTapirError(error, 'IMAGE_MISFIT')) throw error;
+    throw invalidOption('tiles.size', `one that fits the transform (${error.details.reason})`, size);
+  }
 }

@@ -8,9 +8,10 @@ import type { LoadedTiles } from '../images/lanes/decode-protocol.js';
 import type { DecodeLanes, LanePicture } from '../images/lanes/decode-lanes.js';
 import { runLength, TileGrid, type Tile } from '../images/pixels/tile-grid.js';
 import type { TilePlan } from '../images/transform/tile-options.js';
-import type { FeedBatch, Feeds, LoadedItem } from './feed-batches.js';
+import type { FeedBatch, FeedOptions, Feeds, LoadedItem } from './feed-batches.js';
 import { fileOf, type SourceItem, type SourceItems } from './items/source-item.js';
 import type { FeedPlan } from './feed-plan.js';
+import { PAUSE, withPauses } from './pauses.js';
 import { PhotoMemory } from './photo-memory.js';
 import { ByteBudget, failedInput, fileBytesOf, joinStamps, MAX_FILE_BYTES } from './read-item.js';
 
@@ -47,16 +48,24 @@ export class TileBatches implements Feeds {
   readonly #tiles: TilePlan;
   readonly #lanes: DecodeLanes;
   readonly #batch: number;
+  readonly #maxWaitMs: number | undefined;
   readonly #free: PhotoMemory[] = [];
   readonly #files = new ByteBudget(MAX_FILE_BYTES);
   readonly #batches: AsyncGenerator<FeedBatch>;
 
-  constructor(source: SourceItems, plan: FeedPlan, tiles: TilePlan, lanes: DecodeLanes, batch: number) {
+  constructor(
+    source: SourceItems,
+    plan: FeedPlan,
+    tiles: TilePlan,
+    lanes: DecodeLanes,
+    { batch, maxWaitMs }: Pick<FeedOptions, 'batch' | 'maxWaitMs'>,
+  ) {
     this.#source = source;
     this.#plan = plan;
     this.#tiles = tiles;
     this.#lanes = lanes;
     this.#batch = batch;
+    this.#maxWaitMs = maxWaitMs;
     this.#batches = this.#fill();
   }
 
@@ -78,6 +87,12 @@ export class TileBatches implements Feeds {
     let filling = this.#begin();
     try {
       for await (const picture of this.#pictures()) {
+        if (picture === PAUSE) {
+          if (filling.isEmpty) continue;
+          yield filling.end();
+          filling = this.#begin();
+          continue;
+        }
         let rows: TileRows | undefined;
         let looked = picture.item.firstTile ?? 0;
         let isBegun = looked > 0;
@@ -122,15 +137,28 @@ export class TileBatches implements Feeds {
     return new FilledBatch(memory, this.#batch, () => void this.#free.push(memory));
   }
 
-  /** The pictures of the source in order; the first tiles of the next ones are being loaded. Throws {@link SourceFailure} at the end. */
-  async *#pictures(): AsyncGenerator<StartedPicture> {
+  /**
+   * The pictures of the source in order, and its pauses; the first tiles of the next pictures are being loaded. Throws
+   * {@link SourceFailure} at the end.
+   */
+  async *#pictures(): AsyncGenerator<StartedPicture | typeof PAUSE> {
     const started: StartedPicture[] = [];
     const ahead = Math.max(2, this.#lanes.most);
     let failure: SourceFailure | undefined;
     let index = 0;
+    let waitingSince: number | undefined;
+    const wait = this.#maxWaitMs;
+    const source = wait === undefined ? this.#source : withPauses(this.#source, wait, () => waitingSince);
     try {
       try {
-        for await (const item of this.#source) {
+        for await (const item of source) {
+          if (item === PAUSE) {
+            while (started.length > 0) yield started.shift()!;
+            waitingSince = undefined;
+            yield PAUSE;
+            continue;
+          }
+          waitingSince ??= performance.now();
           started.push(this.#start(item, index++));
           if (started.length >= ahead) yield started.shift()!;
         }

@@ -8,7 +8,7 @@ import {
   type SourceRecord,
 } from '../../src/datasets/sources/records/source-record.js';
 import { JsonlRows } from '../../src/datasets/streams/jsonl-rows.js';
-import type { RowFormat } from '../../src/datasets/streams/row-output.js';
+import { rowShape, type RowFormat } from '../../src/datasets/streams/row-output.js';
 import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/feeds/items/source-options.js';
 import type { FeatureColumn } from '../../src/tensor/feature-column.js';
 import { TapirError } from '../../src/base/errors.js';
@@ -51,8 +51,9 @@ export async function rowsOf(bytes: Uint8Array, plan: RowsPlan = {}): Promise<Ui
   const { input = 'auto', output = 'arrow', options = {}, piece = bytes.length || 1, batch = 4 } = plan;
   const source = { ...SOURCE_DEFAULTS, ...options };
   const opened = await openRecords(inPieces(bytes, piece), 'the test', input, source);
+  const shape = rowShape(output, undefined, [COLUMN]);
   const encoder =
-    output === 'arrow' ? new ArrowRows(opened, [COLUMN], arrow) : new JsonlRows(opened, [COLUMN], arrow);
+    output === 'arrow' ? new ArrowRows(opened, shape, arrow) : new JsonlRows(opened, shape, arrow);
   const pieces = encoder.begin().map((part) => Buffer.from(part));
   let row = 0;
   let records: SourceRecord<Carried>[] = [];

@@ -3,13 +3,8 @@ import { join } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
 import type { ImageErrorCode } from '../../base/errors.js';
 import { areSameKinds, joinKinds, type ColumnKinds } from '../formats/carried-columns.js';
-import {
-  MetadataTable,
-  readColumnKinds,
-  readMetadata,
-  type MetadataRow,
-  type PartKind,
-} from '../formats/metadata.js';
+import { MetadataTable, readColumnKinds, readMetadata, type MetadataRow } from '../formats/metadata.js';
+import type { PartKind } from '../formats/part-columns.js';
 import type { JournalShard } from './journal.js';
 import { identityOf } from '../records/input-names.js';
 import { KnownInputs, type Outcome } from '../records/known-inputs.js';

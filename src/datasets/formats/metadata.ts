@@ -19,6 +19,7 @@ import {
   type ColumnKind,
   type ColumnKinds,
 } from './carried-columns.js';
+import { PART_NAMES, partColumns, partValues, type PartKind } from './part-columns.js';
 
 /** An input of a dataset and its outcome. */
 export interface DatasetRow {
@@ -63,24 +64,6 @@ const COLUMNS = {
   sha256: 'STRING',
 } as const;
 const NAMES = Object.keys(COLUMNS) as (keyof typeof COLUMNS)[];
-/** Columns of datasets whose rows are tiles, crops or clips. Others do not have them. */
-const PART_COLUMNS = {
-  tile: {
-    tile_level: 'INT32',
-    tile_x: 'DOUBLE',
-    tile_y: 'DOUBLE',
-    tile_width: 'DOUBLE',
-    tile_height: 'DOUBLE',
-  },
-  crop: { crop: 'INT32' },
-  clip: { clip_start: 'INT32' },
-} as const;
-
-/** What a row is a part of: of whole images if undefined. */
-export type PartKind = keyof typeof PART_COLUMNS;
-
-const PART_NAMES = Object.values(PART_COLUMNS).flatMap((columns) => Object.keys(columns));
-
 const OWN_NAMES: ReadonlySet<string> = new Set([...NAMES, ...PART_NAMES]);
 /** Names that a row of a dataset has itself, in the metadata or in JavaScript. */
 const RESERVED: ReadonlySet<string> = new Set([
@@ -122,7 +105,7 @@ export class MetadataTable {
   readonly #library = loadWriter();
 
   constructor(parts?: PartKind) {
-    const types = Object.entries<string>({ ...COLUMNS, ...(parts && PART_COLUMNS[parts]) });
+    const types: readonly (readonly [string, string])[] = [...Object.entries(COLUMNS), ...partColumns(parts)];
     this.#columns = types.map(([name, type]) => ({ name, type, values: [] }));
   }
 
@@ -137,7 +120,7 @@ export class MetadataTable {
   }
 
   add(added: MetadataRow): void {
-    const { path, status, row, errorCode, errorMessage, width, height, stamp, crop, tile, clipStart } = added;
+    const { path, status, row, errorCode, errorMessage, width, height, stamp } = added;
     for (const [name, text] of added.columns ?? []) {
       const texts = this.#carried.get(name) ?? [];
       while (texts.length < this.length) texts.push('null');
@@ -155,13 +138,7 @@ export class MetadataTable {
       size_bytes: stamp?.sizeBytes ?? null,
       modified: stamp?.modifiedMs ?? null,
       sha256: stamp?.sha256 ?? null,
-      crop,
-      tile_level: tile?.level ?? null,
-      tile_x: tile?.x ?? null,
-      tile_y: tile?.y ?? null,
-      tile_width: tile?.width ?? null,
-      tile_height: tile?.height ?? null,
-      clip_start: clipStart,
+      ...partValues(added),
     };
     for (const { name, values } of this.#columns) values.push(cells[name]!);
   }

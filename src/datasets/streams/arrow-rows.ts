@@ -5,6 +5,7 @@ import {
   featureData,
   featureField,
   textData,
+  validity,
   type Arrow,
   type Data,
   type Encoder,
@@ -13,18 +14,19 @@ import {
 } from '../../tensor/arrow/library.js';
 import type { LoadedItem } from '../../feeds/feed-batches.js';
 import type { EmbeddedRecords } from './embed-records.js';
-import type { FeatureColumn } from '../../tensor/feature-column.js';
+import { rowsOfInputs, type InputRow } from '../../feeds/tried-input.js';
+import { partValues } from '../formats/part-columns.js';
 import { bytesOf } from '../../tensor/bits.js';
 import { JsonColumns } from './json-columns.js';
 import { invalidSource } from '../sources/items/source-errors.js';
-import { ROW_NAMES, checkCarried, type RowEncoder } from './row-output.js';
+import { checkCarried, type RowEncoder, type RowShape } from './row-output.js';
 import type { Carried, RecordInput } from '../sources/records/source-record.js';
 
 /** Encodes Arrow streams. The schema is known at once, unless the input is JSON lines: then the first rows decide the carried columns. */
 export class ArrowRows implements RowEncoder {
   readonly #arrow: Arrow;
   readonly #source: string;
-  readonly #columns: readonly FeatureColumn[];
+  readonly #shape: RowShape;
   readonly #metadata: ReadonlyMap<string, string>;
   readonly #pieces: Uint8Array[] = [];
   /** The columns that JSON lines carry, once there are rows. */
@@ -39,13 +41,13 @@ export class ArrowRows implements RowEncoder {
    */
   constructor(
     { name, schema, format }: Pick<RecordInput, 'name' | 'schema' | 'format'>,
-    columns: readonly FeatureColumn[],
+    shape: RowShape,
     arrow: Arrow,
     metadata: ReadonlyMap<string, string> = new Map(),
   ) {
     this.#arrow = arrow;
     this.#source = name;
-    this.#columns = columns;
+    this.#shape = shape;
     this.#isJson = format === 'jsonl';
     this.#carried = schema?.fields ?? [];
     this.#metadata = new Map([...(schema?.metadata ?? []), ...metadata]);
@@ -64,17 +66,23 @@ export class ArrowRows implements RowEncoder {
       this.#checkCarried();
     }
     const { schema, encoder } = this.#start();
+    const all = [...rowsOfInputs(batch.items)];
     let firstRow = 0;
-    for (const [from, to] of partsOf(batch.extras)) {
-      const items = batch.items.slice(from, to);
-      const present = Uint8Array.from(items, ({ error }) => (error ? 0 : 1));
-      const texts = (of: (item: LoadedItem) => string | null): Data => textData(this.#arrow, items.map(of));
+    for (const [from, to] of rangesOf(batch.extras)) {
+      const rows = all.slice(from, to);
+      const present = Uint8Array.from(rows, ({ row }) => (row === null ? 0 : 1));
+      const texts = (of: (item: LoadedItem) => string | null): Data =>
+        textData(
+          this.#arrow,
+          rows.map(({ item }) => of(item)),
+        );
       const children = [
         ...this.#carriedData(batch.extras.slice(from, to)),
         texts(({ path }) => path),
         texts(({ error }) => (error ? 'error' : 'ok')),
         texts(({ error }) => error?.code ?? null),
         texts(({ error }) => error?.message ?? null),
+        ...this.#partData(rows, present),
         ...this.#featureData(batch, present, firstRow),
       ];
       const type = new this.#arrow.Struct(schema.fields);
@@ -92,9 +100,11 @@ export class ArrowRows implements RowEncoder {
 
   #start(): { readonly schema: Schema; readonly encoder: Encoder } {
     if (this.#open) return this.#open;
-    const { Field: ArrowField, Schema: ArrowSchema, Utf8 } = this.#arrow;
-    const own = ROW_NAMES.arrow.map((name) => new ArrowField(name, new Utf8(), name !== 'status'));
-    const features = this.#columns.map((column) => featureField(this.#arrow, column, true));
+    const { Field: ArrowField, Schema: ArrowSchema, Utf8, Int32, Float64 } = this.#arrow;
+    const { names, parts, columns } = this.#shape;
+    const types = new Map(parts.map(([name, type]) => [name, type === 'INT32' ? new Int32() : new Float64()]));
+    const own = names.map((name) => new ArrowField(name, types.get(name) ?? new Utf8(), name !== 'status'));
+    const features = columns.map((column) => featureField(this.#arrow, column, true));
     const schema = new ArrowSchema([...this.#carried, ...own, ...features], new Map(this.#metadata));
     this.#open = { schema, encoder: createStreamEncoder(this.#arrow, schema, this.#pieces) };
     return this.#open;
@@ -106,7 +116,7 @@ export class ArrowRows implements RowEncoder {
 
   #checkCarried(): void {
     for (const [index, { name }] of this.#carried.entries()) {
-      checkCarried('arrow', this.#columns, this.#isJson ? 'field' : 'column', name, this.#source);
+      checkCarried(this.#shape, this.#isJson ? 'field' : 'column', name, this.#source);
       if (this.#carried.findIndex((other) => other.name === name) < index)
         throw invalidSource(this.#source, `it has two columns "${name}"; rename one of them`);
     }
@@ -126,6 +136,19 @@ export class ArrowRows implements RowEncoder {
     );
   }
 
+  /** What rows cover of their photos: nothing for a photo that failed. */
+  #partData(rows: readonly InputRow[], present: Uint8Array): readonly Data[] {
+    const { makeData, Int32, Float64 } = this.#arrow;
+    const values = rows.map(({ part }) => partValues(part));
+    const shared = { length: rows.length, ...validity(present) };
+    return this.#shape.parts.map(([name, type]) => {
+      const numbers = values.map((of) => of[name] ?? 0);
+      return type === 'INT32'
+        ? makeData({ ...shared, type: new Int32(), data: Int32Array.from(numbers) })
+        : makeData({ ...shared, type: new Float64(), data: Float64Array.from(numbers) });
+    });
+  }
+
   #featureData(
     { features }: EmbeddedRecords<Carried>,
     present: Uint8Array,
@@ -133,7 +156,8 @@ export class ArrowRows implements RowEncoder {
   ): readonly Data[] {
     const count = present.reduce((sum, bit) => sum + bit, 0);
     const { fields } = this.#open!.schema;
-    return this.#columns.map((column, i) => {
+    const { columns } = this.#shape;
+    return columns.map((column, i) => {
       const rowBytes = column.elements * elementBytes(column.dtype);
       const tensor = features[column.key];
       const start = firstRow * rowBytes;
@@ -141,18 +165,24 @@ export class ArrowRows implements RowEncoder {
         ? bytesOf(tensor.data).subarray(start, start + count * rowBytes)
         : new Uint8Array(0);
       const spread = count === present.length ? values : spreadRows(values, present, rowBytes);
-      const { type } = fields[fields.length - this.#columns.length + i]!;
+      const { type } = fields[fields.length - columns.length + i]!;
       return featureData(this.#arrow, type, column.dtype, present.length, spread, present);
     });
   }
 }
 
-/** Ranges of rows that can be written together: their carried columns are in one record batch of the input. */
-function* partsOf(extras: readonly Carried[]): Generator<readonly [from: number, to: number]> {
+/**
+ * Ranges of rows that can be written together: what they carry follows each other in one record batch of the input. Rows of one photo carry
+ * the same, so each is written by itself.
+ */
+function* rangesOf(extras: readonly Carried[]): Generator<readonly [from: number, to: number]> {
   let from = 0;
-  const columnsOf = (carried: Carried): unknown => (carried.kind === 'arrow' ? carried.columns : undefined);
+  const follows = (before: Carried, next: Carried): boolean =>
+    before.kind !== 'arrow' || next.kind !== 'arrow' || before.columns.length === 0
+      ? before.kind === next.kind
+      : before.columns === next.columns && before.row + 1 === next.row;
   for (let to = 1; to <= extras.length; to++) {
-    if (to < extras.length && columnsOf(extras[to]!) === columnsOf(extras[from]!)) continue;
+    if (to < extras.length && follows(extras[to - 1]!, extras[to]!)) continue;
     yield [from, to];
     from = to;
   }

@@ -2,13 +2,14 @@
 import type { Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import type { SourceItem } from '../../feeds/items/source-item.js';
+import { rowsOfInputs } from '../../feeds/tried-input.js';
 import type { SourceRecord } from '../sources/records/source-record.js';
 import { embedBatches, type RunBatch } from '../embed/embed-batches.js';
 import type { EmbedSetup } from '../embed/embed-options.js';
 
-/** A batch, and the other data of each item. */
+/** A batch, and the other data of each row. */
 export interface EmbeddedRecords<Extra> extends RunBatch {
-  /** In the order of the items. */
+  /** In the order of the rows, that of {@link rowsOfInputs}. */
   readonly extras: readonly Extra[];
 }
 
@@ -24,14 +25,20 @@ export async function* embedRecords<Extra>(
   lanes: DecodeLanes,
   maxWaitMs?: number,
 ): AsyncGenerator<EmbeddedRecords<Extra>> {
-  /** Of the items that are under way. Items come out in the order in which they went in. */
+  /** Of the items that are under way, from that at `first` on. They come out in the order in which they went in, one in tiles again and again. */
   const extras: Extra[] = [];
+  let first = 0;
   async function* items(): AsyncGenerator<SourceItem> {
     for await (const { item, extra } of records) {
       extras.push(extra);
       yield item;
     }
   }
-  for await (const batch of embedBatches(extractor, items(), setup, lanes, { maxWaitMs }))
-    yield { ...batch, extras: extras.splice(0, batch.items.length) };
+  for await (const batch of embedBatches(extractor, items(), setup, lanes, { maxWaitMs })) {
+    const { index } = batch.items[0]!;
+    extras.splice(0, index - first);
+    first = index;
+    const rows = [...rowsOfInputs(batch.items)];
+    yield { ...batch, extras: rows.map(({ item }) => extras[item.index - first]!) };
+  }
 }

@@ -1,6 +1,7 @@
 /** Images → rows as a stream of bytes, which `tapir embed --out -` writes. */
 import { PhotoMemory } from '../../feeds/photo-memory.js';
-import { recordTransform } from '../embed/describe-run.js';
+import { describeParts, recordTransform } from '../embed/describe-run.js';
+import { partsOf } from '../records/dataset-identity.js';
 import { invalidOption, type Options } from '../../base/checks.js';
 import { callback, oneOf, readOptions, type Fields } from '../../base/options.js';
 import { packageVersion } from '../../base/package.js';
@@ -10,9 +11,9 @@ import { loadArrow } from '../../tensor/arrow/library.js';
 import { type EmbeddedBatch, openDecodeLanes, runPhotos, writtenDims } from '../embed/embed-batches.js';
 import {
   EMBED_DEFAULTS,
-  ONE_ROW_FIELDS,
+  EMBED_FIELDS,
   type EmbedSetup,
-  type OneRowOptions,
+  type EmbedOptions,
   setUpEmbedding,
 } from '../embed/embed-options.js';
 import { embedRecords } from './embed-records.js';
@@ -34,7 +35,7 @@ import {
   type RecordInput,
   type SourceRecord,
 } from '../sources/records/source-record.js';
-import { checkKeys, ROW_FORMATS, type RowEncoder, type RowFormat } from './row-output.js';
+import { checkKeys, ROW_FORMATS, rowShape, type RowEncoder, type RowFormat, type RowShape } from './row-output.js';
 import { TapirError } from '../../base/errors.js';
 import { elementCount, type DType, type Tensor } from '../../tensor/tensor.js';
 import { storedTensor, storedType } from '../files/stored-tensor.js';
@@ -42,7 +43,7 @@ import { storedTensor, storedType } from '../files/stored-tensor.js';
 /** Options of {@link embedRows}. */
 export interface EmbedRowsOptions
   extends
-    OneRowOptions,
+    EmbedOptions,
     Pick<EmbedFolderOptions, 'dtype' | 'maxFailures'>,
     Pick<EmbedStreamOptions, 'maxWaitMs'> {
   /** Format of the rows. */
@@ -56,7 +57,7 @@ export interface EmbedRowsOptions
 }
 
 export const EMBED_ROWS_FIELDS: Fields<EmbedRowsOptions> = {
-  ...ONE_ROW_FIELDS,
+  ...EMBED_FIELDS,
   format: oneOf(ROW_FORMATS, 'jsonl', 'of the rows'),
   dtype: EMBED_FOLDER_FIELDS.dtype,
   inputFormat: oneOf(
@@ -71,7 +72,8 @@ export const EMBED_ROWS_FIELDS: Fields<EmbedRowsOptions> = {
 };
 
 /**
- * Embeds images into a stream of rows: one row per input, in input order. An image that cannot be read is a row with an error.
+ * Embeds images into a stream of rows: one row per input, or per tile or crop of it, in input order. An image that cannot be read
+ * is a row with an error.
  *
  * @param source - A location as for `embedImages`, or a stream of bytes with a record per image ({@link openRecords}). The rows
  * carry the other fields or columns of the records.
@@ -94,8 +96,9 @@ export async function* embedRows(
   await using lanes = openDecodeLanes(extractor, setup, warm);
   const input = await openInput(source, options, setup);
   const columns = await describeColumns(extractor, setup, half);
-  checkKeys(options.format, columns);
-  const encoder = await createEncoder(options.format, input, columns, setup);
+  const shape = rowShape(options.format, partsOf(describeParts(setup)), columns);
+  checkKeys(shape);
+  const encoder = await createEncoder(options.format, input, shape, setup);
   const meter = new ProgressMeter(extractor);
   yield* encoder.begin();
   // A source on disk does not pause: its batches are cut by position.
@@ -130,16 +133,15 @@ async function openInput(
 async function createEncoder(
   format: RowFormat,
   input: RecordInput,
-  columns: readonly FeatureColumn[],
+  shape: RowShape,
   { transform }: EmbedSetup,
 ): Promise<RowEncoder> {
-  if (format !== 'arrow')
-    return new JsonlRows(input, columns, input.format === 'arrow' ? await loadArrow() : undefined);
   const metadata = new Map([
     ['onnx-tapir.version', packageVersion()],
     ['onnx-tapir.transform', JSON.stringify(recordTransform(transform))],
   ]);
-  return new ArrowRows(input, columns, await loadArrow(), metadata);
+  if (format === 'arrow') return new ArrowRows(input, shape, await loadArrow(), metadata);
+  return new JsonlRows(input, shape, input.format === 'arrow' ? await loadArrow() : undefined);
 }
 
 /**

@@ -2,17 +2,18 @@
 import type { Arrow, Data, Field } from '../../tensor/arrow/library.js';
 import { arrowToJson } from '../sources/records/arrow-json.js';
 import type { EmbeddedRecords } from './embed-records.js';
-import type { FeatureColumn } from '../../tensor/feature-column.js';
+import { rowsOfInputs } from '../../feeds/tried-input.js';
+import { partValues } from '../formats/part-columns.js';
 import { nestedToJson } from '../../tensor/json-elements.js';
 import type { Carried, RecordInput } from '../sources/records/source-record.js';
-import { checkCarried, type RowEncoder } from './row-output.js';
+import { checkCarried, type RowEncoder, type RowShape } from './row-output.js';
 
 /** A chunk ends after the line that reaches this number of characters. */
 const PIECE_LENGTH = 2 ** 20;
 
 export class JsonlRows implements RowEncoder {
   readonly #source: string;
-  readonly #columns: readonly FeatureColumn[];
+  readonly #shape: RowShape;
   readonly #fields: readonly Field[];
   readonly #writers: readonly ((column: Data, row: number) => string)[];
 
@@ -22,13 +23,13 @@ export class JsonlRows implements RowEncoder {
    */
   constructor(
     { name, schema }: Pick<RecordInput, 'name' | 'schema'>,
-    columns: readonly FeatureColumn[],
+    shape: RowShape,
     arrow: Arrow | undefined,
   ) {
     this.#source = name;
-    this.#columns = columns;
+    this.#shape = shape;
     this.#fields = schema?.fields ?? [];
-    for (const field of this.#fields) checkCarried('jsonl', columns, 'column', field.name, name);
+    for (const field of this.#fields) checkCarried(shape, 'column', field.name, name);
     this.#writers = arrow ? this.#fields.map((field) => arrowToJson(arrow, field, name)) : [];
   }
 
@@ -38,18 +39,21 @@ export class JsonlRows implements RowEncoder {
 
   encode({ items, features, extras }: EmbeddedRecords<Carried>): readonly Uint8Array[] {
     const pieces: Uint8Array[] = [];
+    const { columns, parts } = this.#shape;
     let text = '';
-    let row = 0;
-    for (const [index, { path, error }] of items.entries()) {
+    let index = 0;
+    for (const { item, row, part } of rowsOfInputs(items)) {
+      const { path, error } = item;
       const status = error ? 'error' : 'ok';
       text += `{"path":${JSON.stringify(path)},"status":"${status}"`;
       if (error) text += `,"error":${JSON.stringify({ code: error.code, message: error.message })}`;
       else {
-        for (const { key, dtype, dims, elements } of this.#columns)
-          text += `,${JSON.stringify(key)}:${nestedToJson(dtype, features[key]!.data, row * elements, dims)}`;
-        row++;
+        const values = partValues(part);
+        for (const [name] of parts) text += member(name, String(values[name]));
+        for (const { key, dtype, dims, elements } of columns)
+          text += member(key, nestedToJson(dtype, features[key]!.data, row! * elements, dims));
       }
-      text += `${this.#carried(extras[index]!)}}\n`;
+      text += `${this.#carried(extras[index++]!)}}\n`;
       if (text.length >= PIECE_LENGTH) {
         pieces.push(Buffer.from(text, 'utf8'));
         text = '';
@@ -71,7 +75,7 @@ export class JsonlRows implements RowEncoder {
         .join('');
     let text = '';
     for (const [name, value] of carried.fields) {
-      checkCarried('jsonl', this.#columns, 'field', name, this.#source, carried.line);
+      checkCarried(this.#shape, 'field', name, this.#source, carried.line);
       text += member(name, value);
     }
     return text;

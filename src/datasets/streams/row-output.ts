@@ -3,6 +3,7 @@ import { invalidOption } from '../../base/checks.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
 import { invalidSource } from '../sources/items/source-errors.js';
 import type { EmbeddedRecords } from './embed-records.js';
+import { partColumns, type PartColumn, type PartKind } from '../formats/part-columns.js';
 import type { Carried } from '../sources/records/source-record.js';
 
 export const ROW_FORMATS = ['jsonl', 'arrow'] as const;
@@ -18,27 +19,44 @@ export interface RowEncoder {
   finish(): readonly Uint8Array[];
 }
 
-/** The fields that every row has, besides its features and the carried fields. */
-export const ROW_NAMES: Readonly<Record<RowFormat, readonly string[]>> = {
+/** What rows have besides the fields that they carry. */
+export interface RowShape {
+  /** The fields that every row has, besides its features. */
+  readonly names: readonly string[];
+  /** The columns of what a row covers of its photo, the last of these fields. */
+  readonly parts: readonly PartColumn[];
+  readonly columns: readonly FeatureColumn[];
+}
+
+const NAMES: Readonly<Record<RowFormat, readonly string[]>> = {
   jsonl: ['path', 'status', 'error'],
   arrow: ['path', 'status', 'error_code', 'error_message'],
 };
 
+/** @param kind - What rows are parts of; undefined for whole images. */
+export function rowShape(
+  format: RowFormat,
+  kind: PartKind | undefined,
+  columns: readonly FeatureColumn[],
+): RowShape {
+  const parts = partColumns(kind);
+  return { names: [...NAMES[format], ...parts.map(([name]) => name)], parts, columns };
+}
+
 /** Checks that no output has the name of a field that every row has. Throws `OPTION_INVALID`. */
-export function checkKeys(format: RowFormat, columns: readonly FeatureColumn[]): void {
-  const taken = columns.find(({ key }) => ROW_NAMES[format].includes(key));
+export function checkKeys({ names, columns }: RowShape): void {
+  const taken = columns.find(({ key }) => names.includes(key));
   if (taken)
     throw invalidOption(
       'returnNodes',
-      `made of other keys than ${ROW_NAMES[format].join(', ')}, which every row has (--return NAME=KEY)`,
+      `made of other keys than ${names.join(', ')}, which every row has (--return NAME=KEY)`,
       taken.key,
     );
 }
 
 /** Checks that nothing else in the row has the name of a carried column or field. Throws `SOURCE_INVALID`. */
 export function checkCarried(
-  format: RowFormat,
-  columns: readonly FeatureColumn[],
+  shape: RowShape,
   what: 'column' | 'field',
   name: string,
   source: string,
@@ -46,7 +64,7 @@ export function checkCarried(
 ): void {
   const refuse = (reason: string): Error =>
     invalidSource(source, `its ${what} "${name}" has the name of ${reason}`, { line });
-  if (columns.some(({ key }) => key === name))
+  if (shape.columns.some(({ key }) => key === name))
     throw refuse(`the output "${name}"; rename one of them (--return NAME=KEY)`);
-  if (ROW_NAMES[format].includes(name)) throw refuse(`a ${what} that every row has; rename it`);
+  if (shape.names.includes(name)) throw refuse(`a ${what} that every row has; rename it`);
 }

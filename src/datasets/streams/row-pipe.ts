@@ -2,13 +2,14 @@
 import { invalidOption, type Options } from '../../base/checks.js';
 import { integer, type Field, type Fields } from '../../base/options.js';
 import { type Extractor } from '../../extract/extractor.js';
+import { describeParts } from '../embed/describe-run.js';
 import { openDecodeLanes } from '../embed/embed-batches.js';
 import {
   EMBED_DEFAULTS,
-  ONE_ROW_FIELDS,
+  EMBED_FIELDS,
   readWithExtractor,
   setUpEmbedding,
-  type OneRowOptions,
+  type EmbedOptions,
   type EmbedSetup,
 } from '../embed/embed-options.js';
 import { embedRecords } from './embed-records.js';
@@ -16,11 +17,12 @@ import { rowsOf, type Embedded, type EmbeddedItem } from '../embed/embed-images.
 import type { EntryPlan } from '../../feeds/items/entries.js';
 import { itemOfImage } from '../../feeds/items/item-of-image.js';
 import type { ListedImage } from '../sources/open-source.js';
+import { partsOf } from '../records/dataset-identity.js';
 import type { SourceRecord } from '../sources/records/source-record.js';
 import type { DType } from '../../tensor/tensor.js';
 
 /** Options of {@link embedStream} and {@link embedTransformStream}. */
-export interface EmbedStreamOptions extends Omit<OneRowOptions, 'column' | 'nulSeparated'> {
+export interface EmbedStreamOptions extends Omit<EmbedOptions, 'column' | 'nulSeparated'> {
   /**
    * The number of inputs that may wait to be read, and of rows that may wait to be taken: an integer from 1 to 65536. Batches in
    * progress are not counted.
@@ -34,7 +36,7 @@ export interface EmbedStreamOptions extends Omit<OneRowOptions, 'column' | 'nulS
   readonly maxWaitMs: number;
 }
 
-const { column: _column, nulSeparated: _nulSeparated, ...FIELDS } = ONE_ROW_FIELDS;
+const { column: _column, nulSeparated: _nulSeparated, ...FIELDS } = EMBED_FIELDS;
 
 /** Run a partial batch when the input pauses. */
 export const MAX_WAIT: Field<number> = integer(
@@ -61,7 +63,7 @@ export type StreamRow<
   Type extends DType = 'float32',
 > = Embedded<Key, Type> & Extra;
 
-/** Fields that every row has. */
+/** Fields that every row has; those that are parts of photos have one more. */
 const ROW_FIELDS = ['index', 'path', 'features', 'error'] as const;
 
 /** One run of inputs to rows. */
@@ -70,6 +72,7 @@ export class RowPipe {
   readonly #rows: AsyncGenerator<EmbeddedItem>;
   readonly #stopping = new AbortController();
   readonly #plan: EntryPlan;
+  readonly #fields: readonly string[];
   /** The signal of the caller. */
   readonly signal: AbortSignal | undefined;
   readonly highWaterMark: number;
@@ -78,6 +81,8 @@ export class RowPipe {
     const options = readWithExtractor(extractor, EMBED_STREAM_FIELDS, given, what);
     const signal = this.#stopping.signal;
     const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...options });
+    const parts = partsOf(describeParts(setup));
+    this.#fields = parts ? [...ROW_FIELDS, parts] : ROW_FIELDS;
     this.signal = setup.signal;
     this.highWaterMark = options.highWaterMark;
     this.#plan = { ...setup.source, base: '', signal };
@@ -86,7 +91,7 @@ export class RowPipe {
 
   /** Takes an input. Settles when it is being processed. Throws `OPTION_INVALID` for a value that is not an image. */
   async write(input: unknown): Promise<void> {
-    await this.#inputs.offer(recordOf(input, this.#plan));
+    await this.#inputs.offer(recordOf(input, this.#plan, this.#fields));
   }
 
   end(): void {
@@ -120,7 +125,7 @@ async function* embedInputs(
   }
 }
 
-function recordOf(input: unknown, plan: EntryPlan): SourceRecord<object> {
+function recordOf(input: unknown, plan: EntryPlan, fields: readonly string[]): SourceRecord<object> {
   const isRecord = typeof input === 'object' && input !== null && 'image' in input;
   const { image, ...extra } = (isRecord ? input : { image: input }) as { readonly image: unknown };
   const item = itemOfImage(image, plan);
@@ -130,9 +135,9 @@ function recordOf(input: unknown, plan: EntryPlan): SourceRecord<object> {
       'a path, a URL, bytes, a Blob, a Response, a web stream, or a record { image, … } of one of these',
       input,
     );
-  const taken = ROW_FIELDS.find((field) => Object.hasOwn(extra, field));
+  const taken = fields.find((field) => Object.hasOwn(extra, field));
   if (taken !== undefined)
-    throw invalidOption('input', `a record without the fields of a row (${ROW_FIELDS.join(', ')})`, taken);
+    throw invalidOption('input', `a record without the fields of a row (${fields.join(', ')})`, taken);
   return { item, extra };
 }
 

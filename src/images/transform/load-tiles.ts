@@ -111,10 +111,8 @@ export function transformTile(
   return transform.applyFloat(image, into && new Float32Array(into.buffer, into.byteOffset, into.length / 4));
 }
 
-/** Refuses transforms of which a tile has not one tensor in one row. Throws `OPTION_INVALID`. */
+/** Refuses transforms of which a tile has several rows. Throws `OPTION_INVALID`. */
 export function checkTiled({ options }: Transform): void {
-  if (options.patches !== null)
-    throw invalidOption('transform', 'one with a single tensor, with tiles', options.patches.processor);
   if (options.crops !== 'center') throw invalidOption('crops', '"center" with tiles', options.crops);
 }
 

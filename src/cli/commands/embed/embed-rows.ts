@@ -18,6 +18,7 @@ import type { Terminal } from '../../terminal/terminal.js';
 /** Embeds and writes rows. Exit code 1 if some images failed. */
 export async function runEmbedRows(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
   const format = checkFlags(flags);
+  const tiles = readTileFlags(flags);
   // Opened now: input that comes early waits in the pipe.
   const images = source === '-' ? terminal.input() : source;
   const { extractor, lanes, transform } = await openRun(terminal, source, flags);
@@ -26,7 +27,7 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
   let failed = 0;
   const failures: EmbedFailure[] = [];
   const onBatch = ({ items }: EmbeddedBatch, now: EmbedProgress): void => {
-    embedded += items.length;
+    embedded += items.filter(({ cut }) => !cut?.isBegun).length;
     for (const { path, error } of items) {
       if (!error) continue;
       failed++;
@@ -38,7 +39,8 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
     let unread: UnreadCounts = {};
     const onUnread = (counts: UnreadCounts): void => void (unread = counts);
     const { signal } = terminal;
-    const settings = { ...readFlags(EMBED_ROWS_FIELDS, flags), format, transform, onBatch, onUnread, signal };
+    const told = { format, transform, tiles, onBatch, onUnread, signal };
+    const settings = { ...readFlags(EMBED_ROWS_FIELDS, flags), ...told };
     for await (const bytes of embedRows(extractor, images, settings, lanes)) await terminal.write(bytes);
     view.end();
     reportFailures(terminal, failures, failed, embedded, "all of them are rows with status 'error'");
@@ -55,7 +57,6 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
 /** Refuses flags that make no sense for rows. Throws `OPTION_INVALID`. */
 function checkFlags(flags: EmbedFlags): RowFormat {
   const {
-    cropRows,
     format,
     json,
     overwrite,
@@ -77,11 +78,8 @@ function checkFlags(flags: EmbedFlags): RowFormat {
   if (checksum) throw refuse('--checksum', checksum);
   if (shardSize !== EMBED_FOLDER_FIELDS.shardSize.fallback) throw refuse('--shard-size', shardSize);
   if (shard !== undefined) throw refuse('--shard', shard);
-  const tiles = readTileFlags(flags);
-  if (tiles) throw refuse('--tile', tiles.size);
   const clips = readClipFlags(flags);
   if (clips) throw refuse(`--${Object.keys(clips)[0]}`, Object.values(clips)[0]);
-  if (cropRows !== 'mean') throw refuse('--crop-rows', cropRows);
   if (minCosine !== undefined && engine !== 'auto' && precision !== 'auto')
     throw refuse('--min-cosine', minCosine);
   return found;

@@ -1,0 +1,43 @@
+/** The columns of what a row covers of its photo: the coordinates of a tile, the number of a crop, or the first frame of a clip. */
+import type { RowPart } from '../../feeds/tried-input.js';
+
+const PART_COLUMNS = {
+  tile: {
+    tile_level: 'INT32',
+    tile_x: 'DOUBLE',
+    tile_y: 'DOUBLE',
+    tile_width: 'DOUBLE',
+    tile_height: 'DOUBLE',
+  },
+  crop: { crop: 'INT32' },
+  clip: { clip_start: 'INT32' },
+} as const;
+
+/** What rows are parts of: of whole images if undefined. */
+export type PartKind = keyof typeof PART_COLUMNS;
+
+/** A column with its type in Parquet. */
+export type PartColumn = readonly [name: string, type: 'INT32' | 'DOUBLE'];
+
+/** The columns of rows that are such parts; whole images have none of them. */
+export function partColumns(parts: PartKind | undefined): readonly PartColumn[] {
+  return parts ? Object.entries(PART_COLUMNS[parts]) : [];
+}
+
+/** The names of all such columns. */
+export const PART_NAMES: readonly string[] = Object.values(PART_COLUMNS).flatMap((columns) =>
+  Object.keys(columns),
+);
+
+/** The values of a row, by column. */
+export function partValues({ crop, tile, clipStart }: RowPart): Readonly<Record<string, number | null>> {
+  return {
+    crop,
+    tile_level: tile?.level ?? null,
+    tile_x: tile?.x ?? null,
+    tile_y: tile?.y ?? null,
+    tile_width: tile?.width ?? null,
+    tile_height: tile?.height ?? null,
+    clip_start: clipStart,
+  };
+}
