@@ -1,5 +1,5 @@
 /**
- * Random photos through processors with several tensors, here and in transformers: none may differ in a bit.
+ * Random photos through processors of transformers, those with several tensors first, here and there: none may differ in a bit.
  *
  * `npx tsx bench/peers/patches.ts --python VENV/bin/python [--photos 500] [--seed 1]`
  */
@@ -24,6 +24,28 @@ const { values } = parseArgs({
 const NAFLEX = { image_processor_type: 'Siglip2ImageProcessor' } as const;
 const QWEN = { image_processor_type: 'Qwen2VLImageProcessor', max_pixels: 512 * 28 * 28 } as const;
 const DINO = { image_processor_type: 'DINOv3ViTImageProcessor' } as const;
+const BIT = {
+  image_processor_type: 'BitImageProcessor',
+  size: { shortest_edge: 256 },
+  crop_size: { height: 224, width: 224 },
+  resample: 3,
+  do_resize: true,
+  do_center_crop: true,
+  do_rescale: true,
+  do_normalize: true,
+  image_mean: [0.485, 0.456, 0.406],
+  image_std: [0.229, 0.224, 0.225],
+} as const;
+const SIGLIP = {
+  image_processor_type: 'SiglipImageProcessor',
+  size: { height: 224, width: 224 },
+  resample: 3,
+  do_resize: true,
+  do_rescale: true,
+  do_normalize: true,
+  image_mean: [0.5, 0.5, 0.5],
+  image_std: [0.5, 0.5, 0.5],
+} as const;
 const CONFIGURATIONS = [
   { config: NAFLEX, backend: 'torchvision' },
   { config: NAFLEX, backend: 'pil' },
@@ -41,6 +63,11 @@ const CONFIGURATIONS = [
     backend: 'torchvision',
   },
   { config: { ...DINO, size: { height: 256, width: 256 } }, backend: 'torchvision' },
+  // DINOv2's processor, and SigLIP's.
+  { config: BIT, backend: 'torchvision' },
+  { config: BIT, backend: 'pil' },
+  { config: SIGLIP, backend: 'torchvision' },
+  { config: SIGLIP, backend: 'pil' },
 ] as const;
 
 interface Line {

@@ -11,6 +11,7 @@ import {
 import { createTransform, Transform, type TransformLike } from '../images/transform/transform.js';
 import { CROPS } from '../images/pixels/crops.js';
 import type { Backend } from '../images/configs/config-fields.js';
+import { PHOTO_SIZE, type PhotoSize } from './photo-size.js';
 import { lookUpTransform, readConfig, readTransformFile } from '../images/configs/find-transform.js';
 import { isOwn, transformFromConfig } from '../images/configs/transform-from-config.js';
 
@@ -60,6 +61,13 @@ export interface TransformChoice {
    * @default undefined
    */
   readonly crops: TransformOptions['crops'] | undefined;
+  /**
+   * The transform at another size: a number of pixels for both sides, or `{ height, width }` (a crop and its resize keep their ratio); or
+   * the photo's own ratio: `{ height }`, `{ shortest }` or `{ longest }` rounded down to a `multiple`, or `{ multiple }` alone for the photo's own
+   * size. Without `multiple`, it is the model's patch.
+   * @default undefined
+   */
+  readonly size: PhotoSize | undefined;
 }
 
 export const TRANSFORM_FIELDS: Fields<TransformChoice> = {
@@ -95,13 +103,14 @@ export const TRANSFORM_FIELDS: Fields<TransformChoice> = {
       'crops of a photo: the one in the center, five with the corners, or ten with their mirror images',
     ),
   ),
+  size: optional(PHOTO_SIZE),
 };
 
 /** A choice whose changes may be left out. */
 export type TransformAsked = Pick<TransformChoice, 'transform'> & Partial<TransformChoice>;
 
 /**
- * The transform that a choice means.
+ * The transform that a choice means, at its own size: see {@link fitSize}.
  *
  * @param model - Path of the model; undefined for one that was opened from bytes.
  * @param otherwise - What is changed where `'auto'` finds nothing.

@@ -3,6 +3,7 @@ import { invalidOption, type Options } from '../base/checks.js';
 import { chooseTransform, type TransformAsked, type TransformRequest } from './choose-transform.js';
 import { TRANSFORM_PRESETS, type TransformOptions } from '../images/transform/transform-options.js';
 import { createTransform, Transform } from '../images/transform/transform.js';
+import { fitSize } from './photo-size.js';
 import { modelInternals } from '../model/open/model-state.js';
 import type { OnnxModel } from '../model/open/open-model.js';
 import { readPixelFacts, type PixelFacts } from '../model/read-pixel-facts.js';
@@ -22,18 +23,23 @@ const ULTRALYTICS_GREY = 114;
 
 /**
  * The transform that a choice means for a model. `'auto'` is the configuration beside the model; without one, `ImageNet1K_V1`, marked
- * {@link Transform.assumed}.
+ * {@link Transform.assumed}; at the size that the choice states.
  *
  * @param own - What `'auto'` is for this model, if its user said so.
  * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED`; `OPTION_INVALID`, also if the model's file contradicts the guess: the message then
- * has the closest transform.
+ * has the closest transform. `SIZE_FIXED`: see {@link fitSize}.
  */
 export function chooseModelTransform(
   choice: TransformAsked,
   model: OnnxModel,
   own?: TransformRequest,
 ): Transform {
-  return chooseTransform(choice, modelInternals.of(model).path, () => assumeTransform(model), own);
+  const { path } = modelInternals.of(model);
+  return fitSize(
+    chooseTransform(choice, path, () => assumeTransform(model), own),
+    choice.size,
+    model,
+  );
 }
 
 /** What transformers calls the vectors of its models, which have pixels of their own. */

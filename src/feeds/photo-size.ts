@@ -1,7 +1,7 @@
 /** Another size than that of a model's transform. */
 import { checkInteger, invalidOption, isPlainObject } from '../base/checks.js';
 import { TapirError } from '../base/errors.js';
-import { checkedBy, optional, type Fields } from '../base/options.js';
+import { checkedBy, type Field } from '../base/options.js';
 import {
   isFixedSize,
   isRatioFit,
@@ -24,27 +24,13 @@ export type SideSize =
 /** The size of photos as a model takes them. */
 export type PhotoSize = number | Size | SideSize;
 
-/** Another size. */
-export interface SizeChoice {
-  /**
-   * The transform at another size: a number of pixels for both sides, or `{ height, width }` (a crop and its resize keep their ratio); or
-   * the photo's own ratio: `{ height }`, `{ shortest }` or `{ longest }` rounded down to a `multiple`, or `{ multiple }` alone for the photo's own
-   * size. Without `multiple`, it is the model's patch.
-   * @default undefined
-   */
-  readonly size: PhotoSize | undefined;
-}
-
-export const SIZE_FIELDS: Fields<SizeChoice> = {
-  size: optional(
-    checkedBy(
-      checkPhotoSize,
-      224,
-      'the transform at another size: 448, 512x768, or height:448, shortest:448 or longest:448, which keep the ratio in whole patches',
-      parseSize,
-    ),
-  ),
-};
+/** The option and flag `size`. */
+export const PHOTO_SIZE: Field<PhotoSize> = checkedBy(
+  checkPhotoSize,
+  224,
+  'the transform at another size: 448, 512x768, or height:448, shortest:448 or longest:448, which keep the ratio in whole patches',
+  parseSize,
+);
 
 const MOST_SIDE = 65_536;
 const FORMS = 'a number, { height, width }, or one of height, shortest and longest, with multiple';

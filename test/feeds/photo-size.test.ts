@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { fitSize, SIZE_FIELDS, type PhotoSize } from '../../src/feeds/photo-size.js';
+import { fitSize, PHOTO_SIZE, type PhotoSize } from '../../src/feeds/photo-size.js';
 import { loadImage } from '../../src/images/transform/load-image.js';
 import { createTransform, type TransformLike } from '../../src/images/transform/transform.js';
 import { openModel } from '../../src/model/open/open-model.js';
@@ -70,7 +70,7 @@ describe('a size', () => {
   });
 
   it('has several spellings, and no others', () => {
-    const { check, reads } = SIZE_FIELDS.size;
+    const { check, reads } = PHOTO_SIZE;
     const read = reads as (text: string) => unknown;
     const parsed = ['448', '512x768', 'height:448', 'shortest:448', 'longest:448'].map((text) =>
       check('size', read(text)),

@@ -16,8 +16,10 @@ describe('the list of the package', () => {
     for (const { url } of model.files) expect(url).toMatch(/^https:\/\//);
     for (const url of [model.source, model.licence.url]) expect(url).toMatch(/^https:\/\//);
     const transform = transformFromConfig(model.transform);
-    const [height, width] = model.inputSize!;
-    expect(transform.outputSize).toEqual({ height, width });
+    const size = model.inputSize && { height: model.inputSize[0], width: model.inputSize[1] };
+    expect(transform.outputSize).toEqual(size);
+    // Photos decide the size of patches.
+    expect(transform.tensors.length).toBe(size ? 1 : 3);
     expect(model.nodes.length).toBeGreaterThan(0);
     expect(model.licence.spdx).toMatch(/^[A-Za-z0-9.-]+$/);
   });
@@ -30,7 +32,9 @@ describe('the list of the package', () => {
       'dinov2-small',
       'dinov2-base',
       'dinov3-vits16',
+      'siglip2-base-patch16-naflex',
       'mobileclip-s0',
+      'mobileclip2-s2',
       'nomic-embed-vision-v1.5',
       'vit-base-patch16-224',
       'convnext-tiny-224',

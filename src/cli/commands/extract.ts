@@ -34,7 +34,10 @@ import { formatDims, formatOutputs, formatTable } from '../terminal/table.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';
 
-interface ExtractFlags extends CommonFlags, TransformFlags, PartFlags, SizeFlags, SaveFlags {
+/** `--size` is that of made-up inputs here. */
+const { size: _size, ...PIXEL_FLAGS } = TRANSFORM_FLAGS;
+
+interface ExtractFlags extends CommonFlags, Omit<TransformFlags, 'size'>, PartFlags, SizeFlags, SaveFlags {
   readonly return: readonly string[];
   readonly inputs?: readonly string[];
   readonly input: 'tensor' | 'image-uint8';
@@ -96,7 +99,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
   addFlags(
     extract,
     QUANTIZE_FIELDS,
-    { sample: rare('--sample <n>'), minCosine: rare('--min-cosine <x>'), ...TRANSFORM_FLAGS },
+    { sample: rare('--sample <n>'), minCosine: rare('--min-cosine <x>'), ...PIXEL_FLAGS },
     'with --samples: ',
   );
 }
@@ -144,7 +147,8 @@ async function lower(
   const { precision, samples, sample, minCosine } = flags;
   if (precision === 'float32') return undefined;
   if (samples === undefined) return lowerPrecision(exact, { precision });
-  const transform = readTransformFlag(terminal, flags, exact.source);
+  const { size: _ofInputs, ...pixels } = flags;
+  const transform = readTransformFlag(terminal, pixels, exact.source);
   const options = { sample, minCosine, transform, signal: terminal.signal };
   const { failures, ...lowered } = await quantizeModel(exact, samples, options);
   reportLeftOut(terminal, failures);

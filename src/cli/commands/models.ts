@@ -19,6 +19,7 @@ import {
 import { planRepository, pullRepository, readOffline } from '../../hub/pull-repository.js';
 import type { PulledModel } from '../../hub/pulled-model.js';
 import { isRepositoryReference, parseRepositoryReference } from '../../hub/repository-reference.js';
+import { transformFromConfig } from '../../images/configs/transform-from-config.js';
 import { formatBytes } from '../../html/numbers.js';
 import { addFlags } from '../flags/option-flags.js';
 import { licenceLine, showPlan, withProgress } from '../flags/pull-model.js';
@@ -101,11 +102,13 @@ function describeListed({ reference, task, transform, licence, isBuilt }: Listed
   return { name: reference, task, transform, licence, verified: false, built: isBuilt };
 }
 
-/** A transform in a table: a name, or the class of a configuration. */
+/** A transform in a table: a name, or the class of a configuration, with the number of tensors that it gives if there are several. */
 function transformText({ transform }: Pick<KnownModel, 'transform'>): string {
   if (typeof transform === 'string') return transform;
-  const type = transform?.['image_processor_type'];
-  return transform === null ? '(not stated)' : typeof type === 'string' ? type : 'its own';
+  if (transform === null) return '(not stated)';
+  const type = transform['image_processor_type'];
+  const { length } = transformFromConfig(transform).tensors;
+  return `${typeof type === 'string' ? type : 'its own'}${length > 1 ? ` (${length} tensors)` : ''}`;
 }
 
 function sizeText({ files }: KnownModel): string {

@@ -7,6 +7,7 @@ import { shown } from '../../base/printable.js';
 import { MOST_CLASSES, classColour, classMask } from '../../explain/maps/class-mask.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import { TRANSFORM_FIELDS, chooseTransform } from '../../feeds/choose-transform.js';
+import { fitSize } from '../../feeds/photo-size.js';
 import { transformFromConfig } from '../../images/configs/transform-from-config.js';
 import { encodePng } from '../../images/encode.js';
 import { encodePalettePng } from '../../images/palette-png.js';
@@ -68,7 +69,7 @@ async function runSegment(
   const labels = await readLabelsFlag(typeof flags.labels === 'string' ? flags.labels : undefined);
   const file = await findModelFile(path, terminal, flags.yes);
   const model = await openModel(file);
-  const transform = wholePhotos(flags, file);
+  const transform = fitSize(wholePhotos(flags, file), flags.size, model);
   await using extractor = await createFeatureExtractor(model, { [outputOf(model, flags.output)]: 'scores' });
   const found: object[] = [];
   for (const [at, photo] of photos.entries()) {

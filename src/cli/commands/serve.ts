@@ -28,6 +28,7 @@ import {
   openExtractor,
   readDeviceFlags,
   readTransformFlag,
+  sayFeedNotes,
   type ExtractorFlags,
 } from '../flags/open-extractor.js';
 import { aborted, type Terminal } from '../terminal/terminal.js';
@@ -156,6 +157,7 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
     otherwise: 'a name, or "auto" with images to measure on (--photos)',
   });
   await using extractor = await openExtractor(model, settled.flags, transform);
+  sayFeedNotes(terminal, extractor, transform);
   if (extractor.model.plan.notes.includes(SHARED_SCALES)) terminal.err(`warning: ${SHARED_SCALES}\n`);
   if (textTower) terminal.err(`text tower: ${textTower.model.label}, output ${textTower.output}\n`);
   await using service = createService(extractor, {

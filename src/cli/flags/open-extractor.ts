@@ -11,7 +11,9 @@ import { pruneToRun } from '../../model/oracle/prune-model.js';
 import { inPrecision } from '../../precision/lower-precision.js';
 import type { TransformFlags } from './transform-flags.js';
 import { chooseModelTransform } from '../../feeds/model-transform.js';
+import { planFeeds } from '../../feeds/plan-feeds.js';
 import { valuesOf, type Transform } from '../../images/transform/transform.js';
+import { tensorsText } from '../../images/transform/tensors-text.js';
 import { TORCHVISION_PREFIX } from '../../images/configs/torchvision.js';
 import { isNormalizedBy } from '../../images/transform/value-table.js';
 import type { RewriteOptions } from '../../model/prune/rewrite-options.js';
@@ -143,6 +145,11 @@ export function readRewriting(
   };
 }
 
+/** Says on standard error which tensors of photos a model leaves out. */
+export function sayFeedNotes(terminal: Terminal, extractor: Extractor, transform: Transform): void {
+  for (const note of planFeeds(extractor, transform).notes) terminal.err(`note: ${note}\n`);
+}
+
 /** The transform that the flags mean for a model; standard error says where `auto` came from or what `DEFAULT` is, and warns if it is assumed. */
 export function readTransformFlag(
   terminal: Terminal,
@@ -159,7 +166,8 @@ const ASSUMED =
   'warning: ImageNet1K_V1 is assumed: no configuration lies beside the model. If the model was trained with other pixels, its numbers are wrong; --transform states its own\n';
 
 /** A line that says which transform it is and where it came from, and a warning if it is assumed. */
-function describeTransform({ source, options }: Transform): string {
+function describeTransform(transform: Transform): string {
+  const { source, options } = transform;
   if (!source) return ASSUMED;
   const text = (size: unknown): string =>
     JSON.stringify(size)
@@ -170,7 +178,10 @@ function describeTransform({ source, options }: Transform): string {
     ({ file, differs }) => `warning: ${file} says otherwise, and is not followed: ${differs.join(', ')}\n`,
   );
   const name = source.file ?? `${TORCHVISION_PREFIX}${source.weights}`;
-  return `transform: ${name} (${kind}): resize ${text(options.resize)}, ${options.interpolation}, crop ${text(options.crop)}\n${others.join('')}`;
+  const steps =
+    tensorsText(transform) ??
+    `resize ${text(options.resize)}, ${options.interpolation}, crop ${text(options.crop)}`;
+  return `transform: ${name} (${kind}): ${steps}\n${others.join('')}`;
 }
 
 /** Reads `--devices` where batches are split over all of them: `cuda:0,cuda:1`. Throws `OPTION_INVALID`. */

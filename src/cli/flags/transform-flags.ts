@@ -15,4 +15,5 @@ export const TRANSFORM_FLAGS: Record<keyof TransformChoice, string> = {
   backend: rare('--backend <name>'),
   resampler: rare('--resampler <name>'),
   crops: rare('--crops <which>'),
+  size: rare('--size <size>'),
 };

@@ -15,6 +15,7 @@ import { textOf } from '../../html/facts.js';
 import { formatValue } from '../../html/numbers.js';
 import type { TransformChoice } from '../../feeds/choose-transform.js';
 import { loadImage } from '../../images/transform/load-image.js';
+import { tensorsText } from '../../images/transform/tensors-text.js';
 import { precisionOf, type PrunedModel } from '../../model/prune/pruned-model.js';
 import { OutputComparer } from '../../precision/compare/compare-outputs.js';
 import { formatCosine } from '../../precision/compare/describe-comparison.js';
@@ -142,7 +143,9 @@ function describePixels({ transform }: EmbedSetup): Finding {
     : assumed
       ? 'assumed: ImageNet1K_V1, as no configuration lies beside the model'
       : 'as stated';
-  return unproven(`${found}: resize ${textOf(options.resize)}, crop ${textOf(options.crop) || 'none'}`);
+  const steps =
+    tensorsText(transform) ?? `resize ${textOf(options.resize)}, crop ${textOf(options.crop) || 'none'}`;
+  return unproven(`${found}: ${steps}`);
 }
 
 /** The pixels of photos are those of the reference. */

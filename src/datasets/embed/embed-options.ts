@@ -20,7 +20,6 @@ import { chooseModelTransform } from '../../feeds/model-transform.js';
 import { WINDOW_BATCHES, type FeedPlan } from '../../feeds/feed-plan.js';
 import { CROP_ROWS, type CropRows } from '../../images/pixels/crops.js';
 import { hasMean } from '../../tensor/mean-rows.js';
-import { fitSize, SIZE_FIELDS, type SizeChoice } from '../../feeds/photo-size.js';
 import { planFeeds } from '../../feeds/plan-feeds.js';
 import {
   SOURCE_DEFAULTS,
@@ -30,7 +29,7 @@ import {
 } from '../../feeds/items/source-options.js';
 
 /** Options of embedding where each photo has one row. */
-export interface OneRowOptions extends SourceOptions, TransformChoice, SizeChoice {
+export interface OneRowOptions extends SourceOptions, TransformChoice {
   /**
    * Images per run, an integer from 1 to 4096; 0 chooses 8 on the CPU and 32 on a GPU.
    * @default 0
@@ -83,7 +82,6 @@ export interface EmbedOptions extends OneRowOptions {
 export const ONE_ROW_FIELDS: Fields<OneRowOptions> = {
   ...SOURCE_FIELDS,
   ...TRANSFORM_FIELDS,
-  ...SIZE_FIELDS,
   batch: integer(0, 4096, 0, 'images per run; 0 for 8 on the CPU and 32 on a GPU'),
   keepDims: boolean(false, 'keep trailing 1×1 dims'),
   decodeThreads: integer(
@@ -109,7 +107,7 @@ export const EMBED_DEFAULTS: EmbedOptions = defaultsOf(EMBED_FIELDS);
 /** Checked options, and what follows from them and the model. */
 export interface EmbedSetup extends Omit<
   EmbedOptions,
-  keyof TransformChoice | keyof SizeChoice | keyof SourceOptions | 'tiles' | 'clips'
+  keyof TransformChoice | keyof SourceOptions | 'tiles' | 'clips'
 > {
   readonly transform: Transform;
   /** How to read the source. */
@@ -142,7 +140,7 @@ export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): Emb
   const { keepDims, checksum, decodeThreads, cropRows } = options;
   const { model, photosPerRun } = extractorInternals.of(extractor);
   const { source } = model.pruned;
-  const transform = fitSize(chooseModelTransform(options, source, model.transform), options.size, source);
+  const transform = chooseModelTransform(options, source, model.transform);
   const tiles = options.tiles && planTiles(options.tiles);
   const clips = options.clips && planClips(options.clips);
   const feeds = planFeeds(extractor, transform, { cropRows, tiles, clips });

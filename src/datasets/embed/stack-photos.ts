@@ -25,20 +25,20 @@ export function stackPhotos(photos: readonly PhotoFeatures[]): Record<string, Te
   );
 }
 
-/** Items whose features have the same dims, one after the other, are a batch. */
+/** Items whose features have the same dims, one after the other, are a batch. The rows of one item, tiles, have the same. */
 export function groupAlike(items: readonly LoadedItem[], photos: readonly PhotoFeatures[]): Group[] {
   const groups: { items: LoadedItem[]; photos: PhotoFeatures[]; dims: string | undefined }[] = [];
   let next = 0;
   for (const item of items) {
-    const features = item.error ? undefined : photos[next++]!;
+    const own = photos.slice(next, (next += item.rows[1]));
+    const [features] = own;
     const dims = features && JSON.stringify(Object.values(features).map((tensor) => tensor.dims));
     let group = groups.at(-1);
     const fits = group && (dims === undefined || group.dims === undefined || group.dims === dims);
     if (!group || !fits) groups.push((group = { items: [], photos: [], dims: undefined }));
     group.dims ??= dims;
-    const row = group.photos.length;
-    group.items.push({ ...item, rows: features ? [row, 1] : [row, 0] });
-    if (features) group.photos.push(features);
+    group.items.push({ ...item, rows: [group.photos.length, own.length] });
+    group.photos.push(...own);
   }
   return groups.map((group) => ({ items: group.items, features: stackPhotos(group.photos) }));
 }
@@ -49,7 +49,7 @@ function stack(key: string, tensors: readonly Tensor[]): Tensor {
   if (odd)
     throw new TapirError(
       'OUTPUT_NOT_BATCHED',
-      `output "${key}" has [${odd.dims.join(', ')}] for one photo after [${dims.join(', ')}] for another, so it cannot be one array; ask for another tensor`,
+      `output "${key}" has [${odd.dims.join(', ')}] for one photo after [${dims.join(', ')}] for another, so it cannot be one array; ask for a tensor with a row per photo, cut pictures into tiles of one size (tiles, --tile), or take each photo's own from embedImages`,
       { details: { output: key, dims: odd.dims, rows: tensors.length } },
     );
   const size = elementCount(dims);

@@ -179,7 +179,7 @@ export class ShardWriter {
     if (!known || (known.dtype === dtype && known.dims.join() === dims.slice(1).join())) return;
     throw new TapirError(
       'OUTPUT_NOT_BATCHED',
-      `output "${key}" has rows of [${dims.slice(1).join(', ')}] after rows of [${known.dims.join(', ')}], so it cannot be stored as one array; ask for another tensor`,
+      `output "${key}" has rows of [${dims.slice(1).join(', ')}] after rows of [${known.dims.join(', ')}], so it cannot be stored as one array; ask for a tensor with a row per photo, cut pictures into tiles of one size (tiles, --tile), or take each photo's own from embedImages`,
       { details: { output: key, dims, rows: dims[0]! } },
     );
   }

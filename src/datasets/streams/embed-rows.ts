@@ -191,7 +191,7 @@ function storedFeatures(
     if (stored[key].dtype === dtype && tensor.dims.slice(1).join() === dims.join()) continue;
     throw new TapirError(
       'OUTPUT_NOT_BATCHED',
-      `output "${key}" has rows of [${tensor.dims.slice(1).join(', ')}] ${tensor.dtype} instead of [${dims.join(', ')}] ${dtype}; ask for another tensor`,
+      `output "${key}" has rows of [${tensor.dims.slice(1).join(', ')}] ${tensor.dtype} instead of [${dims.join(', ')}] ${dtype}; ask for a tensor with a row per photo, or cut pictures into tiles of one size (--tile)`,
       { details: { output: key, dims: tensor.dims, rows: tensor.dims[0]! } },
     );
   }

@@ -8,7 +8,6 @@ import { itemOfImage, IMAGE_FORMS } from '../../feeds/items/item-of-image.js';
 import { SOURCE_DEFAULTS } from '../../feeds/items/source-options.js';
 import { chooseModelTransform } from '../../feeds/model-transform.js';
 import { WINDOW_BATCHES, type FeedPlan } from '../../feeds/feed-plan.js';
-import { fitSize } from '../../feeds/photo-size.js';
 import { planFeeds } from '../../feeds/plan-feeds.js';
 import type { ImageError } from '../../images/file/image-errors.js';
 import type { ImageSource } from '../../images/file/image-source.js';
@@ -57,8 +56,7 @@ export class PhotoEmbedder {
   constructor(set: ReplicaSet) {
     const { model } = set;
     const { source } = model.pruned;
-    const chosen = chooseModelTransform({ transform: 'auto' }, source, model.transform);
-    const transform = fitSize(chosen, undefined, source);
+    const transform = chooseModelTransform({ transform: 'auto' }, source, model.transform);
     this.#set = set;
     this.#plan = planFeeds(model, transform);
     this.#lanes = new DecodeLanes(transform, set.coresToDecode);

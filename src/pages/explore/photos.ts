@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import { shown } from '../../base/printable.js';
 import type { FeedPlan } from '../../feeds/feed-plan.js';
 import { feedOfPicture, layOut } from '../../feeds/picture-feeds.js';
+import { fitSize } from '../../feeds/photo-size.js';
 import { planPicture } from '../../feeds/plan-feeds.js';
 import { rgbOf } from '../../explain/photos/draw-heatmap.js';
 import { encodeWebp } from '../../images/encode.js';
@@ -34,6 +35,16 @@ const ASSUMED_NOTE = 'That is assumed: no configuration lies beside the model (-
  * model, ImageNet's values at its own size.
  */
 function preparationOf(
+  choice: TransformAsked,
+  model: OnnxModel,
+  image: TensorInfo | undefined,
+): { readonly transform: Transform; readonly note: string } {
+  const { transform, note } = atItsSize(choice, model, image);
+  return { transform: fitSize(transform, choice.size, model), note };
+}
+
+/** The same, at its own size. */
+function atItsSize(
   choice: TransformAsked,
   model: OnnxModel,
   image: TensorInfo | undefined,

@@ -168,9 +168,9 @@ interface SideSetups {
 function setUpSides(
   { a, b }: Sides,
   [transformA, transformB]: readonly [TransformRequest, TransformRequest],
-  { batch, signal, orientation, alpha, backend, resampler }: CompareOptions,
+  { batch, signal, orientation, alpha, backend, resampler, crops, size }: CompareOptions,
 ): SideSetups {
-  const changes = { orientation, alpha, backend, resampler };
+  const changes = { orientation, alpha, backend, resampler, crops, size };
   const setUp = (extractor: Extractor, request: TransformRequest): EmbedSetup =>
     setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...changes, transform: request, batch, signal });
   const [setupA, setupB] = [setUp(a, transformA), setUp(b, transformB)];

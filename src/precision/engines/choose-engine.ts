@@ -81,7 +81,6 @@ export const MIN_COSINE: Field<number> = number(
 const CHOICE_FIELDS: Fields<ChooseEngineOptions> = {
   ...SOURCE_FIELDS,
   ...TRANSFORM_FIELDS,
-  size: ONE_ROW_FIELDS.size,
   batch: ONE_ROW_FIELDS.batch,
   decodeThreads: ONE_ROW_FIELDS.decodeThreads,
   clips: EMBED_FIELDS.clips,

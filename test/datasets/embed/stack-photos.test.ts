@@ -4,7 +4,7 @@ import { groupAlike, stackPhotos } from '../../../src/datasets/embed/stack-photo
 import type { LoadedItem } from '../../../src/feeds/feed-batches.js';
 
 const item = (index: number, error: unknown = null): LoadedItem =>
-  ({ index, path: String(index), error, rows: [0, 0] }) as unknown as LoadedItem;
+  ({ index, path: String(index), error, rows: [0, error === null ? 1 : 0] }) as unknown as LoadedItem;
 const features = (...data: number[]) => ({
   f: { dtype: 'float32' as const, dims: [data.length], data: Float32Array.from(data) },
 });

@@ -16,7 +16,6 @@ import type { FeatureFormat } from '../../../datasets/formats/feature-files.js';
 import type { RowFormat } from '../../../datasets/streams/row-output.js';
 import type { Extractor } from '../../../extract/extractor.js';
 import { identifyFile } from '../../../model/prune/identify-model.js';
-import { fitSize } from '../../../feeds/photo-size.js';
 import { openModel } from '../../../model/open/open-model.js';
 import { DecodeLanes } from '../../../images/lanes/decode-lanes.js';
 import type { Transform } from '../../../images/transform/transform.js';
@@ -28,6 +27,7 @@ import {
   openExtractor,
   readDeviceFlags,
   readTransformFlag,
+  sayFeedNotes,
   type ExtractorFlags,
   type SettledFlags,
 } from '../../flags/open-extractor.js';
@@ -70,7 +70,7 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   const hasFew = hasFewImages(source);
   const path = await findModelFile(given.model, terminal, given.yes);
   const model = await openModel(path);
-  const transform = fitSize(readTransformFlag(terminal, given, model), given.size, model);
+  const transform = readTransformFlag(terminal, given, model);
   const { out, batch: rows, minCosine } = given;
   const { flags, choice } = await settleEngine(terminal, given, {
     model,
@@ -99,6 +99,7 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   // For the manifest, in the meantime too; a failure shows again there.
   if (flags.out !== '-') void identifyFile(model).catch(() => undefined);
   const extractor = await opening;
+  sayFeedNotes(terminal, extractor, transform);
   const { batch, notes } = extractor.model.plan;
   if (notes.includes(SHARED_SCALES)) terminal.err(`warning: ${SHARED_SCALES}\n`);
   if (batch?.mode === 'per-sample')

@@ -42,7 +42,6 @@ export function addCommand(program: Command, terminal: Terminal): void {
     allowHttp: rare('--allow-http'),
   });
   addFlags(command, EMBED_FOLDER_FIELDS, {
-    size: rare('--size <size>'),
     dtype: rare('--dtype <type>'),
   });
   command
