@@ -1,6 +1,6 @@
-"""DINOv2 for photos of any size, with random weights, in the size of ViT-S/14: no hub is needed.
+"""DINOv2 and DINOv3 of transformers for photos of any size, with random weights, in the size of ViT-S: no hub is needed.
 
-python any_size.py export FOLDER     FOLDER/<name>/model.onnx of transformers and of timm, and the configurations beside them
+python any_size.py export FOLDER     FOLDER/<name>/model.onnx, and the configurations beside it
 python any_size.py run FOLDER        what torch gives for FOLDER/<name>/<n>.npy, as FOLDER/<name>/<n>.expected.npy
 """
 import json
@@ -22,36 +22,34 @@ PROCESSOR = {
 
 
 class Tokens(torch.nn.Module):
-    """One output, whatever the library returns."""
+    """The tokens alone."""
 
-    def __init__(self, inner, take):
+    def __init__(self, inner):
         super().__init__()
         self.inner = inner
-        self.take = take
 
     def forward(self, pixel_values):
-        return self.take(self.inner, pixel_values)
+        return self.inner(pixel_values=pixel_values).last_hidden_state
 
 
-def of_transformers():
+def dinov2():
     from transformers import Dinov2Config, Dinov2Model
 
     config = Dinov2Config(hidden_size=384, num_hidden_layers=12, num_attention_heads=6, image_size=518, patch_size=14)
     model = Dinov2Model(config)
     # The table of positions starts at zero.
     torch.nn.init.normal_(model.embeddings.position_embeddings, std=0.5)
-    return Tokens(model, lambda inner, pixels: inner(pixel_values=pixels).last_hidden_state)
+    return Tokens(model)
 
 
-def of_timm():
-    import timm
+def dinov3():
+    from transformers import DINOv3ViTConfig, DINOv3ViTModel
 
-    model = timm.create_model('vit_small_patch14_dinov2', dynamic_img_size=True)
-    torch.nn.init.normal_(model.pos_embed, std=0.5)
-    return Tokens(model, lambda inner, pixels: inner.forward_features(pixels))
+    config = DINOv3ViTConfig(hidden_size=384, intermediate_size=1536, num_hidden_layers=12, num_attention_heads=6, patch_size=16)
+    return Tokens(DINOv3ViTModel(config))
 
 
-MODELS = {'transformers': of_transformers, 'timm': of_timm}
+MODELS = {'dinov2': dinov2, 'dinov3': dinov3}
 
 
 def export(folder):
@@ -62,10 +60,10 @@ def export(folder):
         torch.save(model.state_dict(), os.path.join(place, 'state.pt'))
         axes = {'pixel_values': {0: 'batch', 2: 'height', 3: 'width'}, 'tokens': {0: 'batch', 1: 'count'}}
         torch.onnx.export(
-            model, (torch.zeros(2, 3, 224, 252),), os.path.join(place, 'model.onnx'),
+            model, (torch.zeros(2, 3, 16 * 14, 16 * 21),), os.path.join(place, 'model.onnx'),
             input_names=['pixel_values'], output_names=['tokens'], dynamic_axes=axes, opset_version=17, dynamo=False,
         )
-        for file, fields in (('preprocessor_config.json', PROCESSOR), ('config.json', {'model_type': 'dinov2', 'patch_size': 14})):
+        for file, fields in (('preprocessor_config.json', PROCESSOR), ('config.json', {'patch_size': model.inner.config.patch_size})):
             with open(os.path.join(place, file), 'w') as out:
                 json.dump(fields, out)
 

@@ -102,7 +102,9 @@ export class ArrowRows implements RowEncoder {
     if (this.#open) return this.#open;
     const { Field: ArrowField, Schema: ArrowSchema, Utf8, Int32, Float64 } = this.#arrow;
     const { names, parts, columns } = this.#shape;
-    const types = new Map(parts.map(([name, type]) => [name, type === 'INT32' ? new Int32() : new Float64()]));
+    const types = new Map(
+      parts.map(([name, type]) => [name, type === 'INT32' ? new Int32() : new Float64()]),
+    );
     const own = names.map((name) => new ArrowField(name, types.get(name) ?? new Utf8(), name !== 'status'));
     const features = columns.map((column) => featureField(this.#arrow, column, true));
     const schema = new ArrowSchema([...this.#carried, ...own, ...features], new Map(this.#metadata));

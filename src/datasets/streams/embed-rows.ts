@@ -35,7 +35,14 @@ import {
   type RecordInput,
   type SourceRecord,
 } from '../sources/records/source-record.js';
-import { checkKeys, ROW_FORMATS, rowShape, type RowEncoder, type RowFormat, type RowShape } from './row-output.js';
+import {
+  checkKeys,
+  ROW_FORMATS,
+  rowShape,
+  type RowEncoder,
+  type RowFormat,
+  type RowShape,
+} from './row-output.js';
 import { TapirError } from '../../base/errors.js';
 import { elementCount, type DType, type Tensor } from '../../tensor/tensor.js';
 import { storedTensor, storedType } from '../files/stored-tensor.js';

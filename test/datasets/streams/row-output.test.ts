@@ -7,7 +7,9 @@ const column = (key: string): FeatureColumn => ({ key, dtype: 'float32', dims: [
 describe('names in rows', () => {
   it('are refused for outputs if every row has them', () => {
     checkKeys(rowShape('jsonl', undefined, [column('v'), column('error_code'), column('crop')]));
-    expect(() => checkKeys(rowShape('jsonl', undefined, [column('error')]))).toThrow('path, status, error, which every row has');
+    expect(() => checkKeys(rowShape('jsonl', undefined, [column('error')]))).toThrow(
+      'path, status, error, which every row has',
+    );
     for (const shape of [
       rowShape('arrow', undefined, [column('error_code')]),
       rowShape('jsonl', 'crop', [column('crop')]),
