@@ -23,7 +23,7 @@ os.makedirs(folder, exist_ok=True)
 def make_photo(path):
     """Smooth colours with noise; sides from 1 to 1500, at most 150 to 1."""
     long = int(np.exp(random.uniform(0, np.log(1500)))) + 1
-    short = max(1, int(long / np.exp(random.uniform(0, np.log(150)) * random.integers(0, 2))))
+    short = max(1, -(-long // 150), int(long / np.exp(random.uniform(0, np.log(150)) * random.integers(0, 2))))
     width, height = (long, short) if random.integers(0, 2) else (short, long)
     coarse = Image.fromarray(random.integers(0, 256, (6, 6, 3), dtype=np.uint8))
     smooth = np.asarray(coarse.resize((width, height), Image.BICUBIC), dtype=np.int16)

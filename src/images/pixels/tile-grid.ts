@@ -37,7 +37,7 @@ export interface TileRun {
 
 /** The most tiles of a run, and the most pixels of their tiles: they are read at once. */
 const MOST_IN_RUN = 16;
-const MOST_RUN_PIXELS = 2 ** 21;
+const MOST_RUN_PIXELS = 2 ** 20;
 
 /** How many tiles are read at once. */
 export function runLength({ height, width }: Size): number {

@@ -221,10 +221,8 @@ it('says once which tensors a model leaves out', async () => {
     }),
   );
   const [photo] = photos(1);
-  const { stderr, code } = await runTapir([
-    ...['embed', photo!, '--model', model, '--transform', transform, '--return', 'y'],
-    ...['--out', join(scratch, 'patches'), '--sessions', '2'],
-  ]);
+  const flags = `--model ${model} --transform ${transform} --return y --out ${join(scratch, 'patches')}`;
+  const { stderr, code } = await runTapir(['embed', photo!, ...flags.split(' '), '--sessions', '2']);
   expect(code, stderr).toBe(0);
   expect(stderr.match(/no input of the model takes the transform's tensor "image_grid_thw"/g)).toHaveLength(
     1,

@@ -60,7 +60,7 @@ describe('streams of rows', () => {
     const rows = await collect(embedImages(extractor, source(), OPTIONS));
     expect(rows.length).toBeGreaterThan(40);
     const id = (index: number): string => `photo ${index}`;
-    const expected = rows.map((row) => ({ ...row, id: id(row.index) }));
+    const expected = rows.map((row) => Object.assign(row, { id: id(row.index) }));
     const records = source().map((image, index) => ({ image, id: id(index) }));
     const stream = embedStream(extractor, OPTIONS);
     expect(await collect(Readable.from(records).pipe(stream))).toEqual(expected);
@@ -142,7 +142,12 @@ describe('tapir embed --out -', () => {
     const { stdout } = run(arrowStream({ path: paths, id }), ['--format', 'arrow', ...tile]);
     const table = arrow.tableFromIPC(stdout);
     expect(table.schema.fields.map(({ name }) => name)).toEqual([
-      ...['id', 'path', 'status', 'error_code', 'error_message', ...columns],
+      'id',
+      'path',
+      'status',
+      'error_code',
+      'error_message',
+      ...columns,
       'f',
     ]);
     const found = table.toArray().map((row) => row.toJSON() as Record<string, unknown>);
