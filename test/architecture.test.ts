@@ -80,7 +80,7 @@ const HOUSE: Readonly<Record<string, Room>> = {
   },
   precision: {
     on: ['html', 'datasets'],
-    floors: [['.', 'compare'], ['engines', 'quantize/search'], ['quantize']],
+    floors: [['.', 'compare'], ['judge', 'quantize/search'], ['quantize']],
   },
   train: {
     on: ['html', 'gradients', 'parameters', 'datasets', 'stages'],

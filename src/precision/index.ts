@@ -6,7 +6,7 @@ export { compareModels, type CompareOptions } from './compare/compare-models.js'
 export type { ComparedOutput, ModelComparison } from './compare/comparison.js';
 export type { PixelAgreement } from './compare/compare-pixels.js';
 export type { ComparedSource } from './compare/open-sides.js';
-export { chooseEngine, type ChooseEngineOptions } from './engines/choose-engine.js';
+export { chooseEngine, type ChooseEngineOptions } from './judge/choose-engine.js';
 export type { EngineCandidate, EngineChoice } from '../datasets/records/engine-choice.js';
 export { quantizeModel, type QuantizedModel, type QuantizeOptions } from './quantize/quantize-model.js';
 export type { StaticReport } from './quantize/static-report.js';

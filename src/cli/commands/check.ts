@@ -10,15 +10,14 @@ import { renderPage } from '../../html/document.js';
 import type { Fact } from '../../html/facts.js';
 import { markup } from '../../html/html.js';
 import { formatBytes } from '../../html/numbers.js';
-import { formatCosine } from '../../precision/compare/describe-comparison.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { readReturnFlags, RETURN_HELP } from '../flags/return-flags.js';
 import { CHECK_FIELDS, checkModel, type CheckModelOptions, type ModelCheck } from '../measure/check-model.js';
+import { ENGINE_COLUMNS, engineRows, engineTable } from '../measure/engine-table.js';
 import type { Verdict } from '../measure/finding.js';
 import { EXIT } from '../terminal/exit-code.js';
-import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';
 
@@ -72,26 +71,14 @@ async function runCheck(terminal: Terminal, path: string, photos: string, flags:
   else if (isWrong) terminal.exitCode = EXIT.someFailed;
 }
 
-const COLUMNS = ['engine', 'precision', 'images/s', 'least cosine'];
-
-function engineRows({ engines }: ModelCheck): string[][] {
-  return engines.map(({ engine, precision, imagesPerSecond, cosine, reason }) => [
-    engine,
-    precision,
-    imagesPerSecond?.toFixed(1) ?? '–',
-    cosine === null ? (reason ?? '–') : formatCosine(cosine),
-  ]);
-}
-
 function describe(found: ModelCheck, columns: number | undefined): string {
   const { file, bytes, producer } = found.model;
   const lines = Object.entries(found.findings).map(
     ([name, { verdict, says }]) =>
       `${MARKS[verdict]} ${name.padEnd(9)}  ${verdict.padEnd(8)}  ${shown(says)}\n`,
   );
-  const rows = engineRows(found);
-  const table = rows.length === 0 ? '' : `\n${formatTable([COLUMNS, ...rows], { columns, right: [2] })}`;
-  return `${shown(file)}, ${formatBytes(bytes)}${producer === '' ? '' : `, ${shown(producer)}`}\n\n${lines.join('')}${table}`;
+  const table = engineTable(found.engines, columns);
+  return `${shown(file)}, ${formatBytes(bytes)}${producer === '' ? '' : `, ${shown(producer)}`}\n\n${lines.join('')}${table === '' ? '' : `\n${table}`}`;
 }
 
 async function renderCheck(found: ModelCheck): Promise<Uint8Array> {
@@ -115,6 +102,6 @@ async function renderCheck(found: ModelCheck): Promise<Uint8Array> {
     skip: { target: 'findings-section', text: 'Skip to the findings' },
     main: markup`<p class="lead">${leads.join(' ') || 'All is right.'}</p>
 ${renderSection('findings', 'Findings', renderTable(facts))}
-${renderSection('engines', 'Engines', renderColumns(caption, COLUMNS, engineRows(found)))}`,
+${renderSection('engines', 'Engines', renderColumns(caption, ENGINE_COLUMNS, engineRows(found.engines)))}`,
   });
 }

@@ -18,7 +18,7 @@ import {
 import { EXIT, messageOf } from '../terminal/exit-code.js';
 import { addExtractorFlags } from '../flags/extractor-flags.js';
 import { settleEngine } from '../flags/settle-engine.js';
-import { MIN_COSINE } from '../../precision/engines/choose-engine.js';
+import { MIN_COSINE } from '../../precision/judge/choose-engine.js';
 import { findModelFile } from '../flags/find-model.js';
 import { findTextModels } from '../flags/find-text-models.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';

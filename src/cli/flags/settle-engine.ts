@@ -7,8 +7,10 @@ import type { ClipCutOptions } from '../../images/transform/clip-options.js';
 import type { Transform } from '../../images/transform/transform.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { pruneToRun } from '../../model/oracle/prune-model.js';
-import { chooseEngine, describeCandidate, MIN_COSINE } from '../../precision/engines/choose-engine.js';
+import { chooseEngine, MIN_COSINE } from '../../precision/judge/choose-engine.js';
 import { bindingFor } from '../../runtime/capabilities/capabilities.js';
+import { deviceName, readDevice } from '../../runtime/lanes/device.js';
+import { engineTable } from '../measure/engine-table.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { readDeviceFlags, readRewriting, type ExtractorFlags, type SettledFlags } from './open-extractor.js';
 import { withReturnNodes } from './return-flags.js';
@@ -27,7 +29,7 @@ export interface SettleRequest extends Partial<SourceOptions> {
   readonly out?: string;
 }
 
-/** Replaces `auto` by names, and says in a line which and why. */
+/** Replaces `auto` by names, and says which and why. */
 export async function settleEngine<Flags extends ExtractorFlags>(
   terminal: Terminal,
   flags: Flags,
@@ -38,7 +40,9 @@ export async function settleEngine<Flags extends ExtractorFlags>(
     return { flags: { ...flags, engine, precision }, choice: undefined };
   const flag = engine === 'auto' ? '--engine' : '--precision';
   if (photos === undefined) throw invalidOption(flag, otherwise, 'auto');
-  const [device] = readDeviceFlags(flags);
+  // Every device that works here, unless the flags name one.
+  const isOpen = engine === 'auto' && flags.device === undefined && flags.devices === undefined;
+  const [device] = isOpen ? [{ type: 'auto' as const, threads: flags.threads }] : readDeviceFlags(flags);
   const rewriting = readRewriting(model, flags, request.transform);
   const choice = await withReturnNodes(flags.return, model, async (nodes) => {
     const pruned = await pruneToRun(model, nodes, rewriting);
@@ -52,15 +56,13 @@ export async function settleEngine<Flags extends ExtractorFlags>(
       signal,
     });
   });
-  const taken = choice.candidates.find(({ reason }) => reason === null);
-  const others = choice.candidates.filter(({ reason }) => reason !== null).map(describeOther);
-  const why = taken ? ` (${[describeCandidate(taken), ...others].join('; ')})` : `, as ${request.out} has it`;
-  terminal.err(`chosen: --engine ${choice.engine} --precision ${choice.precision}${why}\n`);
-  const binding = bindingFor(choice.engine, flags.binding);
-  return { flags: { ...flags, engine: choice.engine, binding, precision: choice.precision }, choice };
-}
-
-function describeOther(other: EngineChoice['candidates'][number]): string {
-  const isNear = other.imagesPerSecond === null || other.reason === 'slower';
-  return isNear ? describeCandidate(other) : `${describeCandidate(other)}: ${other.reason}`;
+  const { engine: taken, precision: how } = choice;
+  const place = isOpen ? { device: deviceName(readDevice('--device', choice.device)) } : {};
+  const as = choice.candidates.length === 0 ? `, as ${request.out} has it` : '';
+  const on = isOpen && place.device !== 'cpu' ? ` --device ${place.device}` : '';
+  terminal.err(
+    `${engineTable(choice.candidates, terminal.columns)}chosen: --engine ${taken} --precision ${how}${on}${as}\n`,
+  );
+  const binding = bindingFor(taken, flags.binding);
+  return { flags: { ...flags, engine: taken, binding, precision: how, ...place }, choice };
 }

@@ -3,7 +3,6 @@ import { checkText } from '../../base/checks.js';
 import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
 import { number, optional, signal, unchecked, type Fields } from '../../base/options.js';
 import { counted } from '../../base/printable.js';
-import type { Extractor } from '../../extract/extractor.js';
 import { nameValues } from '../../graph/names/name-list.js';
 import { resolveNames } from '../../graph/names/resolve-names.js';
 import { modelInternals } from '../../model/open/model-state.js';
@@ -12,11 +11,17 @@ import type { ReturnNodes } from '../../model/open/return-nodes.js';
 import { pruneToRun } from '../../model/oracle/prune-model.js';
 import { verifyModel } from '../../model/oracle/verify.js';
 import { identifyFile, type FileIdentity } from '../../model/prune/identify-model.js';
-import { type PrunedModel } from '../../model/prune/pruned-model.js';
-import { openWay } from '../../precision/engines/measure-engines.js';
-import { DEVICE } from '../../runtime/lanes/device.js';
+import { openForm } from '../../precision/judge/judge-forms.js';
+import { askedDevices, openModelForm } from '../../precision/judge/model-forms.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
-import { checkPhotos, FLOAT32, type PhotoCheck, type PhotoCheckOptions } from './check-photos.js';
+import {
+  checkPhotos,
+  FLOAT32,
+  type OpenedModel,
+  type PhotoCheck,
+  type PhotoCheckOptions,
+} from './check-photos.js';
 import { compared, judge, unproven, yes, type Finding } from './finding.js';
 import { readPhotoVectors } from './photo-vectors.js';
 
@@ -30,6 +35,8 @@ export interface ModelCheck {
 }
 
 export interface CheckModelOptions extends PhotoCheckOptions {
+  /** Where it is run; `auto` for every device that works here. */
+  readonly device: Device;
   /** What to return; undefined for the graph outputs. */
   readonly returnNodes: ReturnNodes | undefined;
   /** An `.npz` file, or a dataset, with the vectors of photos. */
@@ -54,18 +61,21 @@ export async function checkModel(
   photos: string,
   options: CheckModelOptions,
 ): Promise<ModelCheck> {
-  const { against, device, returnNodes } = options;
+  const { against, device, returnNodes, signal } = options;
   const reference = against === undefined ? undefined : await readPhotoVectors(against);
   const model = await openModel(path);
-  let opened: { readonly pruned: PrunedModel; readonly exact: Extractor } | undefined;
+  const devices = await askedDevices(device, signal);
+  let opened: OpenedModel | undefined;
   const opens = await judge(async () => {
     const outputs = model.outputs.map(({ name }): [string, string] => [`tensor:${name}`, name]);
     const pruned = await pruneToRun(model, returnNodes ?? outputs);
-    const exact = await openWay(pruned, FLOAT32, device);
-    opened = { pruned, exact };
-    return yes(`${shapesOf(exact.inputs)} → ${shapesOf(exact.outputs)}`);
+    const form = { ...FLOAT32, device: devices[0]! };
+    const exact = { form, ...(await openForm(() => openModelForm(pruned, form))) };
+    opened = { pruned, exact, devices };
+    const { extractor } = exact;
+    return yes(`${shapesOf(extractor.inputs)} → ${shapesOf(extractor.outputs)}`);
   });
-  await using _closed = opened?.exact;
+  await using _closed = opened?.exact.extractor;
   const unopened: PhotoCheck = {
     pixels: opens,
     split: opens,

@@ -5,7 +5,6 @@ import { counted } from '../../base/printable.js';
 import { embedItems } from '../../datasets/embed/embed-images.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedSetup } from '../../datasets/embed/embed-options.js';
 import type { EngineCandidate } from '../../datasets/records/engine-choice.js';
-import { leastCosine } from '../../datasets/records/float32-comparison.js';
 import { fileOf, type SourceItem } from '../../feeds/items/source-item.js';
 import { SOURCE_DEFAULTS } from '../../feeds/items/source-options.js';
 import { openSource } from '../../datasets/sources/open-source.js';
@@ -20,20 +19,14 @@ import { precisionOf, type PrunedModel } from '../../model/prune/pruned-model.js
 import { OutputComparer } from '../../precision/compare/compare-outputs.js';
 import { formatCosine } from '../../precision/compare/describe-comparison.js';
 import {
-  measureWays,
+  asCandidate,
+  listForms,
+  measureForms,
   readBatches,
-  type Measured,
+  type ExactModel,
   type PhotoBatch,
-  type Way,
-} from '../../precision/engines/measure-engines.js';
-import {
-  CAPABILITIES,
-  ENGINES,
-  isLowered,
-  PRECISIONS,
-  type DeviceType,
-} from '../../runtime/capabilities/capabilities.js';
-import { readDevice, type Device } from '../../runtime/lanes/device.js';
+} from '../../precision/judge/model-forms.js';
+import type { Device } from '../../runtime/lanes/device.js';
 import { compareTensors } from '../../tensor/compare-tensors.js';
 import { compareVectors } from '../../tensor/compare-vectors.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
@@ -43,7 +36,7 @@ import { compared, judge, unproven, yes, type Finding } from './finding.js';
 import type { PhotoVectors } from './photo-vectors.js';
 
 /** What all others are compared with. */
-export const FLOAT32: Way = { engine: 'onnxruntime', precision: 'float32' };
+export const FLOAT32 = { engine: 'onnxruntime', precision: 'float32' } as const;
 /** Photos in the batch that is split. */
 const SPLIT_ROWS = 4;
 /** The least cosine of engines that compute in float32; sums in another order reach 0.999999. */
@@ -56,7 +49,6 @@ const PIXEL_ROUNDING = 1e-5;
 const PIXELS = ':pixels';
 
 export interface PhotoCheckOptions extends TransformChoice {
-  readonly device: Device;
   /** The least cosine to the reference. */
   readonly minCosine: number;
   readonly signal: AbortSignal | undefined;
@@ -69,39 +61,49 @@ export interface PhotoCheck {
   /** Whether all engines give the same in float32. */
   readonly agree: Finding;
   /**
-   * Each engine and precision that is installed: images/s of the model alone, the least cosine to ONNX Runtime in float32, and the
+   * Each engine, device and precision that is here: images/s of the model alone, the least cosine to ONNX Runtime in float32, and the
    * reason if it does not run the model. Empty if the model takes no photos.
    */
   readonly engines: readonly EngineCandidate[];
 }
 
+/** A model that is checked. */
+export interface OpenedModel {
+  readonly pruned: PrunedModel;
+  readonly exact: ExactModel;
+  /** Where it is run. */
+  readonly devices: readonly Device[];
+}
+
 /** Runs a model on photos. What is refused is a finding. */
 export async function checkPhotos(
-  { pruned, exact }: { readonly pruned: PrunedModel; readonly exact: Extractor },
+  { pruned, exact, devices }: OpenedModel,
   photos: string,
   reference: PhotoVectors | undefined,
   options: PhotoCheckOptions,
 ): Promise<PhotoCheck> {
-  const { device, signal, minCosine, ...rest } = options;
+  const { extractor } = exact;
+  const { signal, minCosine, ...rest } = options;
   let setup: EmbedSetup | undefined;
   const fits = await judge(async () => {
-    setup = setUpEmbedding(exact, { ...EMBED_DEFAULTS, ...pickFields(rest, EMBED_DEFAULTS), signal });
+    setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...pickFields(rest, EMBED_DEFAULTS), signal });
     return describePixels(setup);
   });
   if (!setup) return { pixels: fits, split: fits, reference: fits, agree: fits, engines: [] };
-  const batches = await readBatches(photos, exact, setup);
+  const batches = await readBatches(photos, extractor, setup);
   const pixels = reference ? await judge(() => checkPixels(setup!, photos, reference)) : fits;
   const split = await judge(() => checkSplit(pruned, batches[0]!));
   const vectors = reference
-    ? await judge(() => checkVectors(exact, setup!, photos, reference, minCosine))
+    ? await judge(() => checkVectors(extractor, setup!, photos, reference, minCosine))
     : unproven('no reference was given (--against)');
-  const ways = listWays(pruned, readDevice('--device', device).type);
-  const measuring = { exact, reference: FLOAT32, setup, batches, device };
-  const engines = await measureWays(pruned, ways, measuring).catch((error: unknown) => {
-    if (!isTapirError(error)) throw error;
-    return [{ ...FLOAT32, imagesPerSecond: null, compared: undefined, reason: reasonOf(error) }];
-  });
-  const described = engines.map(describeWay);
+  const forms = listForms(pruned, devices, { engine: 'auto', precision: 'auto' });
+  const described = await measureForms(pruned, forms, exact, batches, setup).then(
+    (found) => found.map(({ candidate }) => candidate),
+    (error: unknown) => {
+      if (!isTapirError(error)) throw error;
+      return [asCandidate(exact.form, reasonOf(error))];
+    },
+  );
   const agree = precisionOf(pruned)
     ? unproven('engines round a file of lower precision in their own ways')
     : checkEngines(described);
@@ -118,21 +120,6 @@ export function checkEngines(engines: readonly EngineCandidate[]): Finding {
   const says = others.map(({ engine, cosine }) => `${engine}, float32: cosine ≥ ${formatCosine(cosine!)}`);
   const isWrong = others.some(({ cosine }) => !(cosine! >= LEAST_AGREEMENT));
   return { verdict: isWrong ? 'no' : 'yes', says: `${says.join('; ')} to ${FLOAT32.engine}` };
-}
-
-function describeWay({ compared, ...way }: Measured): EngineCandidate {
-  return { ...way, cosine: (compared && leastCosine(compared)?.least) ?? null };
-}
-
-/** Each way that may run the model on a device. Float16 on the CPU is float32 with conversions: docs/decisions/034. */
-function listWays(pruned: PrunedModel, type: DeviceType): Way[] {
-  return ENGINES.flatMap((engine) =>
-    PRECISIONS.filter((precision) => {
-      if (isLowered(precision) && (precisionOf(pruned) || (precision === 'float16' && type === 'cpu')))
-        return false;
-      return CAPABILITIES[engine].precisions[precision]?.includes(type);
-    }).map((precision): Way => ({ engine, precision })),
-  );
 }
 
 /** Where the preprocessing comes from; only a reference proves it. */

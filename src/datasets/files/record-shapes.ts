@@ -40,9 +40,13 @@ const request = listOf(fields({ key: text, tensor: text, computed: listOf(text) 
 const marked = fields({ turned: count, transparent: count });
 const candidate = fields({
   engine: text,
+  device: text,
   precision: text,
   imagesPerSecond: nullable(number),
   cosine: nullable(number),
+  neighbours: nullable(number),
+  top1: nullable(number),
+  memoryBytes: nullable(number),
   reason: nullable(text),
 });
 

@@ -7,11 +7,11 @@ import {
   CAPABILITIES,
   ENGINE_PRECISIONS,
   ENGINES,
-  lackOf,
   type EngineName,
   type EnginePrecision,
 } from '../../runtime/capabilities/capabilities.js';
-import { timeInTurns, type Speed } from '../engines/time-in-turns.js';
+import { judgeForms } from '../judge/judge-forms.js';
+import type { Speed } from '../judge/time-in-turns.js';
 import type { Sample } from '../run-samples.js';
 
 /** A model in an engine. */
@@ -37,37 +37,20 @@ export async function measureSpeeds(
   after: OnnxModel | PrunedModel,
   sample: Sample,
 ): Promise<MeasuredSpeed[]> {
-  const opened: { readonly way: (typeof WAYS)[number]; readonly extractor: Extractor }[] = [];
-  try {
-    for (const way of WAYS) {
-      // oxlint-disable-next-line no-await-in-loop -- one after the other: opening them side by side is no faster
-      const extractor = await open(way.isInt8 ? after : before, way);
-      if (extractor) opened.push({ way, extractor });
-    }
-    const feeds = Object.fromEntries(sample.map((feed) => [feed.name, feed]));
-    const runs = opened.map(
-      ({ extractor }) =>
-        () =>
-          extractor.run(feeds),
-    );
-    const speeds = await timeInTurns(runs, sample[0]?.dims[0] ?? 1);
-    return opened.map(({ way }, k) => ({ ...way, ...speeds[k]! }));
-  } finally {
-    await Promise.all(opened.map(({ extractor }) => extractor.close()));
-  }
+  const feeds = Object.fromEntries(sample.map((feed) => [feed.name, feed]));
+  const judged = await judgeForms(WAYS, {
+    open: (way) => open(way.isInt8 ? after : before, way),
+    batches: [{ rows: sample[0]?.dims[0] ?? 1, run: (extractor) => extractor.run(feeds) }],
+  });
+  return judged.flatMap(({ form, speed }) => (speed ? [{ ...form, ...speed }] : []));
 }
 
 async function open(
   model: OnnxModel | PrunedModel,
   { engine, precision }: Pick<MeasuredSpeed, 'engine' | 'precision'>,
-): Promise<Extractor | undefined> {
-  try {
-    const options = { engine, precision, cache: 'off', outputDtype: 'keep' } as const;
-    if (prunedInternals.has(model)) return await createFeatureExtractor(model, undefined, options);
-    const names = model.outputs.map(({ name }) => name);
-    return await createFeatureExtractor(model, names, options);
-  } catch (error) {
-    if (lackOf(error) === undefined) throw error;
-    return undefined;
-  }
+): Promise<Extractor> {
+  const options = { engine, precision, cache: 'off', outputDtype: 'keep' } as const;
+  if (prunedInternals.has(model)) return createFeatureExtractor(model, undefined, options);
+  const names = model.outputs.map(({ name }) => name);
+  return createFeatureExtractor(model, names, options);
 }

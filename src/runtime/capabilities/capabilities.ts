@@ -156,12 +156,14 @@ function either(option: string, words: readonly string[]): string {
 
 const LACKS: ReadonlyMap<ErrorCode, string> = new Map([
   ['DEPENDENCY_MISSING', 'not installed'],
+  ['DEVICE_UNAVAILABLE', 'not available'],
   ['ENGINE_UNSUPPORTED', 'cannot run the model'],
   ['PRECISION_UNSUPPORTED', 'not possible here'],
   ['SESSION_FAILED', 'refuses the model'],
+  ['RUN_FAILED', 'does not run it'],
 ]);
 
-/** What an engine or a CPU lacks, if that is why a model does not open that another one runs. Other errors concern the request, whatever runs it. */
+/** What an engine or a device lacks, if that is why it does not run a model that another one runs. Other errors concern the request, whatever runs it. */
 export function lackOf(error: unknown): string | undefined {
   return isTapirError(error) ? LACKS.get(error.code) : undefined;
 }

@@ -69,7 +69,7 @@ describe('tapir check', () => {
     );
     for (const what of ['names', 'cut', 'pixels', 'split', 'reference'])
       expect(ended.stdout, what).toMatch(new RegExp(`^✓ ${what} +yes `, 'm'));
-    expect(ended.stdout).toMatch(/^onnxruntime +float32 +[\d.]+ +1$/m);
+    expect(ended.stdout).toMatch(/^onnxruntime +cpu +float32 +[\d.]+ +1 +100\.0 % +– +[\d.]+ \w+$/m);
     expect(readFileSync(page, 'utf8')).toMatch(/tapir check<[\s\S]*the same bits/);
   });
 

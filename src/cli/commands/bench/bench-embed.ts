@@ -18,7 +18,7 @@ import {
   type SettledFlags,
 } from '../../flags/open-extractor.js';
 import { settleEngine } from '../../flags/settle-engine.js';
-import { MIN_COSINE } from '../../../precision/engines/choose-engine.js';
+import { MIN_COSINE } from '../../../precision/judge/choose-engine.js';
 import { readPartFlags } from '../../flags/part-flags.js';
 import { readReturnFlags } from '../../flags/return-flags.js';
 import { formatBytes } from '../../../html/numbers.js';

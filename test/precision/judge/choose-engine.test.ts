@@ -76,10 +76,15 @@ describe('--engine auto --precision auto', () => {
   it('says what is taken and why, and goes on with it without measuring', async () => {
     const out = join(folder, 'cli');
     const first = await runTapir(['embed', photos, '--out', out, ...auto]);
-    expect(first.stderr).toMatch(/\nchosen: --engine \w+ --precision \w+ \(.*onnxruntime float32/);
+    expect(first.stderr).toMatch(
+      /\nengine +device +precision .*\nonnxruntime +cpu +float32 +[\d.]+ +1 +100.0 % [\s\S]*\nchosen: --engine \w+ --precision \w+\n/,
+    );
     expect(first.code).toBe(0);
     const { run, runs } = manifestOf(out);
-    expect(runs[0]!.choice).toHaveLength(3);
+    const measured = runs[0]!.choice!.filter(({ device }) => device === 'cpu');
+    expect(measured).toHaveLength(3);
+    expect(measured[0]).toMatchObject({ cosine: 1, neighbours: 1, top1: null });
+    expect(measured[0]!.memoryBytes).toBeGreaterThanOrEqual(0);
     writeFileSync(join(folder, 'list.txt'), `${join(photos, 'sea/sea-0.jpg')}\n`);
     const again = await runTapir(['embed', join(folder, 'list.txt'), '--out', out, ...auto]);
     expect(again.stderr).toContain(
@@ -92,8 +97,8 @@ describe('--engine auto --precision auto', () => {
     const env = { ...process.env, OPENVINO_LIBS: join(folder, 'nowhere') };
     const flags = ['embed', photos, '--out', '-', '--format', 'jsonl', ...auto];
     const { stderr } = await runTapir(flags, { env });
-    expect(stderr).toContain('chosen: --engine onnxruntime --precision float32 (onnxruntime float32 ');
-    expect(stderr).toContain('openvino bfloat16 not installed');
+    expect(stderr).toContain('chosen: --engine onnxruntime --precision float32\n');
+    expect(stderr).toMatch(/\nopenvino +cpu +bfloat16 +– +not installed/);
   });
 
   it('is refused where there are no photos to read twice, and for parts', async () => {

@@ -31,14 +31,22 @@ import {
   CAPABILITIES,
   checkPrecision,
   ENGINES,
-  isLowered,
   PRECISIONS,
-  type DeviceType,
   type EngineName,
   type Precision,
 } from '../../runtime/capabilities/capabilities.js';
-import { readDevice, type Device } from '../../runtime/lanes/device.js';
-import { measureWays, openWay, readBatches, type Measured, type Way } from './measure-engines.js';
+import { deviceName, readDevice, type Device } from '../../runtime/lanes/device.js';
+import { openForm } from './judge-forms.js';
+import {
+  asCandidate,
+  askedDevices,
+  listForms,
+  measureForms,
+  openModelForm,
+  readBatches,
+  type MeasuredForm,
+  type ModelForm,
+} from './model-forms.js';
 
 /** Options of {@link chooseEngine}. */
 export interface ChooseEngineOptions
@@ -54,7 +62,7 @@ export interface ChooseEngineOptions
    */
   readonly precision: Precision | 'auto';
   /**
-   * Where to run.
+   * Where to run; `auto` for any device that works here: the CPU, the first GPU of each kind, and installed plugins.
    * @default 'cpu'
    */
   readonly device: Device;
@@ -126,76 +134,80 @@ export async function chooseEngine(
   given: Options<ChooseEngineOptions> = {},
 ): Promise<EngineChoice> {
   const options = readOptions(CHOICE_FIELDS, given, 'chooseEngine');
-  const { type } = readDevice('device', options.device);
-  const before = options.out === undefined ? undefined : await readChoice(model, options.out);
+  const before = options.out === undefined ? undefined : await readChoice(model, options.out, options.device);
   if (before) return before;
-  const ways = listWays(model, type, options);
-  const [first] = ways;
-  if (ways.length === 1 && first!.precision === 'float32')
-    return { ...first!, candidates: [{ ...first!, ...UNMEASURED }], againstFloat32: null };
-  const reference: Way = ways.find(({ precision }) => precision === 'float32') ?? {
+  const devices = await askedDevices(options.device, options.signal);
+  const forms = listChosen(model, devices, options);
+  const [first] = forms;
+  if (forms.length === 1 && first!.precision === 'float32')
+    return { ...first!, candidates: [asCandidate(first!, null)], againstFloat32: null };
+  const device = devices[0]!;
+  const { type } = readDevice('device', device);
+  const exact = forms.find(({ precision }) => precision === 'float32') ?? {
     engine: ENGINES.find((engine) => CAPABILITIES[engine].precisions.float32.includes(type)) ?? ENGINES[0],
     precision: 'float32',
+    device,
   };
-  const { device } = options;
-  await using exact = await openWay(model, reference, device);
-  const setup = setUpEmbedding(exact, { ...EMBED_DEFAULTS, ...options });
-  const batches = await readBatches(photos, exact, setup);
-  return judge(await measureWays(model, ways, { exact, reference, setup, batches, device }), options);
+  const { extractor, bytes } = await openForm(() => openModelForm(model, exact));
+  await using _ = extractor;
+  const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...options });
+  const batches = await readBatches(photos, extractor, setup);
+  const reference = { form: exact, extractor, bytes };
+  return choose(await measureForms(model, forms, reference, batches, setup), options);
 }
 
-/** The only way is not measured. */
-const UNMEASURED = { imagesPerSecond: null, cosine: null, reason: null } as const;
-
-/** What a dataset was begun with; undefined if it holds nothing. */
-async function readChoice(model: PrunedModel, out: string): Promise<EngineChoice | undefined> {
+/** What a dataset was begun with; undefined if it holds nothing. The run itself compares the dataset with what is opened. */
+async function readChoice(
+  model: PrunedModel,
+  out: string,
+  device: Device,
+): Promise<EngineChoice | undefined> {
   const journal = await readJournal(out);
   if (!journal || journal.shards.length === 0) return undefined;
   const { engine, precision, floatPrecision = 'float32' } = journal.identity;
   const isOfFile = precisionOf(model) === precision;
-  // The run itself compares the dataset with what is opened.
+  // Several devices are written with commas.
+  const last = journal.runs.at(-1)?.device.split(',')[0] ?? 'cpu';
   return {
     engine: engine as EngineName,
     precision: (isOfFile ? floatPrecision : precision) as Precision,
+    device: readDevice('device', device).type === 'auto' ? (last as Device) : device,
     candidates: [],
     againstFloat32: null,
   };
 }
 
-function listWays(
+/** The forms that may be taken. What 8 bits cost is judged on photos when a file is made: docs/decisions/040. */
+function listChosen(
   model: PrunedModel,
-  type: DeviceType,
-  { engine, precision }: ChooseEngineOptions,
-): readonly Way[] {
-  const ways = (engine === 'auto' ? ENGINES : [engine]).flatMap((one) =>
-    (precision === 'auto' ? PRECISIONS : [precision]).map((how): Way => ({ engine: one, precision: how })),
+  devices: readonly Device[],
+  asked: ChooseEngineOptions,
+): readonly ModelForm[] {
+  const { engine, precision } = asked;
+  const forms = listForms(model, devices, asked).filter(
+    (form) => precision !== 'auto' || form.precision !== 'int8',
   );
-  const isPossible = ({ engine: one, precision: how }: Way): boolean => {
-    const { precisions } = CAPABILITIES[one];
-    if (precisionOf(model) === how) return precision !== 'auto' && precisions.float32.includes(type);
-    // Rewrites are for GPUs, or need photos to choose what is rewritten: docs/decisions/034, 040.
-    if (precision === 'auto' && isLowered(how) && (how === 'int8' || type === 'cpu')) return false;
-    return precisions[how]?.includes(type) === true;
-  };
-  const possible = ways.filter(isPossible);
-  if (possible.length === 0)
-    for (const way of ways) checkPrecision(way.precision, way.engine, { type, name: type });
-  return possible;
+  if (forms.length > 0) return forms;
+  const resolved = readDevice('device', devices[0]);
+  for (const one of engine === 'auto' ? ENGINES : [engine])
+    for (const how of precision === 'auto' ? PRECISIONS : [precision])
+      checkPrecision(how, one, { type: resolved.type, name: deviceName(resolved) });
+  return forms;
 }
 
-function judge(measured: readonly Measured[], { minCosine }: ChooseEngineOptions): EngineChoice {
-  const leastOf = ({ compared }: Measured): number => (compared && leastCosine(compared)?.least) ?? 0;
-  const near = measured.filter((way) => way.imagesPerSecond !== null && leastOf(way) >= minCosine);
-  const [best] = near.toSorted((a, b) => b.imagesPerSecond! - a.imagesPerSecond!);
-  const candidates = measured.map((way): EngineCandidate => {
-    const { engine, precision, imagesPerSecond, compared } = way;
-    const reason =
-      way === best ? null : (way.reason ?? (near.includes(way) ? 'slower' : 'too far from float32'));
-    return { engine, precision, imagesPerSecond, cosine: compared ? leastOf(way) : null, reason };
+function choose(measured: readonly MeasuredForm[], { minCosine }: ChooseEngineOptions): EngineChoice {
+  const near = measured.filter(
+    ({ candidate }) => candidate.imagesPerSecond !== null && candidate.cosine! >= minCosine,
+  );
+  const [best] = near.toSorted((a, b) => b.candidate.imagesPerSecond! - a.candidate.imagesPerSecond!);
+  const candidates = measured.map(({ candidate }, k): EngineCandidate => {
+    if (measured[k] === best) return candidate;
+    const isNear = near.includes(measured[k]!);
+    return { ...candidate, reason: candidate.reason ?? (isNear ? 'slower' : 'too far from float32') };
   });
   if (best) {
-    const { engine, precision, compared } = best;
-    return { engine, precision, candidates, againstFloat32: precision === 'float32' ? null : compared! };
+    const { form, compared } = best;
+    return { ...form, candidates, againstFloat32: form.precision === 'float32' ? null : compared! };
   }
   const worst = measured.find(({ compared }) => compared);
   const found = worst?.compared && leastCosine(worst.compared);
@@ -207,15 +219,16 @@ function judge(measured: readonly Measured[], { minCosine }: ChooseEngineOptions
 }
 
 /** `openvino bfloat16 98.1 images/s, cosine ≥ 0.9991`. */
-export function describeCandidate({
+function describeCandidate({
   engine,
+  device,
   precision,
   imagesPerSecond,
   cosine,
   reason,
 }: EngineCandidate): string {
-  const way = `${engine} ${precision}`;
-  if (imagesPerSecond === null) return `${way} ${reason ?? 'is the only way'}`;
+  const way = `${engine} ${precision}${device === 'cpu' ? '' : ` on ${device}`}`;
+  if (imagesPerSecond === null) return `${way} ${reason}`;
   // Rounded down, so that it is true.
   return `${way} ${imagesPerSecond.toFixed(1)} images/s, cosine ≥ ${Math.floor(cosine! * 1e4) / 1e4}`;
 }
