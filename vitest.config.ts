@@ -13,6 +13,7 @@ const NEEDS_BUILD = /'onnx-tapir|build\/modules|dist\/lib|node:child_process|vi\
  * drawn cases, which take seconds.
  */
 const ALSO_DEEP = new Set([
+  'base/names/posix.test.ts',
   'hostile-files.test.ts',
   'datasets/formats/feature-files.test.ts',
   'datasets/sources/records/arrow-streams.test.ts',

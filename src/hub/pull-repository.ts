@@ -2,8 +2,10 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { posix } from 'node:path';
+import { invalidOption } from '../base/checks.js';
 import { digestFile } from '../base/digest.js';
 import { TapirError } from '../base/errors.js';
+import { firstAlike } from '../base/files/portable-name.js';
 import { lockFolder } from '../base/folder-lock.js';
 import { makeFolder } from '../base/make-folder.js';
 import { allExternalTensors } from '../onnx/external-data.js';
@@ -54,6 +56,7 @@ export async function planRepository(
   const names = listing.files.map(({ name }) => name).filter(isRelativePath);
   const model = chooseModelFile(names, reference).name;
   const wanted = [model, ...listWeightFiles(names, model), ...listCompanions(names, model)];
+  checkAlike(wanted, reference);
   const cache = new CachedRepository(folder ?? settings.cacheFolder, reference.repository);
   const files = [];
   const missing = [];
@@ -63,6 +66,17 @@ export async function planRepository(
     if ((await findIntact(cache, listing.commit, file, false)) === null) missing.push(file);
   }
   return { reference, listing, files, missing, access, cache };
+}
+
+/** Where case does not count, one file would replace the other. */
+function checkAlike(names: readonly string[], reference: RepositoryReference): void {
+  const alike = firstAlike(names);
+  if (alike !== undefined)
+    throw invalidOption(
+      'model',
+      'a repository whose files differ by more than case',
+      `${formatReference(reference)}: ${alike}`,
+    );
 }
 
 function findFile({ files }: RepositoryListing, name: string): RepositoryFile | undefined {
@@ -164,6 +178,7 @@ export async function pullRepository(plan: RepositoryPlan): Promise<PulledModel>
     const file = isRelativePath(name) && !known.has(name) ? findFile(listing, name) : undefined;
     if (file) others.push(await completeFile(file, reference, listing.commit, plan.access));
   }
+  checkAlike([first!.name, ...others.map(({ name }) => name)], reference);
   const files: PulledFile[] = [];
   for (const file of others) files.push(await nameBlob(file, await fetchBlob(file, plan), plan));
   files.unshift(await nameBlob(first!, fetched, plan));

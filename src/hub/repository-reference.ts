@@ -1,5 +1,6 @@
 /** How users name a repository of the Hugging Face hub: `hf:ORG/REPO[@REVISION][#FILE]`. */
 import { invalidOption } from '../base/checks.js';
+import { isPortableName } from '../base/files/portable-name.js';
 
 /** A repository at a revision, and the wanted model in it. */
 export interface RepositoryReference {
@@ -39,7 +40,7 @@ export function parseRepositoryReference(
   given: { readonly file?: string | undefined; readonly variant?: string | undefined } = {},
 ): RepositoryReference {
   const { repository = '', revision = 'main', part } = FORM.exec(text)?.groups ?? {};
-  const isRepository = IS_REPOSITORY.test(repository) && !/--|\.\./.test(repository);
+  const isRepository = IS_REPOSITORY.test(repository) && !/--|\.\.|\.(?:\/|$)/.test(repository);
   if (!isRepository || !isRelativePath(revision))
     throw invalidOption(
       'model',
@@ -74,7 +75,5 @@ export function formatReference({ repository, revision, file, variant }: Reposit
 
 /** Whether a name of the hub can be a path below a folder on every system. */
 export function isRelativePath(name: string): boolean {
-  // oxlint-disable-next-line no-control-regex
-  const isPlain = name.length <= 512 && !/[\\:*?"<>|\u0000-\u001f\u007f]/.test(name);
-  return isPlain && name.split('/').every((part) => !['', '.', '..'].includes(part));
+  return name.length <= 512 && name.split('/').every(isPortableName);
 }

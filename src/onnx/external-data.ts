@@ -1,6 +1,7 @@
 /** Weights outside the model file: listed, located, and never read from outside the model's folder. */
 import { existsSync, realpathSync, statSync } from 'node:fs';
-import { basename, dirname, isAbsolute, join, posix, relative, sep } from 'node:path';
+import { basename, dirname, isAbsolute, join, posix, sep } from 'node:path';
+import { liesInside } from '../base/files/lies-inside.js';
 import { TapirError, reasonOf } from '../base/errors.js';
 import type { ScannedBodies } from './scan/scan-body.js';
 import type { ScannedNode } from './scan/scan-graph.js';
@@ -140,7 +141,7 @@ export function findExternalFiles(
     checkPath(item);
     const path = findFile(item, folder);
     for (const wider of cache === undefined ? [] : [cache, dirname(cache)])
-      if (!liesIn(commonFolder, path)) commonFolder = wider;
+      if (!liesInside(commonFolder, path)) commonFolder = wider;
     pathOf.set(item.location, path);
   }
   return { folder: commonFolder, pathOf };
@@ -166,7 +167,7 @@ function findFile(item: ExternalTensor, folder: string): string {
   const root = realpathSync.native(folder);
   const cache = cacheOf(root);
   const isBlob = cache !== undefined && !climbsOut(item.location) && isBlobOf(cache, path);
-  if (!liesIn(root, path) && !isBlob) throw unsafeWeights(item, "it leaves the model's folder");
+  if (!liesInside(root, path) && !isBlob) throw unsafeWeights(item, "it leaves the model's folder");
   const stats = statSync(path);
   if (!stats.isFile()) throw unsafeWeights(item, 'that is not a regular file');
   // Hard links are equals: the second name may lie outside the folder, and nothing shows it.
@@ -177,13 +178,8 @@ function findFile(item: ExternalTensor, folder: string): string {
 /** Whether a file is a blob of a repository's cache, or of the store that the repositories of a cache share. */
 function isBlobOf(cache: string, path: string): boolean {
   const shared = join(dirname(cache), 'blobs');
-  const isShared = liesIn(shared, path) && existsSync(join(shared, '.huggingface-shared-blobs'));
-  return isShared || liesIn(join(cache, 'blobs'), path);
-}
-
-function liesIn(folder: string, path: string): boolean {
-  const inside = relative(folder, path);
-  return inside !== '..' && !inside.startsWith(`..${sep}`) && !isAbsolute(inside);
+  const isShared = liesInside(shared, path) && existsSync(join(shared, '.huggingface-shared-blobs'));
+  return isShared || liesInside(join(cache, 'blobs'), path);
 }
 
 /** The root of the Hugging Face cache in which a folder is a snapshot: it contains `snapshots` and `blobs`. */

@@ -1,4 +1,5 @@
 /** Downloads files of weights into the cache, and keeps models that are built of them there. */
+import { isPortableName } from '../base/files/portable-name.js';
 import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { basename, dirname, posix } from 'node:path';
@@ -38,7 +39,13 @@ export async function pullWeights(url: string, options: Options<CheckpointOption
     .slice(-100)
     .replace(/^[^A-Za-z0-9]+/, '');
   const folder = `weights-${digestOf(url).slice(0, 16)}`;
-  return (await pullCheckpoint(folder, { name: file || 'weights', ...UNCHECKED, url }, options)).path;
+  return (
+    await pullCheckpoint(
+      folder,
+      { name: isPortableName(file) ? file : 'weights', ...UNCHECKED, url },
+      options,
+    )
+  ).path;
 }
 
 const UNCHECKED = { sizeBytes: null, sha256: null };

@@ -15,7 +15,7 @@ import { collect } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { readReturnFlags, RETURN_HELP } from '../flags/return-flags.js';
 import { CHECK_FIELDS, checkModel, type CheckModelOptions, type ModelCheck } from '../measure/check-model.js';
-import { ENGINE_COLUMNS, engineRows, engineTable } from '../measure/engine-table.js';
+import { ENGINE_COLUMNS, engineRows, engineTable } from '../terminal/engine-table.js';
 import type { Verdict } from '../measure/finding.js';
 import { EXIT } from '../terminal/exit-code.js';
 import type { Terminal } from '../terminal/terminal.js';

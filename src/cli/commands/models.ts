@@ -1,4 +1,5 @@
 /** `tapir models`: lists the known models, and downloads them into the cache. */
+import { isPortableName } from '../../base/files/portable-name.js';
 import { shown } from '../../base/printable.js';
 import { existsSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
@@ -192,17 +193,24 @@ function checkFree(out: string): void {
 async function copyOut(terminal: Terminal, { files, path }: PulledModel, out: string): Promise<void> {
   checkFree(out);
   // The configurations of a repository stay in the cache.
-  const [model, ...weights] = files.filter(({ name }) => !/\.(?:json|txt)$/.test(name));
-  const folder = posix.dirname(model!.name);
+  const [model, ...weights] = files
+    .filter(({ name }) => !/\.(?:json|txt)$/.test(name))
+    .map((file) => ({ ...file, at: placeBeside(files[0]!.name, file.name) }));
   // The model comes last: where it is, its weights and its transform are.
   const copy = async (): Promise<void> => {
     // Weights keep their names, because the model refers to them.
-    for (const { name, path: from } of weights.toReversed())
-      await copyNew(from, join(dirname(out), posix.relative(folder, name)));
+    for (const { at, path: from } of weights.toReversed())
+      if (at !== undefined) await copyNew(from, join(dirname(out), at));
     await copyNew(model!.path, out);
   };
   await makeFolder(dirname(out));
   await saveWithTransform(out, await readOwnTransform(terminal, path, out), false, copy);
+}
+
+/** Where a file lies beside a model, as a path from its folder; undefined for one above it, which no model may refer to. */
+export function placeBeside(model: string, name: string): string | undefined {
+  const place = posix.relative(posix.dirname(model), name);
+  return place.split('/').every(isPortableName) ? place : undefined;
 }
 
 async function copyNew(from: string, to: string): Promise<void> {

@@ -64,7 +64,7 @@ async function runSegment(
   flags: SegmentFlags,
 ): Promise<void> {
   const { overwrite, overlay, json } = flags;
-  const targets = photos.map((photo) => targetOf(photo, photos.length, flags.out));
+  const targets = targetsOf(photos, flags.out);
   if (!overwrite) for (const target of targets) checkAbsent(target);
   const labels = await readLabelsFlag(typeof flags.labels === 'string' ? flags.labels : undefined);
   const file = await findModelFile(path, terminal, flags.yes);
@@ -134,11 +134,21 @@ function outputOf({ outputs }: OnnxModel, asked: string | undefined): string {
   return asked ?? (names.includes('out') ? 'out' : names[0]!);
 }
 
-function targetOf(photo: string, count: number, out: string): string {
-  if (count === 1) return out;
+/** A file for each photo. Throws `OPTION_INVALID` for photos of one name, whose masks would replace each other. */
+export function targetsOf(photos: readonly string[], out: string): string[] {
+  if (photos.length === 1) return [out];
   const end = extname(out);
-  const name = basename(photo, extname(photo));
-  return join(dirname(out), `${basename(out, end)}-${name}${end}`);
+  const targets = photos.map((photo) =>
+    join(dirname(out), `${basename(out, end)}-${basename(photo, extname(photo))}${end}`),
+  );
+  const folded = targets.map((target) => target.toLowerCase());
+  const twice = folded.findIndex((target, i) => folded.indexOf(target) !== i);
+  if (twice === -1) return targets;
+  throw invalidOption(
+    'photos',
+    'photos of different names: the masks of others would have the same',
+    photos[twice],
+  );
 }
 
 function palette(classes: number): (readonly [number, number, number])[] {

@@ -10,7 +10,7 @@ import { pruneToRun } from '../../model/oracle/prune-model.js';
 import { chooseEngine, MIN_COSINE } from '../../precision/judge/choose-engine.js';
 import { bindingFor } from '../../runtime/capabilities/capabilities.js';
 import { deviceName, readDevice } from '../../runtime/lanes/device.js';
-import { engineTable } from '../measure/engine-table.js';
+import { engineTable } from '../terminal/engine-table.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { readDeviceFlags, readRewriting, type ExtractorFlags, type SettledFlags } from './open-extractor.js';
 import { withReturnNodes } from './return-flags.js';

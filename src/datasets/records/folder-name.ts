@@ -1,7 +1,6 @@
 /** The folder of an output's files. */
 import { invalidOption } from '../../base/checks.js';
-
-const WINDOWS_DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
+import { isDeviceName } from '../../base/files/portable-name.js';
 
 /** Percent-encodes all bytes outside `[A-Za-z0-9._-]`, and escapes names with a special meaning (`..`, `con`, …). */
 export function folderName(key: string): string {
@@ -9,9 +8,9 @@ export function folderName(key: string): string {
     const char = String.fromCharCode(byte);
     return /[A-Za-z0-9._-]/.test(char) ? char : percent(byte);
   }).join('');
-  if (encoded === '.' || encoded === '..' || encoded.endsWith('.'))
-    return encoded.replace(/\.(?=\.*$)/g, '%2E');
-  return WINDOWS_DEVICE.test(encoded) ? percent(encoded.charCodeAt(0)) + encoded.slice(1) : encoded;
+  // Windows drops dots at the end.
+  const ended = encoded.replace(/\.+$/, (dots) => '%2E'.repeat(dots.length));
+  return isDeviceName(ended) ? percent(ended.charCodeAt(0)) + ended.slice(1) : ended;
 }
 
 function percent(byte: number): string {

@@ -1,12 +1,13 @@
 /** Finds the files that a manifest names: always inside the dataset's folder, whatever the manifest says. */
 import { realpath } from 'node:fs/promises';
-import { join, sep } from 'node:path';
+import { join } from 'node:path';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
+import { liesInside } from '../../base/files/lies-inside.js';
+import { isPortableName } from '../../base/files/portable-name.js';
 
 /** Whether a path in a manifest is relative, uses `/`, and cannot leave its folder on any system. */
 export function staysInside(path: string): boolean {
-  if (path === '' || /[\\\0:]/.test(path)) return false;
-  return path.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
+  return path.split('/').every(isPortableName);
 }
 
 /**
@@ -19,7 +20,7 @@ export async function locateFile(folder: string, path: string): Promise<string> 
   if (!staysInside(path)) throw datasetInvalid(path, 'the manifest names a path that leaves its folder');
   try {
     const [root, place] = await Promise.all([realpath(folder), realpath(shown)]);
-    if (place.startsWith(root.endsWith(sep) ? root : root + sep)) return place;
+    if (liesInside(root, place)) return place;
   } catch (error) {
     throw datasetUnreadable(shown, error);
   }

@@ -2,7 +2,7 @@
 import type { EngineCandidate } from '../../datasets/records/engine-choice.js';
 import { formatBytes, formatShare } from '../../html/numbers.js';
 import { formatCosine } from '../../precision/compare/describe-comparison.js';
-import { formatTable } from '../terminal/table.js';
+import { formatTable } from './table.js';
 
 /** The headings. */
 export const ENGINE_COLUMNS = [
