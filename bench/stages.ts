@@ -8,7 +8,7 @@ import { availableParallelism, cpus } from 'node:os';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { createFeatureExtractor, type Tensor } from 'onnx-tapir';
+import { createFeatureExtractor, pruneModel, type Device, type Tensor } from 'onnx-tapir';
 import type { ExitHead } from '../src/stages/exit-model.js';
 import { createEarlyExit, Pipeline, splitModel, type Exit, type SplitOptions } from 'onnx-tapir/stages';
 import { interleave, ratios, Report, spreadOf } from './measure.js';
@@ -154,6 +154,28 @@ async function benchCycles(): Promise<void> {
   report.add(`${cycles} cycles: threads that stay`, spreadOf([more]), '<= 0', more <= 0, 0);
 }
 
+/** A stage with two thirds of the work, on one device and on two: on two cores, the limit is 1.33. */
+async function benchSlowStage(): Promise<void> {
+  const batch = images(ROWS);
+  const pruned = await pruneModel(model, ['avgpool']);
+  const { crossing } = await splitModel(pruned, { stages: 3 });
+  const [cut] = crossing[0]!.tensors;
+  const open = (slow: readonly Device[]): Promise<Pipeline<'avgpool'>> =>
+    Pipeline.create(model, ['avgpool'], {
+      stages: [{ until: `tensor:${cut}`, devices: [lane(0)] }, { devices: slow }],
+      microBatch: PART,
+    });
+  const one = await open([lane(1)]);
+  const two = await open([lane(1), lane(2)]);
+  const times = await interleave(rounds, {
+    one: async () => void (await one.run(batch)),
+    two: async () => void (await two.run(batch)),
+  });
+  const gained = ratios(times.one, times.two);
+  report.add('slow stage: one device / two devices', gained, '>= 1.2', gained.median >= 1.2);
+  await Promise.all([one.close(), two.close()]);
+}
+
 process.removeAllListeners('warning');
 process.on('warning', () => undefined);
 console.log(
@@ -161,6 +183,7 @@ console.log(
 );
 await benchPipeline('macs');
 await benchPipeline('time');
+await benchSlowStage();
 await benchExits();
 await benchCycles();
 

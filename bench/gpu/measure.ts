@@ -11,6 +11,7 @@ import { parseArgs } from 'node:util';
 import * as tapir from 'onnx-tapir';
 import { createFeatureExtractor, type Device, type RunInput, type Tensor } from 'onnx-tapir';
 import { buildResNet } from '../../models/resnet.js';
+import * as more from './more.js';
 import { measureWays, median, msOf, round } from './ways.js';
 
 const { values } = parseArgs({
@@ -282,6 +283,15 @@ if (device !== undefined) {
   await measure('newSizes', () => measureNewSizes(device));
   // layer1 of 64 images are 205 MB.
   await measure('transfers', () => measureTransfers(device, Math.min(best, 64)));
+  const options: more.MoreOptions = {
+    ...{ device, model, side, rounds: ROUNDS, batchOf, rateOf, compareRates },
+    rows: Math.min(best, 64),
+  };
+  await measure('gather', () => more.measureGather(options));
+  await measure('stages', () => more.measureStages(options));
+  await measure('training', () => more.measureTraining({ ...options, rows: isTiny ? 2 : 32 }));
+  await measure('int8', () => more.measureInt8(options));
+  await measure('plugins', () => more.measurePlugins(options));
   for (const nodes of [['avgpool'], ['layer1', 'avgpool']])
     for (const half of [false, true])
       await measure(`ways, ${nodes.join(' and ')}, ${half ? 'float16' : 'float32'}`, () =>

@@ -29,7 +29,14 @@ describe('bench/gpu/measure', () => {
       equalToCpu: { isEqual: true },
       sizes: [{ rows: 1 }, { rows: 2 }],
     });
-    for (const name of ['sessions', 'newSizes', 'transfers']) expect(report.results).toHaveProperty(name);
+    for (const name of ['sessions', 'newSizes', 'transfers', 'int8'])
+      expect(report.results).toHaveProperty(name);
+    expect(report.results).toMatchObject({
+      gather: { 'largest difference': { layer1: expect.any(Number) as number } },
+      stages: { device: 'cpu → cpu' },
+      training: { losses: expect.any(Array) as number[] },
+      plugins: { 'CUDA graphs': { refused: expect.stringContaining('OPTION_INVALID') as string } },
+    });
     for (const name of ['avgpool', 'layer1 and avgpool'])
       for (const precision of ['float32', 'float16']) {
         const { ways } = report.results[`ways, ${name}, ${precision}`] as { ways: Record<string, unknown> };

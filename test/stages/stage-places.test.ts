@@ -92,11 +92,13 @@ describe('stages of a pipeline', () => {
         fc.array(place, { minLength: 4, maxLength: 4 }),
         fc.integer({ min: 0, max: 3 }),
         fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 3 }),
-        async (spans, places, microBatch, batches) => {
+        fc.constantFrom('thread', 'thread', 'thread', 'process'),
+        async (spans, places, microBatch, batches, isolation) => {
           const stages = spans.map((span, i) => ({ ...span, ...places[i]! }) as StagePlace);
           await using pipeline = await Pipeline.create(tinyResNet(), NODES, {
             stages,
             microBatch,
+            isolation,
             session: EXACT,
           });
           for (const rows of batches) {
