@@ -284,8 +284,14 @@ if (device !== undefined) {
   // layer1 of 64 images are 205 MB.
   await measure('transfers', () => measureTransfers(device, Math.min(best, 64)));
   const options: more.MoreOptions = {
-    ...{ device, model, side, rounds: ROUNDS, batchOf, rateOf, compareRates },
+    device,
+    model,
+    side,
     rows: Math.min(best, 64),
+    rounds: ROUNDS,
+    batchOf,
+    rateOf,
+    compareRates,
   };
   await measure('gather', () => more.measureGather(options));
   await measure('stages', () => more.measureStages(options));

@@ -1,5 +1,5 @@
 /** Further steps on a device: 8 bits, training, stages, and providers as plugins. */
-import * as tapir from 'onnx-tapir';
+import type * as tapir from 'onnx-tapir';
 import { createFeatureExtractor, pruneModel, type Device, type Tensor } from 'onnx-tapir';
 import { quantizeModel } from 'onnx-tapir/precision';
 import { Pipeline } from 'onnx-tapir/stages';

@@ -30,6 +30,25 @@ function seeingCard(...command: readonly string[]) {
 
 const canRun = hasGpu && library !== undefined && seeingCard('true').status === 0;
 
+const hasCompiler = spawnSync('cc', ['--version']).status === 0;
+
+/** Megabytes after half of the sessions, and after all. */
+const MANY = `
+import { readFileSync } from 'node:fs';
+import { createFeatureExtractor } from 'onnx-tapir';
+const [library, path, rounds] = process.argv.slice(1);
+const model = readFileSync(path);
+const dims = [1, 3, 16, 16];
+const held = [];
+for (let i = 0; i < Number(rounds); i++) {
+  const extractor = await createFeatureExtractor(model, ['logits'], { device: 'plugin:' + library });
+  await extractor.run({ dtype: 'float32', dims, data: new Float32Array(3 * 16 * 16).fill(i) });
+  await extractor.close();
+  gc();
+  held.push(process.memoryUsage.rss() / 1e6);
+}
+console.log(JSON.stringify({ early: held[Math.floor(held.length / 2) - 1], late: held.at(-1), count: held.length }));`;
+
 const COMPARE = `
 import { readFileSync } from 'node:fs';
 import { createFeatureExtractor, DataParallel } from 'onnx-tapir';
@@ -98,6 +117,60 @@ describe('a plugin', () => {
       await expect(open('plugin:webgpu', 'node')).rejects.toMatchObject({ code: 'ENGINE_UNSUPPORTED' });
     },
   );
+
+  it.skipIf(process.platform !== 'linux' || !hasCompiler)(
+    'is refused if it is no plugin, needs another version of the API, or has nothing to offer',
+    async () => {
+      const open = (name: string, body: string) => {
+        const path = join(scratch, `lib${name}.so`);
+        const ended = spawnSync('cc', ['-shared', '-fPIC', '-x', 'c', '-', '-o', path], { input: body });
+        expect(String(ended.stderr)).toBe('');
+        return createFeatureExtractor(negModel(), ['y'], { device: `plugin:${path}` });
+      };
+      const entry = (body: string): string => `#include <stddef.h>
+typedef struct { const void *(*GetApi)(unsigned); } Base;
+void *CreateEpFactories(const char *name, const Base *base, const void *log, void **made, size_t most, size_t *count) {${body}}
+void *ReleaseEpFactory(void *factory) { return NULL; }`;
+      for (const [name, body, says] of [
+        ['other', 'int answer(void) { return 42; }', 'cannot load the plugin'],
+        [
+          'newer',
+          // What a plugin answers whose version of the API this runtime does not have: OrtApi begins with CreateStatus.
+          entry(
+            'if (base->GetApi(1000)) return NULL; typedef void *(*Create)(int, const char *); return (*(Create *)base->GetApi(1))(1, "it needs API 1000");',
+          ),
+          'it needs API 1000',
+        ],
+        ['empty', entry('*count = 0; return NULL;'), 'plugin'],
+      ] as const)
+        await expect(open(name, body), name).rejects.toMatchObject({
+          code: 'DEVICE_UNAVAILABLE',
+          message: expect.stringContaining(says),
+        });
+    },
+  );
+
+  it.skipIf(!canRun)('holds no more memory after many sessions', () => {
+    const path = join(scratch, 'many.onnx');
+    writeFileSync(path, smallNet());
+    const rounds = process.env['TAPIR_PLUGIN_ROUNDS'] ?? '12';
+    const ran = seeingCard(
+      process.execPath,
+      '--expose-gc',
+      '--input-type=module',
+      '-e',
+      MANY,
+      '--',
+      library!,
+      path,
+      rounds,
+    );
+    expect(ran.stderr).not.toContain('Error');
+    const { early, late, count } = JSON.parse(ran.stdout) as Record<'early' | 'late' | 'count', number>;
+    expect(count).toBe(Number(rounds));
+    // The driver in software keeps half a megabyte of each session, of the built-in WebGPU, too.
+    expect((late - early) / (count / 2)).toBeLessThan(1);
+  });
 
   it.skipIf(library === undefined || process.platform !== 'linux')(
     'says if it offers no device',

@@ -11,10 +11,10 @@ export const PATHS = 10_000;
 
 /** Parts that mean something somewhere: to shells, to Windows, to URLs, to the length limits of file systems. */
 const PARTS = [
-  ...['', '.', '..', '...', '. ', '.. ', ' ', 'a', 'A', 'ä', 'a\u0308', 'İ', 'a.', 'a ', 'b.onnx', 'B.ONNX'],
-  ...['con', 'NUL', 'nul.txt', 'aux .onnx', 'COM1', 'com¹', 'lpt9.bin', 'CONIN$', 'con.', 'x:y', 'C:', 'c:a'],
-  ...['~', '-', '--', '*', '?', '"', '<', '|', '\0', '\n', '\u202e', '%2e%2e', '%2F', '%', '\ud800', '😀'],
-  ...[
+  ['', '.', '..', '...', '. ', '.. ', ' ', 'a', 'A', 'ä', 'a\u0308', 'İ', 'a.', 'a ', 'b.onnx', 'B.ONNX'],
+  ['con', 'NUL', 'nul.txt', 'aux .onnx', 'COM1', 'com¹', 'lpt9.bin', 'CONIN$', 'con.', 'x:y', 'C:', 'c:a'],
+  ['~', '-', '--', '*', '?', '"', '<', '|', '\0', '\n', '\u202e', '%2e%2e', '%2F', '%', '\ud800', '😀'],
+  [
     'x'.repeat(255),
     'y'.repeat(300),
     '\\\\?\\C:',
@@ -26,7 +26,7 @@ const PARTS = [
     '#',
     '@',
   ],
-];
+].flat();
 const part = fc.oneof(
   { weight: 4, arbitrary: fc.constantFrom(...PARTS) },
   fc.string({ maxLength: 12 }),

@@ -193,14 +193,14 @@ function checkFree(out: string): void {
 async function copyOut(terminal: Terminal, { files, path }: PulledModel, out: string): Promise<void> {
   checkFree(out);
   // The configurations of a repository stay in the cache.
-  const [model, ...weights] = files
-    .filter(({ name }) => !/\.(?:json|txt)$/.test(name))
-    .map((file) => ({ ...file, at: placeBeside(files[0]!.name, file.name) }));
+  const [model, ...weights] = files.filter(({ name }) => !/\.(?:json|txt)$/.test(name));
   // The model comes last: where it is, its weights and its transform are.
   const copy = async (): Promise<void> => {
     // Weights keep their names, because the model refers to them.
-    for (const { at, path: from } of weights.toReversed())
-      if (at !== undefined) await copyNew(from, join(dirname(out), at));
+    for (const { name, path: from } of weights.toReversed()) {
+      const place = placeBeside(model!.name, name);
+      if (place !== undefined) await copyNew(from, join(dirname(out), place));
+    }
     await copyNew(model!.path, out);
   };
   await makeFolder(dirname(out));

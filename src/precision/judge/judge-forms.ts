@@ -103,7 +103,7 @@ export async function judgeForms<Form>(
     const runs = Array.from(running.values(), (extractor) => () => run(extractor));
     const speeds = await timeInTurns(runs, rows);
     const speedOf = new Map([...running.keys()].map((form, k) => [form, speeds[k]!]));
-    return judged.map((one) => ({ ...one, speed: speedOf.get(one.form) ?? null }));
+    return judged.map((one) => Object.assign(one, { speed: speedOf.get(one.form) ?? null }));
   } finally {
     await Promise.all(opened.map((extractor) => extractor.close()));
   }
