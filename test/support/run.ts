@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { Readable } from 'node:stream';
 import { printable } from '../../src/base/printable.js';
+import type { run as runLine } from '../../src/cli/run.js';
 import { projectPath } from './fixtures.js';
 
 export interface Ended {
@@ -83,7 +84,7 @@ export function runTapirProcess(args: readonly string[], options: RunOptions = {
 }
 
 async function runHere(args: readonly string[], input: string): Promise<Ended> {
-  const { run } = (await import(projectPath('dist/lib/run.js'))) as typeof import('../../src/cli/run.js');
+  const { run } = (await import(projectPath('dist/lib/run.js'))) as { readonly run: typeof runLine };
   let stdout = '';
   let stderr = '';
   const printError = (text: string): void => void (stderr += printable(text));

@@ -32,7 +32,8 @@ function createDataset({ rows, shard = rows.length, dead = new Set(), sizes = ne
         height: 1,
         status: 'ok',
         crop: null,
-        tile: null, clipStart: null,
+        tile: null,
+        clipStart: null,
       } as const;
       for (let row = 0; row < rows.length; row++) {
         if (dead.has(row)) continue;

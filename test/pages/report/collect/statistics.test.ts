@@ -138,14 +138,16 @@ function makeDataset(): Dataset {
     height: 3,
     stamp: null,
     crop: null,
-    tile: null, clipStart: null,
+    tile: null,
+    clipStart: null,
   }));
   const failures = ['A', 'B', 'B', null].map((errorCode): DatasetRow => ({
     path: null,
     status: 'error',
     stamp: null,
     crop: null,
-    tile: null, clipStart: null,
+    tile: null,
+    clipStart: null,
     row: null,
     errorCode,
     errorMessage: 'why',
