@@ -183,7 +183,7 @@ it('links of the package lead to files of the package', () => {
     .filter((path) => path.endsWith('.md'))
     .flatMap((page) => linksOf(page).map((link) => ({ page, to: join(dirname(page), link.split('#')[0]!) })))
     .filter(({ page, to }) => to !== dirname(page) && !paths.some((path) => `${path}/`.startsWith(`${to}/`)));
-  expect(paths).toContain('docs/neighbours.png');
+  expect(paths).toContain('docs/neighbours.webp');
   expect(dead).toEqual([]);
 });
 
