@@ -14,6 +14,7 @@ import { lowerPrecision, type LoweringOptions, type LoweringReport } from 'onnx-
 import { describe, expect, it } from 'vitest';
 import { createRandom } from '../../src/base/random.js';
 import { cosineOf } from '../support/cosine.js';
+import { addsInt8Exactly } from '../support/cpu.js';
 import { scratchFolder, tinyResNet } from '../support/fixtures.js';
 import { modelBytes, type NodeSpec, type WeightSpec } from '../support/graphs.js';
 
@@ -101,7 +102,7 @@ const transposed = ({ dims, values }: { dims: readonly number[]; values: readonl
   return { dims: [columns, rows], values: turned };
 };
 
-describe('products in 8 bits', () => {
+describe.runIf(addsInt8Exactly)('products in 8 bits', () => {
   const a = matrix(K, N);
   const bias = numbers(N, 9);
   const withBias = (values: readonly number[], factor: number): number[] =>
@@ -399,7 +400,7 @@ describe('products chosen on samples', () => {
     expect(report.measured![0]!.least).toBeLessThan(0.9);
   });
 
-  it('are measured in outputs of more rows than a call has arguments', async () => {
+  it.runIf(addsInt8Exactly)('are measured in outputs of more rows than a call has arguments', async () => {
     const positive = (values: readonly number[]): number[] => values.map(Math.abs);
     const x = { ...batch(2100), data: Float32Array.from(positive(numbers(2100 * K, 3))) };
     const rows = modelBytes({
@@ -420,7 +421,7 @@ describe('products chosen on samples', () => {
     expect(report.measured![0]!.least).toBeCloseTo(0.9948, 3);
   });
 
-  it('leave out what loses most, and measure what is left', async () => {
+  it.runIf(addsInt8Exactly)('leave out what loses most, and measure what is left', async () => {
     async function* stream(): AsyncGenerator<Tensor> {
       yield* samples;
     }
@@ -456,7 +457,7 @@ describe('products chosen on samples', () => {
 describe('extractors in int8', () => {
   const bytes = model([{ op: 'MatMul', inputs: ['x', 'a'], outputs: ['y'] }], { a: matrix(K, N) });
 
-  it('run a lowered model', async () => {
+  it.runIf(addsInt8Exactly)('run a lowered model', async () => {
     await using exact = await createFeatureExtractor(bytes, ['y']);
     const { model: lowered } = await lowerPrecision(exact.model, { precision: 'int8' });
     await using int8 = await createFeatureExtractor(lowered);

@@ -2,6 +2,7 @@
 import { reasonOf } from '../../src/base/errors.js';
 import { findOpenVino } from '../../src/runtime/capabilities/openvino-libraries.js';
 import { findPlugin } from '../../src/runtime/capabilities/plugins.js';
+import { addsInt8Exactly } from './cpu.js';
 import { findGpu } from './find-gpu.js';
 import { hasShared, sharedUnpacker, unpackShared } from './shared.js';
 
@@ -13,6 +14,8 @@ export default function announce(): void {
     delete process.env['OPENVINO_LIBS'];
     console.warn(`engine "openvino" is not tested: ${reasonOf(error)}`);
   }
+  if (!addsInt8Exactly)
+    console.warn('exact sums of 8-bit products are not tested: this CPU has no VNNI, and its sums overflow');
   delete process.env['TEST_GPU'];
   try {
     process.env['TEST_GPU'] = findGpu();

@@ -12,6 +12,7 @@ import { inPrecision } from '../../precision/lower-precision.js';
 import type { TransformFlags } from './transform-flags.js';
 import { chooseModelTransform } from '../../feeds/model-transform.js';
 import { planFeeds } from '../../feeds/plan-feeds.js';
+import type { RowChoice } from '../../feeds/processor.js';
 import { valuesOf, type Transform } from '../../images/transform/transform.js';
 import { tensorsText } from '../../images/transform/tensors-text.js';
 import { TORCHVISION_PREFIX } from '../../images/configs/torchvision.js';
@@ -146,8 +147,13 @@ export function readRewriting(
 }
 
 /** Says on standard error which tensors of photos a model leaves out. */
-export function sayFeedNotes(terminal: Terminal, extractor: Extractor, transform: Transform): void {
-  for (const note of planFeeds(extractor, transform).notes) terminal.err(`note: ${note}\n`);
+export function sayFeedNotes(
+  terminal: Terminal,
+  extractor: Extractor,
+  transform: Transform,
+  rows: RowChoice = {},
+): void {
+  for (const note of planFeeds(extractor, transform, rows).notes) terminal.err(`note: ${note}\n`);
 }
 
 /** The transform that the flags mean for a model; standard error says where `auto` came from or what `DEFAULT` is, and warns if it is assumed. */

@@ -18,9 +18,11 @@ import type { Extractor } from '../../../extract/extractor.js';
 import { identifyFile } from '../../../model/prune/identify-model.js';
 import { openModel } from '../../../model/open/open-model.js';
 import { DecodeLanes } from '../../../images/lanes/decode-lanes.js';
+import { planClips } from '../../../images/transform/clip-options.js';
+import { planTiles } from '../../../images/transform/tile-options.js';
 import type { Transform } from '../../../images/transform/transform.js';
 import { readClipFlags, type ClipFlags } from '../../flags/clip-flags.js';
-import type { TileFlags } from '../../flags/tile-flags.js';
+import { readTileFlags, type TileFlags } from '../../flags/tile-flags.js';
 import { readFlags } from '../../flags/option-flags.js';
 import { findModelFile } from '../../flags/find-model.js';
 import {
@@ -99,7 +101,11 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   // For the manifest, in the meantime too; a failure shows again there.
   if (flags.out !== '-') void identifyFile(model).catch(() => undefined);
   const extractor = await opening;
-  sayFeedNotes(terminal, extractor, transform);
+  const [tiles, clips] = [readTileFlags(given), readClipFlags(given)];
+  sayFeedNotes(terminal, extractor, transform, {
+    tiles: tiles && planTiles(tiles),
+    clips: clips && planClips(clips),
+  });
   const { batch, notes } = extractor.model.plan;
   if (notes.includes(SHARED_SCALES)) terminal.err(`warning: ${SHARED_SCALES}\n`);
   if (batch?.mode === 'per-sample')

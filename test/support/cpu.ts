@@ -1,0 +1,10 @@
+/** What the CPU of the tests computes exactly. */
+import { arch } from 'node:os';
+import { listCpuFlags } from '../../src/runtime/cpu-features.js';
+
+/**
+ * Whether ONNX Runtime adds products of 8-bit numbers exactly: on x64 without VNNI, its kernel adds pairs of them in 16 bits, which overflow
+ * (docs/decisions/040-int8.md). Tests that compare with exact sums are skipped otherwise, and announce.ts says so.
+ */
+export const addsInt8Exactly: boolean =
+  arch() !== 'x64' || listCpuFlags().some((flag) => flag.includes('vnni') || flag === 'amx_int8');
