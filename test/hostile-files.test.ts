@@ -19,7 +19,7 @@ import { hostileJson, hostileTables } from './support/hostile-texts.js';
 import { readTextJson } from './support/text-models.js';
 
 const SIZE = 0.1;
-const MOST_SECONDS = 1;
+const MOST_SECONDS = 2;
 const scratch = scratchFolder();
 
 type Files = Readonly<Record<string, () => string | Buffer>>;
