@@ -64,7 +64,7 @@ await Promise.all([
   // The command shares no parts with the entries: it would start from more and smaller files.
   build({
     ...modules,
-    entryPoints: ['main', 'run'].map((name) => ({ in: path(`src/cli/${name}.ts`), out: name })),
+    entryPoints: [{ in: path('src/cli/main.ts'), out: 'main' }],
     chunkNames: 'command-[hash]',
   }),
   build({ ...commonJs, entryPoints: [path('src/cli/bin.cts')] }),

@@ -84,7 +84,7 @@ export function runTapirProcess(args: readonly string[], options: RunOptions = {
 }
 
 async function runHere(args: readonly string[], input: string): Promise<Ended> {
-  const { run } = (await import(projectPath('dist/lib/run.js'))) as { readonly run: typeof runLine };
+  const { run } = (await import(projectPath('build/modules/cli/run.js'))) as { readonly run: typeof runLine };
   let stdout = '';
   let stderr = '';
   const printError = (text: string): void => void (stderr += printable(text));
