@@ -59,6 +59,7 @@ async function columnsOf(out: string): Promise<Map<string, Record<string, unknow
       stamp: _s,
       crop: _crop,
       tile: _tile,
+      clipStart: _clipStart,
       ...more
     } = row;
     columns.set(path!, more);
