@@ -14,7 +14,7 @@ export function isPortableName(name: string): boolean {
   return name !== '' && !/[. ]$|[\\/:*?"<>|\u0000-\u001f\u007f]/.test(name) && !DEVICE.test(name);
 }
 
-/** The first name that a file system cannot tell from an earlier one, because they differ by case only; undefined if there is none. */
+/** The first name that differs from an earlier one by case only, which some file systems ignore; undefined if all differ further. */
 export function firstAlike(names: Iterable<string>): string | undefined {
   const seen = new Map<string, string>();
   for (const name of names) {

@@ -43,7 +43,7 @@ export interface JournalShard {
   readonly metadata: string;
   /** By output key; empty if no input of the shard could be read. */
   readonly features: Readonly<Record<string, ShardFeatures>>;
-  /** The paths of pictures whose first tiles lie in earlier shards. Left out if there are none. */
+  /** The paths of pictures whose first tiles lie in earlier shards. Left out if no picture has such tiles. */
   readonly goesOn?: readonly string[];
   /** The picture of which it has not the last tiles, and the index of the tile at which it goes on; left out if it has all. */
   readonly unfinished?: { readonly path: string; readonly tile: number };

@@ -33,7 +33,7 @@ export interface TransformSource {
   readonly weights?: string;
   /** Fields of the configuration that change no pixels and were not used. */
   readonly ignored: readonly string[];
-  /** Configurations in the same folder that state another transform. Left out if there is none. */
+  /** Configurations in the same folder that state another transform. Left out if all state this one. */
   readonly others?: readonly OtherSource[];
 }
 

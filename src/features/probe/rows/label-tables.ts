@@ -75,7 +75,7 @@ export interface LabelledInput {
 }
 
 /**
- * Reads a column of a dataset's metadata: one of its own, of the list that was embedded, or one that you have added to its Parquet files.
+ * Reads a column of a dataset's metadata: a column of the metadata or of the embedded list, or one that you added to the Parquet files.
  *
  * @throws {@link TapirError} `DATASET_INVALID` for metadata without the column, naming those that there are.
  */
