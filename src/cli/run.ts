@@ -8,9 +8,15 @@ export function commandOf(words: readonly string[]): string | undefined {
 }
 
 /** Runs a command line, given without the program's name. Errors go to the terminal. Gives the exit code. */
-export async function run(words: readonly string[], terminal: Terminal): Promise<number> {
+export async function run(given: readonly string[], terminal: Terminal): Promise<number> {
   try {
-    const { createProgram } = await import('./program.js');
+    const [{ createProgram }, { withGroup }] = await Promise.all([
+      import('./program.js'),
+      import('./command-list.js'),
+    ]);
+    const words = withGroup(given);
+    if (words !== given)
+      terminal.err(`tapir ${commandOf(given)} is now “tapir ${commandOf(words)} ${commandOf(given)}”\n`);
     const named = words.filter((word) => !word.startsWith('-'));
     const isWhole = /(?:^| )(?:-h|--help) all\b/.test(words.join(' '));
     const program = await createProgram(terminal, named, isWhole);

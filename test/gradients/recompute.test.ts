@@ -9,6 +9,7 @@ import { writeModel } from '../../src/onnx/wire/write-model.js';
 import { scratchFolder, tinyResNet } from '../support/fixtures.js';
 import { newNode as node, openSession, type Feeds, type Results } from '../support/gradients.js';
 import { countOf, Random, randomGraph } from '../support/random-graphs.js';
+import { rounds } from '../support/rounds.js';
 
 const scratch = scratchFolder();
 const BLOCKS = ['maxpool', 'layer1', 'layer2', 'layer3'];
@@ -75,7 +76,7 @@ describe('a ResNet', () => {
 describe('any graph', () => {
   it.each([0, 20, 40])('random graphs from seed %i, with random tensors kept', async (start) => {
     let more = 0;
-    for (let seed = start; seed < start + 20; seed++) {
+    for (let seed = start; seed < start + rounds(6, 20); seed++) {
       const graph = randomGraph(seed, [13, 17, 18][seed % 3]!, seed % 2 === 1);
       const random = new Random(seed);
       const names = graph.inputs.map(({ name }) => name);

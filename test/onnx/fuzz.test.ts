@@ -1,7 +1,4 @@
-/**
- * Damaged files: every truncation and thousands of seeded byte flips of five models, in 100 MB of heap. By hand:
- * TAPIR_FLIPS=10000 npx vitest run test/onnx/fuzz.test.ts.
- */
+/** Damaged files: every truncation and thousands of seeded byte flips of five models, in 100 MB of heap. */
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,6 +6,7 @@ import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { fixturePath, projectPath, scratchFolder } from '../support/fixtures.js';
 import { modelBytes } from '../support/graphs.js';
+import { rounds } from '../support/rounds.js';
 
 const scratch = scratchFolder();
 /** Bodies, captures, a function, a sparse mix of attributes: what the small exports lack. */
@@ -59,7 +57,7 @@ const MODELS = [
   fixturePath('exporters/keras.small-nested.tf216.export.onnx'),
   fixturePath('names/resnet18.batch1.ts.skeleton.onnx'),
 ];
-const FLIPS = Number(process.env['TAPIR_FLIPS'] ?? 2000);
+const FLIPS = rounds(600, 10_000);
 
 interface Summary {
   readonly cases: number;

@@ -3,10 +3,10 @@ import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { createRandom } from '../../src/base/random.js';
 import { cleanUpServices, photo, postImage, startService } from '../support/service.js';
+import { rounds } from '../support/rounds.js';
 
 cleanUpServices();
-/** By hand: TAPIR_REQUESTS=6000. */
-const REQUESTS = Number(process.env['TAPIR_REQUESTS'] ?? 2000);
+const REQUESTS = rounds(1000, 6000);
 const AT_ONCE = 64;
 const SEED = 14;
 

@@ -6,6 +6,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { seededImages } from '../support/exports.js';
 import { tinyResNet } from '../support/fixtures.js';
 import { modelBytes, type GraphSpec } from '../support/graphs.js';
+import { rounds } from '../support/rounds.js';
 
 const emitWarning = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
 const EXACT = { graphOptimizationLevel: 'disabled' } as const;
@@ -108,7 +109,7 @@ describe('stages of a pipeline', () => {
           }
         },
       ),
-      { numRuns: Number(process.env['TAPIR_PIPELINES'] ?? 12) },
+      { numRuns: rounds(8, 200) },
     );
   });
 

@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { sharedNote } from '../support/fixtures.js';
 import { expectSamples, readTrainingModel, takeStep, type Drifts } from '../support/trained.js';
 import { decode, hasTraining, readTraining, type StoredTensor, type Summary } from '../support/training.js';
+import { someOf } from '../support/rounds.js';
 
 type Stored = Readonly<Record<string, Summary | StoredTensor>>;
 
@@ -85,21 +86,24 @@ describe.skipIf(!hasTraining)(`gradients of models in training${sharedNote}`, ()
     const one = readTraining<ModelCase>(`models/${model}.json`);
     for (const exporter of EXPORTERS) {
       const { file, parametersWithoutInitializer = [] } = one.files.find((of) => of.exporter === exporter)!;
-      it.each(LOSSES)(`${model}, ${exporter}: %s`, async (name) => {
-        const expected = one.frozen.losses[name]!;
-        const [loss, target] = lossOf(name, one);
-        const parameters = Object.keys(expected.gradients).filter(
-          (parameter) => !parametersWithoutInitializer.includes(parameter),
-        );
-        const { result, gradients } = await takeStep(
-          readTrainingModel(file),
-          { loss, parameters },
-          { input: decode(one.input), target },
-        );
-        expect(Math.abs(result.loss / expected.loss - 1)).toBeLessThan(1e-5);
-        expect([...gradients.keys()].toSorted()).toEqual(parameters.toSorted());
-        expectGradients(gradients, expected);
-      });
+      it.each(exporter === EXPORTERS[0] ? LOSSES : someOf(LOSSES, 3))(
+        `${model}, ${exporter}: %s`,
+        async (name) => {
+          const expected = one.frozen.losses[name]!;
+          const [loss, target] = lossOf(name, one);
+          const parameters = Object.keys(expected.gradients).filter(
+            (parameter) => !parametersWithoutInitializer.includes(parameter),
+          );
+          const { result, gradients } = await takeStep(
+            readTrainingModel(file),
+            { loss, parameters },
+            { input: decode(one.input), target },
+          );
+          expect(Math.abs(result.loss / expected.loss - 1)).toBeLessThan(1e-5);
+          expect([...gradients.keys()].toSorted()).toEqual(parameters.toSorted());
+          expectGradients(gradients, expected);
+        },
+      );
     }
   }
 });

@@ -5,12 +5,13 @@ import { describe, expect, it } from 'vitest';
 import { createRandom } from '../../src/base/random.js';
 import { projectPath, scratchFolder, tinyResNet } from '../support/fixtures.js';
 import { runNode, type Ended } from '../support/run.js';
+import { rounds } from '../support/rounds.js';
 
 const scratch = scratchFolder();
 const model = join(scratch, 'model.onnx');
 writeFileSync(model, tinyResNet());
 const STEPS = 40;
-const KILLS = 6;
+const KILLS = rounds(2, 6);
 
 /** Trains into a folder. With a step, is killed within milliseconds after it: in its checkpoint, or in the next step. */
 function train(folder: string, last?: number): Promise<Ended> {

@@ -8,6 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { checkPages, type ColumnFacts } from '../../../src/base/files/parquet-pages.js';
 import { readParquetRecords } from '../../../src/base/files/parquet-reading.js';
 import { scratchFolder } from '../../support/fixtures.js';
+import { isRelease, someOf } from '../../support/rounds.js';
 
 type Options = Parameters<typeof parquetWriteBuffer>[0];
 
@@ -98,8 +99,8 @@ describe('readParquetRecords', () => {
 
   it.each(Object.keys(FORMS))('ends soon whatever byte of a file is wrong: %s', async (name) => {
     const good = new Uint8Array(FORMS[name]!);
-    const values = process.env['TAPIR_FLIPS'] === undefined ? [0, 0xff] : [0, 1, 0x40, 0x7f, 0x80, 0xff];
-    for (let at = 0; at < good.length; at++) {
+    const values = isRelease ? [0, 1, 0x40, 0x7f, 0x80, 0xff] : [0, 0xff];
+    for (const at of someOf([...good.keys()], 3)) {
       for (const value of values) {
         const bytes = Uint8Array.from(good);
         bytes[at] = value;

@@ -1,4 +1,4 @@
-/** The real command, killed again and again: what it leaves is what an uninterrupted run leaves. By hand: TAPIR_CRASHES=20. */
+/** The real command, killed again and again: what it leaves is what an uninterrupted run leaves. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -18,8 +18,9 @@ import { buildResNet } from '../../../models/resnet.js';
 import { readMetadata } from '../../../src/datasets/formats/metadata.js';
 import { createRandom } from '../../../src/base/random.js';
 import { fixturePath, projectPath, scratchFolder } from '../../support/fixtures.js';
+import { rounds } from '../../support/rounds.js';
 
-const KILLS = Number(process.env['TAPIR_CRASHES'] ?? 8);
+const KILLS = rounds(3, 20);
 const scratch = mkdtempSync(join(scratchFolder(), 'crash-'));
 const model = join(scratch, 'model.onnx');
 const photos = join(scratch, 'photos');

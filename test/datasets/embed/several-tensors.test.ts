@@ -28,6 +28,7 @@ import { modelBytes } from '../../support/graphs.js';
 import { runTapir } from '../../support/run.js';
 import { cleanUpServices, postImage, serve, type EmbedReply } from '../../support/service.js';
 import { writeFileSync } from 'node:fs';
+import { someOf } from '../../support/rounds.js';
 
 const towers = join(sharedFixtures ?? '', 'patches/models');
 const NAFLEX = join(towers, 'naflex-tiny/naflex-tiny.onnx');
@@ -176,7 +177,7 @@ describe.skipIf(!existsSync(NAFLEX))(`several tensors${sharedNote}`, () => {
     expect(await once(start(whole), 'close')).toEqual([0, null]);
     const expected = contentOf(whole);
     expect(expected.size).toBe(9 * 3);
-    for (const shards of [0, 2, 4, 6, 8]) {
+    for (const shards of someOf([2, 0, 4, 6, 8], 3)) {
       const out = join(scratch, `killed-${shards}`);
       const running = start(out);
       const closed = once(running, 'close');

@@ -1,7 +1,7 @@
 /**
  * Kills in the middle of writes, with everything lost that was not synced (see support/torn-writes.mjs): what the command leaves can
- * always be resumed, and ends as an uninterrupted run does, byte for byte. TAPIR_KILLS sets the number of kills of each of the four
- * cases (50 make 200 in all), TAPIR_SEED the random numbers.
+ * always be resumed, and ends as an uninterrupted run does, byte for byte. TAPIR_SEED sets the random
+ * numbers.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,8 +22,9 @@ import { expect, it } from 'vitest';
 import { createRandom } from '../../../src/base/random.js';
 import { fixturePath, projectPath, scratchFolder } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
+import { rounds } from '../../support/rounds.js';
 
-const KILLS = Number(process.env['TAPIR_KILLS'] ?? 2);
+const KILLS = rounds(1, 50);
 const SEED = Number(process.env['TAPIR_SEED'] ?? 1);
 /** Longest time for one start of the command, on a machine that is busy with other work. */
 const MOST_MS_PER_START = 30_000;

@@ -11,8 +11,9 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { createRandom, seedOf } from '../../../src/base/random.js';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
+import { rounds } from '../../support/rounds.js';
 
-const MUTANTS = Number(process.env['TAPIR_DATASET_MUTANTS'] ?? 60);
+const MUTANTS = rounds(20, 3000);
 const MOST_CPU_SECONDS = 2;
 /** A header or an index takes less than this at either end of a file. */
 const END_BYTES = 600;

@@ -9,6 +9,7 @@ import { pruneModel } from '../../../src/model/oracle/prune-model.js';
 import type { PrunedModel } from '../../../src/model/prune/pruned-model.js';
 import { fixturePath, sharedFixtures } from '../../support/fixtures.js';
 import { modelBytes, readCorpus, type GraphSpec } from '../../support/graphs.js';
+import { rounds } from '../../support/rounds.js';
 
 const source = sharedFixtures === undefined ? fixturePath('graphs') : join(sharedFixtures, 'graphs');
 const corpus = readCorpus(source).filter((entry) => (entry.taps?.length ?? 0) > 0);
@@ -126,7 +127,7 @@ describe('random graphs', () => {
         await expectIdempotent(bytes, [...new Set([a, b])]);
         await expectUnion(bytes, [a], [b]);
       }),
-      { numRuns: 200 },
+      { numRuns: rounds(60, 200) },
     );
   });
 });

@@ -5,9 +5,10 @@ import { describe, expect, it } from 'vitest';
 import { smallImages } from '../../support/bombs.js';
 import { fixturePath, projectPath, scratchFolder } from '../../support/fixtures.js';
 import { runNode } from '../../support/run.js';
+import { rounds } from '../../support/rounds.js';
 
 /** By hand: TAPIR_IMAGE_MUTANTS=6000, some 15 s of CPU time. */
-const MUTANTS = Number(process.env['TAPIR_IMAGE_MUTANTS'] ?? 3000);
+const MUTANTS = rounds(1500, 6000);
 const SEED = 20_251;
 
 /** Small files with many kinds of headers, in addition to flat images of every format. */

@@ -235,7 +235,7 @@ describe('hostile TIFFs', () => {
       expect(error, name).toMatchObject({
         code: expect.stringMatching(/^IMAGE_(TOO_LARGE|TRUNCATED|UNREADABLE)$/) as string,
       });
-      expect(performance.now() - started).toBeLessThan(2000);
+      expect(performance.now() - started).toBeLessThan(10_000);
     }
   });
 

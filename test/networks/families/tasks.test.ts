@@ -64,8 +64,12 @@ async function compare(model: OnnxModel, facts: TaskFacts, run: Run): Promise<st
   const given = [...(run.nodes ?? []), run.penultimate, run.penultimate_low, run.penultimate_aux, run.logits];
   const values = new Map(given.flatMap((value) => (value ? [[value.node, value]] : [])));
   const shapes = { ...facts.fine_shapes, ...run.shapes };
+  // Further inputs show what depends on the size: their outputs, and the nodes whose values are known.
   const names = Object.entries({ ...facts.shapes, ...facts.fine_shapes })
-    .filter(([, shape]) => shape !== null && typeof shape[0] === 'number')
+    .filter(
+      ([name, shape]) =>
+        shape !== null && typeof shape[0] === 'number' && (run === facts || values.has(name)),
+    )
     .map(([name]) => name);
   const problems: string[] = [];
   for (let at = 0; at < names.length; at += MOST_NAMES) {

@@ -26,20 +26,17 @@ function put(name: string, bytes: Uint8Array): string {
 
 const tiny = put('net.onnx', tinyResNet());
 
-/** Scrolls the path, and gives the median milliseconds of a frame, and the most rows at a time. */
+/** Scrolls the path, and gives the most rows at a time. */
 const SCROLL = `(async () => {
   const path = document.getElementById('path');
-  const times = [];
   let most = 0;
   for (let step = 0; step < 60; step++) {
     path.scrollTop += 900;
-    const started = performance.now();
     await new Promise(requestAnimationFrame);
     await new Promise(requestAnimationFrame);
-    times.push((performance.now() - started) / 2);
     most = Math.max(most, document.querySelectorAll('.row').length);
   }
-  return { median: times.toSorted((a, b) => a - b)[30], most, height: path.scrollHeight };
+  return { most, height: path.scrollHeight };
 })()`;
 
 describe('writeExplorer', () => {
@@ -397,13 +394,12 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     expect(await page.textContent('.views')).toContain('in one operator, com.microsoft.Attention');
   });
 
-  it('holds few rows of 5,000 nodes in the page, and scrolls them without long frames', async () => {
+  it('holds few rows of 5,000 nodes in the page, wherever it is scrolled', async () => {
     const { page, problems } = await open(await fileUrl(put('chain.onnx', modelBytes(chain(5000)))));
     await page.click('text=Open all');
-    const frames = await page.evaluate<{ median: number; most: number; height: number }>(SCROLL);
+    const frames = await page.evaluate<{ most: number; height: number }>(SCROLL);
     expect(frames.height).toBeGreaterThan(5000 * 36);
     expect(frames.most).toBeLessThan(300);
-    expect(frames.median).toBeLessThan(50);
     expect(problems).toEqual([]);
   });
 

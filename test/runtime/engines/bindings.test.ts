@@ -12,6 +12,7 @@ import { withBinding } from '../../../src/runtime/engines/onnxruntime.js';
 import { nameTensor, type NamedTensor, type Tensor } from '../../../src/tensor/tensor.js';
 import { fixturePath, sharedFixtures } from '../../support/fixtures.js';
 import { readCorpus, readValue, type CorpusEntry, type Tap } from '../../support/graphs.js';
+import { isRelease } from '../../support/rounds.js';
 
 // In the package, lane-start.ts sees to this.
 vi.stubEnv('ORT_DISABLE_TELEMETRY', '1');
@@ -74,7 +75,7 @@ const runnable = readCorpus(source).filter(
 
 /** What to cut an entry to: its largest part, and all others in one. Alone, each cut takes minutes: `TAPIR_ALL_CUTS=1`. */
 function groupTaps(taps: readonly Tap[]): (readonly Tap[])[] {
-  if (process.env['TAPIR_ALL_CUTS']) return [taps, ...taps.map((tap) => [tap])];
+  if (isRelease) return [taps, ...taps.map((tap) => [tap])];
   const [largest, ...others] = taps.toSorted((a, b) => b.nodes - a.nodes);
   return [[largest], others].filter((group): group is Tap[] => group.length > 0 && group[0] !== undefined);
 }

@@ -15,12 +15,13 @@ import { scratchFolder } from '../../support/fixtures.js';
 import { modelBytes, type GraphSpec } from '../../support/graphs.js';
 import { runScript } from '../../support/run.js';
 import { negModel } from '../../support/tiny-models.js';
+import { rounds } from '../../support/rounds.js';
 
 // In the package, lane-start.ts sees to this.
 vi.stubEnv('ORT_DISABLE_TELEMETRY', '1');
 
 /** Rounds of what is tried often. More find rarer races: 200 cycles, 50 ends of runs, 20 kills. */
-const ROUNDS = Number(process.env['TAPIR_BINDING_ROUNDS'] ?? 10);
+const ROUNDS = rounds(10, 200);
 /** Ends tests that hang. */
 const HANG_MS = 1_800_000;
 

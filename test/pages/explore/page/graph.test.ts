@@ -178,7 +178,7 @@ describe('the graph of the page', () => {
     const open = new Set(large.model.boxes.map((_, i) => -1 - i).slice(1));
     const { rows } = layOut(large, open, false);
     expect(rows.length).toBeGreaterThan(5000);
-    expect(performance.now() - started).toBeLessThan(1000);
+    expect(performance.now() - started).toBeLessThan(5000);
   });
 });
 
