@@ -85,8 +85,8 @@ try {
       ['nodes', model, '--depth', '1'],
       ['nodes', model, '--cost'],
       ['extract', model, '--return', `tensor:t${count}`, '-o', out('cut.onnx')],
-      ['params', model],
-      ['split', model, '--stages', '4', '-o', out('stages')],
+      ['models', 'params', model],
+      ['models', 'split', model, '--stages', '4', '-o', out('stages')],
       ['explore', model, '--out', out('page.html')],
     ];
     for (const args of runs) {

@@ -2,7 +2,7 @@
  * `npm run conformance [-- counts | pixels | FOLDER…]`: counts what is right, wrong and refused, and writes the tables into README.md. With
  * `counts` or `pixels`, only that part; without, `tapir check` runs on every model at hand as well.
  *
- * Models: torchvision's networks by `tapir create`; with Python (environment variable PYTHON, with torch, torchvision and timm) also
+ * Models: torchvision's networks by `tapir models create`; with Python (environment variable PYTHON, with torch, torchvision and timm) also
  * timm's families; the ONNX files of the tests; and those of the given folders. A `reference.npz` beside a file is what it must give.
  */
 import { execFileSync, spawnSync } from 'node:child_process';

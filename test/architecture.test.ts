@@ -100,7 +100,15 @@ const HOUSE: Readonly<Record<string, Room>> = {
     floors: [
       ['measure', 'terminal'],
       ['flags'],
-      ['commands', 'commands/bench', 'commands/dataset', 'commands/embed', 'commands/probe'],
+      [
+        'commands',
+        'commands/bench',
+        'commands/dataset',
+        'commands/draw',
+        'commands/embed',
+        'commands/models',
+        'commands/probe',
+      ],
       ['.'],
     ],
   },

@@ -26,30 +26,16 @@ export const COMMANDS: Readonly<Record<string, Readonly<Record<string, Listed>>>
     draw: [
       'draw what a model sees in photos',
       {
-        cam: ['draw where in a photo a score comes from', () => import('./commands/cam.js')],
-        'features-map': ['draw what a layer sees in photos', () => import('./commands/features-map.js')],
-        segment: ['write the class of every pixel of photos', () => import('./commands/segment.js')],
+        cam: ['draw where in a photo a score comes from', () => import('./commands/draw/cam.js')],
+        'features-map': ['draw what a layer sees in photos', () => import('./commands/draw/features-map.js')],
+        segment: ['write the class of every pixel of photos', () => import('./commands/draw/segment.js')],
       },
     ],
   },
-  'Change a model': {
+  'Cut, quantise, train': {
     extract: ['cut a model down to the values that you name', () => import('./commands/extract.js')],
     quantize: ['write a model in 8 bits, calibrated on photos', () => import('./commands/quantize.js')],
     train: ['fine-tune on a folder with a subfolder per class', () => import('./commands/train.js')],
-    model: [
-      'change a model: parameters, BatchNorm, stages, gradients',
-      {
-        params: ['list the parameters under torch’s names', () => import('./commands/params.js')],
-        load: ['load a state dict into a model', () => import('./commands/load.js')],
-        bn: ['re-estimate BatchNorm statistics from photos', () => import('./commands/bn.js')],
-        split: ['cut a model into stages, for several devices', () => import('./commands/split.js')],
-        differentiate: [
-          'write the gradients of a model as an ONNX file',
-          () => import('./commands/differentiate.js'),
-        ],
-        create: ['write one of torchvision’s networks as ONNX', () => import('./commands/create.js')],
-      },
-    ],
   },
   'Embed photos': {
     embed: ['embed photos into a dataset; resumes', () => import('./commands/embed/embed.js')],
@@ -72,24 +58,47 @@ export const COMMANDS: Readonly<Record<string, Readonly<Record<string, Listed>>>
   },
   'Get models, set up': {
     demo: ['embed example photos, or yours, and open a page', () => import('./commands/demo.js')],
-    models: ['list and pull models with trained weights', () => import('./commands/models.js')],
+    models: [
+      'list, pull, create and change models',
+      {
+        list: ['list the known models', () => import('./commands/models/list.js')],
+        pull: ['download a model with trained weights', () => import('./commands/models/pull.js')],
+        create: ['write one of torchvision’s networks as ONNX', () => import('./commands/models/create.js')],
+        params: ['list the parameters under torch’s names', () => import('./commands/models/params.js')],
+        load: ['load a state dict into a model', () => import('./commands/models/load.js')],
+        bn: ['re-estimate BatchNorm statistics from photos', () => import('./commands/models/bn.js')],
+        split: ['cut a model into stages, for several devices', () => import('./commands/models/split.js')],
+        differentiate: [
+          'write the gradients of a model as an ONNX file',
+          () => import('./commands/models/differentiate.js'),
+        ],
+      },
+    ],
     engines: ['install OpenVINO, CUDA, or plugins of ONNX Runtime', () => import('./commands/engines.js')],
     bench: ['measure speed on this machine', () => import('./commands/bench/bench.js')],
     doctor: ['say what runs here, and what to do about the rest', () => import('./commands/doctor.js')],
   },
 };
 
-/**
- * A command line with the group of its command before it. Commands in groups stood alone before, and their former names still work.
- *
- * @returns The command line as it was given if nothing is missing.
- */
+/** Commands that stood alone before they came into groups. Their former names work until the next release. */
+const FORMER = new Set([
+  'cam',
+  'features-map',
+  'segment',
+  'params',
+  'load',
+  'bn',
+  'split',
+  'differentiate',
+  'create',
+]);
+
+/** A command line with the group before a command that is called by its former name; else the command line as it is. */
 export function withGroup(words: readonly string[]): readonly string[] {
   const at = words.findIndex((word) => !word.startsWith('-'));
   const name = words[at] ?? '';
-  const groups = Object.values(COMMANDS).flatMap((commands) => Object.entries(commands));
-  const group = groups.find(
-    ([, [, content]]) => typeof content !== 'function' && Object.hasOwn(content, name),
-  );
-  return group ? words.toSpliced(at, 0, group[0]) : words;
+  if (!FORMER.has(name)) return words;
+  const commands = Object.values(COMMANDS).flatMap((group) => Object.entries(group));
+  const [group] = commands.find(([, [, content]]) => typeof content !== 'function' && name in content)!;
+  return words.toSpliced(at, 0, group);
 }

@@ -52,7 +52,7 @@ function resolveOthers(graph: Graph, requests: readonly string[]): Resolved[] {
   } catch (error) {
     if (!isTapirError(error, 'NAME_NOT_FOUND')) throw error;
     const why =
-      'a parameter of the network that is not in "tapir params MODEL" was folded into another tensor, or the exporter computed a constant from it; export the model without constant folding to differentiate with respect to it';
+      'a parameter of the network that is not in "tapir models params MODEL" was folded into another tensor, or the exporter computed a constant from it; export the model without constant folding to differentiate with respect to it';
     throw new TapirError('NAME_NOT_FOUND', `${error.message}\n${why}`, {
       details: error.details,
       cause: error,

@@ -62,6 +62,6 @@ export function findArchitecture(name: string): Architecture {
   const found = ARCHITECTURES.get(checkText('name', name));
   if (found) return found;
   const nearest = nearestNames(name, ARCHITECTURES.keys());
-  const advice = 'listModels() and "tapir create --list" list them';
+  const advice = 'listModels() and "tapir models create --list" list them';
   throw unknownName('no network is called', name, nearest, advice);
 }

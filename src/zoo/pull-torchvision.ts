@@ -188,6 +188,6 @@ function readTable(path: string | undefined): WeightsTable {
 }
 
 function unknown(reference: string, nearest: readonly string[]): TapirError<'NAME_NOT_FOUND'> {
-  const advice = 'listModels() and "tapir create --list" list its networks';
+  const advice = 'listModels() and "tapir models create --list" list its networks';
   return unknownName('torchvision has no weights', reference, nearest, advice);
 }

@@ -54,7 +54,7 @@ describe('advice', () => {
     ],
     [
       'a pattern that fits no network',
-      ['create', '--list', 'resnext9*'],
+      ['models', 'create', '--list', 'resnext9*'],
       2,
       /a pattern that fits a network.*got "resnext9\*"/,
     ],
@@ -73,7 +73,7 @@ describe('advice', () => {
     ],
     [
       'a flag that another one needs',
-      ['create', 'resnet18'],
+      ['models', 'create', 'resnet18'],
       2,
       /"--out" must be given: the ONNX file to write \[/,
     ],
@@ -81,7 +81,7 @@ describe('advice', () => {
       'weights that torchvision lacks',
       ['models', 'pull', 'torchvision/nope', '-o', out],
       2,
-      /tapir create --list/,
+      /tapir models create --list/,
     ],
     ['a name like a known model', ['nodes', 'resnet5'], 3, /nearest: "resnet-50".*tapir models list/],
   ])('for %s', async (_, args, code, message) => {
@@ -99,7 +99,7 @@ describe('advice', () => {
     ],
     [
       'a folder that is a file',
-      ['split', model, '--stages', '2', '-o', join(model, 'stages')],
+      ['models', 'split', model, '--stages', '2', '-o', join(model, 'stages')],
       /cannot write ".*stages": ENOTDIR: not a directory \[/,
     ],
   ])('for %s', async (_, args, message) => {

@@ -1,8 +1,10 @@
 /** The help of commands: what most people need, and all of it on request. */
 import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
+import { COMMANDS, withGroup } from '../../src/cli/command-list.js';
 import { createProgram } from '../../src/cli/program.js';
 import type { Terminal } from '../../src/cli/terminal/terminal.js';
+import { runTapir } from '../support/run.js';
 
 // Help needs nothing of a terminal.
 const terminal = {} as Terminal;
@@ -55,10 +57,17 @@ describe('help', () => {
     expect(help).not.toContain('more flags');
   });
 
-  it('of all commands has a line for each, the rare ones in a group of their own', async () => {
+  it('of all commands has a line for each, at most 24', async () => {
     const help = (await createProgram(terminal, [])).helpInformation();
-    expect(help).toMatch(
-      /\nChange a model:\n {2}params .*\n {2}load .*\n {2}bn .*\n {2}split .*\n {2}differentiate .*\n {2}create .*\n$/,
+    const listed = help.matchAll(/^ {2}([a-z]\S*) {2,}\S/gm);
+    const commands = Array.from(listed, ([, name]) => name!).filter((name) => name !== 'help');
+    expect(commands).toHaveLength(Object.values(COMMANDS).flatMap((group) => Object.keys(group)).length);
+    expect(commands.length).toBeLessThanOrEqual(24);
+  });
+
+  it('of a group has a line for each of its commands', async () => {
+    expect((await commandOf('draw')).helpInformation()).toMatch(
+      /\nCommands:\n {2}cam .*\n {2}features-map .*\n {2}segment .*\n/,
     );
   });
 
@@ -68,5 +77,24 @@ describe('help', () => {
     ['search', /probe\s+--zero-shot/],
   ])('of %s says when to take which', async (name, others) => {
     expect((await commandOf(name)).helpInformation()).toMatch(others);
+  });
+});
+
+describe('a command that came into a group', () => {
+  it.each([
+    [['cam', 'm.onnx'], 'draw cam m.onnx'],
+    [['--help', 'create'], '--help models create'],
+    [['models', 'create'], 'models create'],
+    [['embed', 'cam'], 'embed cam'],
+    [['constructor'], 'constructor'],
+    [[], ''],
+  ])('is found by its former name: %j', (words, expected) => {
+    expect(withGroup(words).join(' ')).toBe(expected);
+  });
+
+  it('says its new one', async () => {
+    const ended = await runTapir(['create', '--list', 'resnet18']);
+    expect(ended).toMatchObject({ code: 0, stderr: 'tapir create is now “tapir models create”\n' });
+    expect(ended.stdout).toContain('resnet18');
   });
 });

@@ -1,4 +1,4 @@
-/** Weights inside the bodies of an If count in costs and stages, and `tapir params` says that it does not list them. */
+/** Weights inside the bodies of an If count in costs and stages, and `tapir models params` says that it does not list them. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -60,7 +60,7 @@ it('counts what the bodies of an If hold, and says what params does not list', a
   expect(page.weights.reduce((sum, [, bytes]) => sum + bytes, 0)).toBe(224);
   const path = join(scratchFolder(), 'model.onnx');
   writeFileSync(path, file);
-  const { stdout, stderr } = await runTapir(['params', path]);
+  const { stdout, stderr } = await runTapir(['models', 'params', path]);
   expect(stdout).toContain('16 parameters');
   expect(stderr).toMatch(/^note: 40 more numbers lie inside functions and the bodies of If/);
 });

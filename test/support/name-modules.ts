@@ -2,8 +2,8 @@
 import { checkPath } from '../../src/base/checks.js';
 import { liesInside } from '../../src/base/files/lies-inside.js';
 import { firstAlike } from '../../src/base/files/portable-name.js';
-import { placeBeside } from '../../src/cli/commands/models.js';
-import { targetsOf } from '../../src/cli/commands/segment.js';
+import { placeBeside } from '../../src/cli/commands/models/pull.js';
+import { targetsOf } from '../../src/cli/commands/draw/segment.js';
 import { featurePath, isShardFile } from '../../src/datasets/files/file-names.js';
 import { folderName, folderNames } from '../../src/datasets/records/folder-name.js';
 import { staysInside } from '../../src/datasets/records/locate-file.js';

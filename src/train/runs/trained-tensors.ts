@@ -114,7 +114,7 @@ function notFoundError(request: string, reason: string, nearest: readonly string
   const hint = nearest.length === 0 ? '' : `; nearest are ${nearest.map((name) => `"${name}"`).join(', ')}`;
   return new TapirError(
     'NAME_NOT_FOUND',
-    `"${request}" cannot be trained: ${reason}${hint} (tapir params MODEL lists all)`,
+    `"${request}" cannot be trained: ${reason}${hint} (tapir models params MODEL lists all)`,
     {
       details: { names: [{ request, nearest }] },
     },

@@ -116,7 +116,7 @@ function matchedLayers(
   if (missing.length > 0)
     throw unavailable(
       `the source moments lack ${missing.join(', ')}`,
-      `measure them with measureMoments, or with tapir bn ${model.label} SOURCE --moments FILE`,
+      `measure them with measureMoments, or with tapir models bn ${model.label} SOURCE --moments FILE`,
       missing,
     );
   return folded.map((layer, i) => {

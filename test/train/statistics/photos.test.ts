@@ -125,13 +125,14 @@ describe('moments of several processes', () => {
   });
 });
 
-describe('tapir bn', () => {
+describe('tapir models bn', () => {
   const json = JSON.stringify(options);
 
   it('writes the model that estimateBatchNorm gives, and merges', async () => {
     const out = join(scratch, 'out.onnx');
     const saved = join(scratch, 'moments.json');
     const args = [
+      'models',
       'bn',
       file,
       photos,
@@ -166,7 +167,18 @@ describe('tapir bn', () => {
     rmSync(out);
     expect(await runTapir(args)).toMatchObject({ code: 0 });
     expect(readFileSync(out)).toEqual(whole);
-    const merged = await runTapir(['bn', 'merge', file, saved, saved, '-o', out, '--overwrite', '--json']);
+    const merged = await runTapir([
+      'models',
+      'bn',
+      'merge',
+      file,
+      saved,
+      saved,
+      '-o',
+      out,
+      '--overwrite',
+      '--json',
+    ]);
     expect(merged.code).toBe(0);
     expect((JSON.parse(merged.stdout) as { layers: { count: number }[] }).layers[0]!.count).toBe(
       2 * moments.layers[0]!.count,
@@ -176,21 +188,23 @@ describe('tapir bn', () => {
   it('measures moments without a mode, and refuses what would be lost', async () => {
     const saved = join(scratch, 'source.json');
     writeFileSync(join(photos, 'zero.jpg'), '');
-    const run = await runTapir(['bn', file, photos, '--transform', json, '--moments', saved]);
+    const run = await runTapir(['models', 'bn', file, photos, '--transform', json, '--moments', saved]);
     expect(run).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('1 photo left out, which could not be read'),
     });
     expect((JSON.parse(readFileSync(saved, 'utf8')) as BatchNormMoments).mode).toBe('adabn');
-    expect(await runTapir(['bn', file, photos])).toMatchObject({
+    expect(await runTapir(['models', 'bn', file, photos])).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('--out'),
     });
-    expect(await runTapir(['bn', file, photos, '-o', join(scratch, 'x.onnx')])).toMatchObject({
+    expect(await runTapir(['models', 'bn', file, photos, '-o', join(scratch, 'x.onnx')])).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('--mode'),
     });
-    expect(await runTapir(['bn', 'merge', file, file, '-o', join(scratch, 'x.onnx')])).toMatchObject({
+    expect(
+      await runTapir(['models', 'bn', 'merge', file, file, '-o', join(scratch, 'x.onnx')]),
+    ).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('MOMENTS_INVALID'),
     });

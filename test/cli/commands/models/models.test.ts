@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { sendFile, startServer } from '../../support/file-server.js';
-import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
-import { startHub } from '../../support/hub-server.js';
-import { runTapir } from '../../support/run.js';
+import { sendFile, startServer } from '../../../support/file-server.js';
+import { projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';
+import { startHub } from '../../../support/hub-server.js';
+import { runTapir } from '../../../support/run.js';
 
 const scratch = scratchFolder();
 // Where the cache lies by the rules of Linux, macOS and Windows.

@@ -1,33 +1,33 @@
-/** `tapir bn`: re-estimates BatchNorm statistics, and merges what several processes have measured. */
-import { shown } from '../../base/printable.js';
-import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
+/** `tapir models bn`: re-estimates BatchNorm statistics, and merges what several processes have measured. */
+import { shown } from '../../../base/printable.js';
+import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
 import type { Command } from 'commander';
 import {
   ESTIMATE_BATCH_NORM_FIELDS,
   estimateBatchNorm,
   measureMoments,
   mergeBatchNorm,
-} from '../../train/statistics/estimate-batch-norm.js';
-import { writeAtomically } from '../../base/atomic-file.js';
-import { invalidOption, type Options } from '../../base/checks.js';
-import { TapirError } from '../../base/errors.js';
-import { writeWithCompanion } from '../../base/folder-lock.js';
-import { readJson } from '../../base/read-json.js';
-import type { FoldedOptions } from '../../train/statistics/estimate-options.js';
-import type { BatchNormEstimate } from '../../train/statistics/estimate-statistics.js';
-import { MODES, type BatchNormMode } from '../../train/statistics/modes.js';
-import type { Momentum } from '../../train/statistics/channel-moments.js';
-import type { BatchNormMoments } from '../../train/statistics/saved-moments.js';
-import { openModel } from '../../model/open/open-model.js';
-import { readStateDict } from '../../parameters/dicts/read-state-dict.js';
-import { checkAbsent } from '../../model/open/save-whole.js';
-import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
-import { addFlags } from '../flags/option-flags.js';
-import { readDeviceList, readTransformFlag } from '../flags/open-extractor.js';
-import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
-import { reportLeftOut } from '../terminal/left-out.js';
-import { printJson, type Terminal } from '../terminal/terminal.js';
-import { rare } from '../flags/rare.js';
+} from '../../../train/statistics/estimate-batch-norm.js';
+import { writeAtomically } from '../../../base/atomic-file.js';
+import { invalidOption, type Options } from '../../../base/checks.js';
+import { TapirError } from '../../../base/errors.js';
+import { writeWithCompanion } from '../../../base/folder-lock.js';
+import { readJson } from '../../../base/read-json.js';
+import type { FoldedOptions } from '../../../train/statistics/estimate-options.js';
+import type { BatchNormEstimate } from '../../../train/statistics/estimate-statistics.js';
+import { MODES, type BatchNormMode } from '../../../train/statistics/modes.js';
+import type { Momentum } from '../../../train/statistics/channel-moments.js';
+import type { BatchNormMoments } from '../../../train/statistics/saved-moments.js';
+import { openModel } from '../../../model/open/open-model.js';
+import { readStateDict } from '../../../parameters/dicts/read-state-dict.js';
+import { checkAbsent } from '../../../model/open/save-whole.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
+import { addFlags } from '../../flags/option-flags.js';
+import { readDeviceList, readTransformFlag } from '../../flags/open-extractor.js';
+import { addSaveFlags, readSaveFlags, type SaveFlags } from '../../flags/save-flags.js';
+import { reportLeftOut } from '../../terminal/left-out.js';
+import { printJson, type Terminal } from '../../terminal/terminal.js';
+import { rare } from '../../flags/rare.js';
 
 /** Flags that estimating and merging share. */
 interface WriteFlags extends CommonFlags, SaveFlags {
@@ -50,9 +50,10 @@ interface BnFlags extends WriteFlags, TransformFlags {
   readonly sourceMoments?: string;
 }
 
-export function addCommand(program: Command, terminal: Terminal): void {
+export function addCommand(models: Command, terminal: Terminal): void {
   // So that "bn merge" has its own flags.
-  const bn = program
+  models.parent!.enablePositionalOptions();
+  const bn = models
     .enablePositionalOptions()
     .command('bn')
     .description('re-estimate BatchNorm statistics from photos of the domain that the model is used in')
@@ -87,7 +88,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .command('merge')
     .description('add up the moments of several processes (modes adabn and precise)')
     .argument('<model>', MODEL_HELP)
-    .argument('<moments...>', 'files that "tapir bn --moments" has written')
+    .argument('<moments...>', 'files that "tapir models bn --moments" has written')
     .action((model: string, moments: string[], flags: WriteFlags) =>
       runMerge(terminal, model, moments, flags),
     );

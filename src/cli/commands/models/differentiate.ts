@@ -1,12 +1,12 @@
-/** `tapir differentiate`: writes the gradients of a model as an ONNX file. */
+/** `tapir models differentiate`: writes the gradients of a model as an ONNX file. */
 import type { Command } from 'commander';
-import { differentiate } from '../../gradients/differentiate.js';
-import { collect } from '../flags/flag-values.js';
-import { findModelFile, MODEL_HELP, type CommonFlags } from '../flags/find-model.js';
-import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
-import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
-import { formatOutputs } from '../terminal/table.js';
-import { printJson, type Terminal } from '../terminal/terminal.js';
+import { differentiate } from '../../../gradients/differentiate.js';
+import { collect } from '../../flags/flag-values.js';
+import { findModelFile, MODEL_HELP, type CommonFlags } from '../../flags/find-model.js';
+import { addSaveFlags, readSaveFlags, type SaveFlags } from '../../flags/save-flags.js';
+import { addSizeFlags, readSizeFlags, type SizeFlags } from '../../flags/size-flags.js';
+import { formatOutputs } from '../../terminal/table.js';
+import { printJson, type Terminal } from '../../terminal/terminal.js';
 
 interface DifferentiateFlags extends CommonFlags, SizeFlags, SaveFlags {
   readonly of: readonly string[];

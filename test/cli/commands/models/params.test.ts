@@ -1,28 +1,28 @@
-/** `tapir params`. */
+/** `tapir models params`. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import onnxProto from 'onnx-proto';
 import { readStateDict } from 'onnx-tapir/parameters';
 import { describe, expect, it } from 'vitest';
-import { exportedNetwork } from '../../support/exports.js';
-import { scratchFolder } from '../../support/fixtures.js';
-import { modelBytes } from '../../support/graphs.js';
-import { runTapir } from '../../support/run.js';
+import { exportedNetwork } from '../../../support/exports.js';
+import { scratchFolder } from '../../../support/fixtures.js';
+import { modelBytes } from '../../../support/graphs.js';
+import { runTapir } from '../../../support/run.js';
 
 const { onnx } = onnxProto;
 const scratch = scratchFolder();
 const resnet = exportedNetwork('resnet', scratch);
 const vit = exportedNetwork('vit', scratch);
 
-describe('tapir params', () => {
+describe('tapir models params', () => {
   it('lists parameters with their origins', async () => {
-    const { code, stdout } = await runTapir(['params', join(resnet.folder, 'resnet.dynamo.onnx')]);
+    const { code, stdout } = await runTapir(['models', 'params', join(resnet.folder, 'resnet.dynamo.onnx')]);
     expect(code).toBe(0);
     expect(stdout).toMatch(
       /^layer1\.0\.conv1\.weight +float32 +\[8, 8, 3, 3\] +parameter +folded with layer1\.0\.bn1/m,
     );
     expect(stdout).toMatch(/^fc\.weight +float32 +\[10, 16\] +parameter +exact +fc\.weight *$/m);
-    const json = await runTapir(['params', join(vit.folder, 'vit.dynamo.onnx'), '--json']);
+    const json = await runTapir(['models', 'params', join(vit.folder, 'vit.dynamo.onnx'), '--json']);
     const listed = JSON.parse(json.stdout) as { name: string; origin: unknown; initializers: string[] }[];
     expect(new Set(listed.map(({ name }) => name))).toEqual(new Set(vit.parameters));
     const weight = listed.find(({ name }) => name.endsWith('layer_1.self_attention.in_proj_weight'))!;
@@ -35,19 +35,23 @@ describe('tapir params', () => {
       join(scratch, 'vit.safetensors'),
       join(scratch, 'same.onnx'),
     ];
-    expect(await runTapir(['params', model, '--save', state])).toMatchObject({ code: 0, stdout: '' });
+    expect(await runTapir(['models', 'params', model, '--save', state])).toMatchObject({
+      code: 0,
+      stdout: '',
+    });
     expect([...(await readStateDict(state)).keys()].length).toBe(vit.parameters.length);
-    const run = await runTapir(['load', model, '--weights', state, '-o', out]);
+    const run = await runTapir(['models', 'load', model, '--weights', state, '-o', out]);
     expect(run).toMatchObject({
       code: 0,
       stdout: expect.stringContaining('26 exact, 6 transposed') as string,
     });
     expect(readFileSync(out).equals(readFileSync(model))).toBe(true);
-    expect((await runTapir(['params', model, '--save', state])).code).toBe(4);
+    expect((await runTapir(['models', 'params', model, '--save', state])).code).toBe(4);
   });
 
   it('leaves out what was folded', async () => {
     const run = await runTapir([
+      'models',
       'params',
       join(resnet.folder, 'resnet.ts.onnx'),
       '--save',
@@ -71,12 +75,18 @@ describe('tapir params', () => {
     });
     const more = onnx.ModelProto.encode({ graph: { initializer: [spec] } }).finish();
     writeFileSync(quantised, Buffer.concat([model, more]));
-    const listed = await runTapir(['params', quantised]);
+    const listed = await runTapir(['models', 'params', quantised]);
     expect(listed).toMatchObject({
       code: 0,
       stderr: expect.stringContaining('12 more numbers are weights of 8 bits or fewer') as string,
     });
-    const saved = await runTapir(['params', quantised, '--save', join(scratch, 'none.safetensors')]);
+    const saved = await runTapir([
+      'models',
+      'params',
+      quantised,
+      '--save',
+      join(scratch, 'none.safetensors'),
+    ]);
     expect(saved).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('no parameter in floats') as string,

@@ -1,13 +1,13 @@
-/** `tapir segment`: masks with a palette at the photo's own size. */
+/** `tapir draw segment`: masks with a palette at the photo's own size. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inflateSync } from 'node:zlib';
 import sharp from 'sharp';
 import { createModel } from 'onnx-tapir/zoo';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { classColour } from '../../../src/explain/maps/class-mask.js';
-import { projectPath, scratchFolder } from '../../support/fixtures.js';
-import { runTapir } from '../../support/run.js';
+import { classColour } from '../../../../src/explain/maps/class-mask.js';
+import { projectPath, scratchFolder } from '../../../support/fixtures.js';
+import { runTapir } from '../../../support/run.js';
 
 const scratch = scratchFolder();
 const model = join(scratch, 'model.onnx');
@@ -35,10 +35,11 @@ function numbersOf(path: string): { width: number; height: number; numbers: Uint
   return { width, height, numbers, palette };
 }
 
-describe('tapir segment', () => {
+describe('tapir draw segment', () => {
   it('writes the class of every pixel, in the colours of Pascal VOC', { timeout: 120_000 }, async () => {
     const out = join(scratch, 'mask.png');
     const { stdout, code } = await runTapir([
+      'draw',
       'segment',
       model,
       photo,
@@ -74,6 +75,7 @@ describe('tapir segment', () => {
       const out = join(scratch, 'both.png');
       const photos = [photo, projectPath('examples/photos/sea/sea-1.jpg')];
       const { stdout, code } = await runTapir([
+        'draw',
         'segment',
         model,
         ...photos,
@@ -93,6 +95,7 @@ describe('tapir segment', () => {
   it('refuses transforms that crop', async () => {
     const out = join(scratch, 'cropped.png');
     const { stderr, code } = await runTapir([
+      'draw',
       'segment',
       model,
       photo,

@@ -1,27 +1,27 @@
-/** `tapir cam`: draws where in a photo a score comes from. */
-import { shown } from '../../base/printable.js';
-import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
+/** `tapir draw cam`: draws where in a photo a score comes from. */
+import { shown } from '../../../base/printable.js';
+import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
 import type { Command } from 'commander';
-import { drawHeatmap } from '../../explain/photos/draw-heatmap.js';
-import { fitPhotos } from '../../explain/photos/fit-photos.js';
-import { writeAtomically } from '../../base/atomic-file.js';
-import { invalidOption } from '../../base/checks.js';
-import { writeWithCompanion } from '../../base/folder-lock.js';
-import { encodeNpyHeader } from '../../datasets/formats/npy.js';
-import { createAttribution, type Attribution, type AttributionResult } from '../../explain/attribution.js';
-import { ATTRIBUTION_FIELDS, type AttributionOptions } from '../../explain/options.js';
-import type { AttributionTarget } from '../../explain/targets.js';
-import { openModel } from '../../model/open/open-model.js';
-import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
-import { loadImage } from '../../images/transform/load-image.js';
-import { checkAbsent } from '../../model/open/save-whole.js';
-import { bytesOf } from '../../tensor/bits.js';
-import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
-import { addFlags, readFlags } from '../flags/option-flags.js';
-import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
-import { readTransformFlag } from '../flags/open-extractor.js';
-import { printJson, type Terminal } from '../terminal/terminal.js';
-import { rare } from '../flags/rare.js';
+import { drawHeatmap } from '../../../explain/photos/draw-heatmap.js';
+import { fitPhotos } from '../../../explain/photos/fit-photos.js';
+import { writeAtomically } from '../../../base/atomic-file.js';
+import { invalidOption } from '../../../base/checks.js';
+import { writeWithCompanion } from '../../../base/folder-lock.js';
+import { encodeNpyHeader } from '../../../datasets/formats/npy.js';
+import { createAttribution, type Attribution, type AttributionResult } from '../../../explain/attribution.js';
+import { ATTRIBUTION_FIELDS, type AttributionOptions } from '../../../explain/options.js';
+import type { AttributionTarget } from '../../../explain/targets.js';
+import { openModel } from '../../../model/open/open-model.js';
+import { TRANSFORM_FIELDS } from '../../../feeds/choose-transform.js';
+import { loadImage } from '../../../images/transform/load-image.js';
+import { checkAbsent } from '../../../model/open/save-whole.js';
+import { bytesOf } from '../../../tensor/bits.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
+import { addFlags, readFlags } from '../../flags/option-flags.js';
+import { LABELS_HELP, readLabelsFlag } from '../../flags/labels-flag.js';
+import { readTransformFlag } from '../../flags/open-extractor.js';
+import { printJson, type Terminal } from '../../terminal/terminal.js';
+import { rare } from '../../flags/rare.js';
 
 /** The flags that are options of `createAttribution`. */
 const FLAGS = {

@@ -1,4 +1,4 @@
-/** `tapir create`. */
+/** `tapir models create`. */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,31 +6,41 @@ import { openModel, pruneModel, type Tensor } from 'onnx-tapir';
 import { writeStateDict } from 'onnx-tapir/parameters';
 import { createModel } from 'onnx-tapir/zoo';
 import { describe, expect, it } from 'vitest';
-import { sendFile, startServer } from '../../support/file-server.js';
-import { scratchFolder } from '../../support/fixtures.js';
-import { runTapir } from '../../support/run.js';
+import { sendFile, startServer } from '../../../support/file-server.js';
+import { scratchFolder } from '../../../support/fixtures.js';
+import { runTapir } from '../../../support/run.js';
 
 const scratch = scratchFolder();
 
-describe('tapir create', () => {
+describe('tapir models create', () => {
   it('lists networks', async () => {
-    const { code, stdout } = await runTapir(['create', '--list', 'resnet1*']);
+    const { code, stdout } = await runTapir(['models', 'create', '--list', 'resnet1*']);
     expect(code).toBe(0);
     expect(stdout).toBe('classification:\n  resnet101\n  resnet152\n  resnet18\n');
-    const all = (await runTapir(['create', '--list'])).stdout;
+    const all = (await runTapir(['models', 'create', '--list'])).stdout;
     expect(all).toContain('\n  resnet50\n');
     expect(all).toContain('\nvideo:\n  mc3_18\n');
   });
 
   it('writes the model that createModel gives', async () => {
     const out = join(scratch, 'resnet18.onnx');
-    const run = await runTapir(['create', 'resnet18', '--num-classes', '5', '--seed', '3', '-o', out]);
+    const run = await runTapir([
+      'models',
+      'create',
+      'resnet18',
+      '--num-classes',
+      '5',
+      '--seed',
+      '3',
+      '-o',
+      out,
+    ]);
     expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining('untrained') });
     expect(run.stdout).toContain(`written: ${out} (`);
     const created = await createModel('resnet18', { numClasses: 5, seed: 3 });
     const [a, b] = [await openModel(out), created].map((model) => pruneModel(model, ['output']));
     expect(Buffer.compare(await (await a!).bytes(), await (await b!).bytes())).toBe(0);
-    expect(await runTapir(['create', 'resnet18', '-o', out])).toMatchObject({
+    expect(await runTapir(['models', 'create', 'resnet18', '-o', out])).toMatchObject({
       code: 4,
       stderr: expect.stringContaining('exists already'),
     });
@@ -45,7 +55,7 @@ describe('tapir create', () => {
     const server = await startServer((request, response) => sendFile(request, response, bytes));
     const out = join(scratch, 'squeezenet.onnx');
     const create = (address: string): ReturnType<typeof runTapir> =>
-      runTapir(['create', 'squeezenet1_1', '--weights', address, '-o', out, '--overwrite'], {
+      runTapir(['models', 'create', 'squeezenet1_1', '--weights', address, '-o', out, '--overwrite'], {
         env: { ...process.env, XDG_CACHE_HOME: join(scratch, 'cache') },
       });
     const digits = createHash('sha256').update(bytes).digest('hex').slice(0, 8);
@@ -69,11 +79,11 @@ describe('tapir create', () => {
   });
 
   it.each([
-    [['create', 'resnet18'], 2, '--out'],
-    [['create', '-o', 'x.onnx'], 2, '--list'],
-    [['create', 'resnet17', '-o', 'x.onnx'], 2, 'nearest: resnet18'],
-    [['create', 'resnet18', '--seed', 'x', '-o', 'x.onnx'], 2, 'whole number'],
-    [['create', 'resnet18', '--weights', 'none.pth', '-o', 'x.onnx'], 3, 'none.pth'],
+    [['models', 'create', 'resnet18'], 2, '--out'],
+    [['models', 'create', '-o', 'x.onnx'], 2, '--list'],
+    [['models', 'create', 'resnet17', '-o', 'x.onnx'], 2, 'nearest: resnet18'],
+    [['models', 'create', 'resnet18', '--seed', 'x', '-o', 'x.onnx'], 2, 'whole number'],
+    [['models', 'create', 'resnet18', '--weights', 'none.pth', '-o', 'x.onnx'], 3, 'none.pth'],
   ])('%j is refused', async (args, code, message) => {
     const run = await runTapir(args, { cwd: scratch });
     expect(run).toMatchObject({ code, stdout: '' });

@@ -1,13 +1,13 @@
-/** `tapir split`: stages that chain to the whole model, by the index that is written beside them. */
+/** `tapir models split`: stages that chain to the whole model, by the index that is written beside them. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createFeatureExtractor, openModel, type Tensor } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { isTemporary } from '../../../src/base/atomic-file.js';
-import { seededImages } from '../../support/exports.js';
-import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
-import { modelBytes } from '../../support/graphs.js';
-import { runTapir } from '../../support/run.js';
+import { isTemporary } from '../../../../src/base/atomic-file.js';
+import { seededImages } from '../../../support/exports.js';
+import { scratchFolder, tinyResNet } from '../../../support/fixtures.js';
+import { modelBytes } from '../../../support/graphs.js';
+import { runTapir } from '../../../support/run.js';
 
 const scratch = scratchFolder();
 const model = join(scratch, 'model.onnx');
@@ -27,10 +27,10 @@ interface Index {
 
 const EXACT = { session: { graphOptimizationLevel: 'disabled' } } as const;
 
-describe('tapir split', () => {
+describe('tapir models split', () => {
   it('writes stages and an index that chains them', async () => {
     const out = join(scratch, 'stages');
-    const ended = await runTapir(['split', model, '--stages', '3', '-o', out]);
+    const ended = await runTapir(['models', 'split', model, '--stages', '3', '-o', out]);
     expect(ended).toMatchObject({ code: 0, stderr: '' });
     expect(ended.stdout).toMatch(/balance 0\.\d{3}: at most [12]\.\d\d times/);
     expect(readdirSync(out).toSorted()).toEqual([
@@ -64,7 +64,7 @@ describe('tapir split', () => {
 
   it('cuts after names, prints the index, and replaces nothing unasked', async () => {
     const out = join(scratch, 'named');
-    const args = ['split', model, '--at', 'layer1', '--at', 'layer3', '-o', out, '--json'];
+    const args = ['models', 'split', model, '--at', 'layer1', '--at', 'layer3', '-o', out, '--json'];
     const ended = await runTapir(args);
     expect(ended.code).toBe(0);
     expect((JSON.parse(ended.stdout) as Index).crossing.map(({ tensors }) => tensors.length)).toEqual([1, 1]);
@@ -96,13 +96,13 @@ describe('tapir split', () => {
     const path = join(scratch, 'external.onnx');
     writeFileSync(path, bytes);
     writeFileSync(join(scratch, 'w.bin'), Buffer.from(Float32Array.of(1, 2, 3, 4, 5, 6, 7, 8).buffer));
-    await runTapir(['split', model, '--stages', '2', '-o', folder]);
+    await runTapir(['models', 'split', model, '--stages', '2', '-o', folder]);
     const former = contentOf(folder);
-    const refused = await runTapir(['split', path, '--at', 'first', '-o', folder, '--overwrite']);
+    const refused = await runTapir(['models', 'split', path, '--at', 'first', '-o', folder, '--overwrite']);
     expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('--repack') });
     expect(contentOf(folder)).toEqual(former);
     rmSync(folder, { recursive: true });
-    const ended = await runTapir(['split', path, '--at', 'first', '-o', folder, '--repack']);
+    const ended = await runTapir(['models', 'split', path, '--at', 'first', '-o', folder, '--repack']);
     expect(ended.code).toBe(0);
     for (const [i, values] of [
       [1, 2, 3, 4],
@@ -121,12 +121,19 @@ describe('tapir split', () => {
     [['--stages', '99'], 2],
     [['--at', 'layr1'], 2],
   ])('refuses %j', async (args, code) => {
-    const ended = await runTapir(['split', model, ...args, '-o', join(scratch, 'none')]);
+    const ended = await runTapir(['models', 'split', model, ...args, '-o', join(scratch, 'none')]);
     expect(ended.code).toBe(code);
     expect(readdirSync(scratch)).not.toContain('none');
   });
 
-  const splitTo = (out: string, ...more: readonly string[]): string[] => ['split', model, '-o', out, ...more];
+  const splitTo = (out: string, ...more: readonly string[]): string[] => [
+    'models',
+    'split',
+    model,
+    '-o',
+    out,
+    ...more,
+  ];
 
   it('goes on after a kill at any stage, and holds no index meanwhile', async () => {
     const [whole, out] = [join(scratch, 'whole'), join(scratch, 'killed')];
@@ -178,7 +185,7 @@ describe('tapir split', () => {
     expect(ended).toMatchObject({ code: 0, stderr: '' });
     expect(readdirSync(out).toSorted()).toEqual(['stage-0.onnx', 'stage-1.onnx', 'stages.json']);
     const before = contentOf(out);
-    const own = ['split', join(out, 'stage-1.onnx'), '-o', out, '--stages', '2', '--overwrite'];
+    const own = ['models', 'split', join(out, 'stage-1.onnx'), '-o', out, '--stages', '2', '--overwrite'];
     expect((await runTapir(own)).stderr).toContain('it is the model that is read');
     expect(contentOf(out)).toEqual(before);
   });

@@ -1,19 +1,24 @@
-/** `tapir split`: writes the stages of a model as ONNX files, with an index that says how to chain them. */
+/** `tapir models split`: writes the stages of a model as ONNX files, with an index that says how to chain them. */
 import { basename, join } from 'node:path';
 import type { Command } from 'commander';
-import { formatBytes, formatLarge } from '../../html/numbers.js';
-import { invalidOption } from '../../base/checks.js';
-import { openModel } from '../../model/open/open-model.js';
-import { SPLIT_FIELDS, splitModel, type ModelStages, type SplitOptions } from '../../stages/split-model.js';
-import { collect, parseCount } from '../flags/flag-values.js';
-import { addFlags } from '../flags/option-flags.js';
-import { findModelFile, MODEL_HELP, type CommonFlags } from '../flags/find-model.js';
-import { addSaveFlags, readSaveFlags, type SaveFlags } from '../flags/save-flags.js';
-import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
-import { formatTable } from '../terminal/table.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { formatBytes, formatLarge } from '../../../html/numbers.js';
+import { invalidOption } from '../../../base/checks.js';
+import { openModel } from '../../../model/open/open-model.js';
+import {
+  SPLIT_FIELDS,
+  splitModel,
+  type ModelStages,
+  type SplitOptions,
+} from '../../../stages/split-model.js';
+import { collect, parseCount } from '../../flags/flag-values.js';
+import { addFlags } from '../../flags/option-flags.js';
+import { findModelFile, MODEL_HELP, type CommonFlags } from '../../flags/find-model.js';
+import { addSaveFlags, readSaveFlags, type SaveFlags } from '../../flags/save-flags.js';
+import { addSizeFlags, readSizeFlags, type SizeFlags } from '../../flags/size-flags.js';
+import { formatTable } from '../../terminal/table.js';
+import type { Terminal } from '../../terminal/terminal.js';
 import { checkNoSplit, INDEX, writeStages } from './stage-folder.js';
-import { rare } from '../flags/rare.js';
+import { rare } from '../../flags/rare.js';
 
 interface SplitFlags extends CommonFlags, SizeFlags, SaveFlags {
   readonly stages?: number;

@@ -1,53 +1,40 @@
-/** `tapir models`: lists the known models, and downloads them into the cache. */
-import { isPortableName } from '../../base/files/portable-name.js';
-import { shown } from '../../base/printable.js';
+/** `tapir models pull`: downloads a model into the cache. */
+import { isPortableName } from '../../../base/files/portable-name.js';
+import { shown } from '../../../base/printable.js';
 import { existsSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import type { Command } from 'commander';
-import { copyAtomically, haveSameBytes, outputExists } from '../../base/atomic-file.js';
-import { makeFolder } from '../../base/make-folder.js';
-import { findKnownModel, type KnownModel } from '../../hub/known-models.js';
-import { KNOWN_MODELS_FIELDS, listKnownModels } from '../../hub/list-known-models.js';
-import { PULL_FIELDS, pullModel } from '../../hub/pull-model.js';
-import { buildTimm, isTimmReference, timmRepository } from '../../zoo/pull-timm.js';
+import { copyAtomically, haveSameBytes, outputExists } from '../../../base/atomic-file.js';
+import { makeFolder } from '../../../base/make-folder.js';
+import { findKnownModel } from '../../../hub/known-models.js';
+import { listKnownModels } from '../../../hub/list-known-models.js';
+import { PULL_FIELDS, pullModel } from '../../../hub/pull-model.js';
+import { buildTimm, isTimmReference, timmRepository } from '../../../zoo/pull-timm.js';
 import {
   findTorchvisionModel,
   isTorchvisionReference,
-  listTaskWeights,
   pullTorchvision,
-  type ListedWeights,
-} from '../../zoo/pull-torchvision.js';
-import { planRepository, pullRepository, readOffline } from '../../hub/pull-repository.js';
-import type { PulledModel } from '../../hub/pulled-model.js';
-import { isRepositoryReference, parseRepositoryReference } from '../../hub/repository-reference.js';
-import { transformFromConfig } from '../../images/configs/transform-from-config.js';
-import { formatBytes } from '../../html/numbers.js';
-import { addFlags } from '../flags/option-flags.js';
-import { licenceLine, showPlan, withProgress } from '../flags/pull-model.js';
-import { readOwnTransform, saveWithTransform } from '../flags/save-flags.js';
-import { formatTable } from '../terminal/table.js';
-import { printJson, type Terminal } from '../terminal/terminal.js';
+} from '../../../zoo/pull-torchvision.js';
+import { planRepository, pullRepository, readOffline } from '../../../hub/pull-repository.js';
+import type { PulledModel } from '../../../hub/pulled-model.js';
+import { isRepositoryReference, parseRepositoryReference } from '../../../hub/repository-reference.js';
+import { formatBytes } from '../../../html/numbers.js';
+import { addFlags } from '../../flags/option-flags.js';
+import { licenceLine, showPlan, withProgress } from '../../flags/pull-model.js';
+import { readOwnTransform, saveWithTransform } from '../../flags/save-flags.js';
+import { printJson, type Terminal } from '../../terminal/terminal.js';
+import { transformText } from './list.js';
 
-interface ListFlags {
+interface PullFlags {
   readonly manifest?: string;
   readonly json: boolean;
-}
-
-interface PullFlags extends ListFlags {
   readonly file?: string;
   readonly variant?: string;
   readonly out?: string;
   readonly allowHttp: boolean;
 }
 
-export function addCommand(program: Command, terminal: Terminal): void {
-  const models = program.command('models').description('models with trained weights that can be downloaded');
-  const list = models
-    .command('list')
-    .description('list the known models')
-    .option('--json', 'print JSON', false)
-    .action((flags: ListFlags) => runList(terminal, flags));
-  addFlags(list, KNOWN_MODELS_FIELDS, { manifest: '--manifest <file>' });
+export function addCommand(models: Command, terminal: Terminal): void {
   const pulling = models
     .command('pull')
     .description('download a known model, or one of a repository, into the cache, checked by its SHA-256')
@@ -67,54 +54,6 @@ export function addCommand(program: Command, terminal: Terminal): void {
     variant: '--variant <name>',
     allowHttp: '--allow-http',
   });
-}
-
-async function runList(terminal: Terminal, { manifest, json }: ListFlags): Promise<void> {
-  const models = await listKnownModels({ manifest });
-  const weights = manifest === undefined ? listTaskWeights() : [];
-  if (json) return printJson(terminal, [...models, ...weights.map(describeListed)]);
-  const rows = models.map((model) => [
-    model.name,
-    sizeText(model),
-    model.licence.spdx,
-    transformText(model),
-    model.nodes.map(({ name }) => name).join(', '),
-    model.cached === null ? '' : 'cached',
-  ]);
-  for (const { reference, licence, transform, isBuilt } of weights)
-    rows.push([
-      reference,
-      '?',
-      licence.spdx,
-      transform === null ? '' : transformText({ transform }),
-      '',
-      isBuilt ? UNVERIFIED : NOT_BUILT,
-    ]);
-  const layout = { columns: terminal.columns, right: [1], names: [4], spare: [3, 2, 4] };
-  terminal.out(formatTable([['name', 'size', 'licence', 'transform', 'ask for', ''], ...rows], layout));
-}
-
-/** Of weights that were never downloaded here, so that only the first digits of their SHA-256 are known. */
-const UNVERIFIED = 'unverified';
-/** Of weights whose network is not among those that are built. */
-const NOT_BUILT = 'no network';
-
-function describeListed({ reference, task, transform, licence, isBuilt }: ListedWeights): object {
-  return { name: reference, task, transform, licence, verified: false, built: isBuilt };
-}
-
-/** A transform in a table: a name, or the class of a configuration, with the number of tensors that it gives if there are several. */
-function transformText({ transform }: Pick<KnownModel, 'transform'>): string {
-  if (typeof transform === 'string') return transform;
-  if (transform === null) return '(not stated)';
-  const type = transform['image_processor_type'];
-  const { length } = transformFromConfig(transform).tensors;
-  return `${typeof type === 'string' ? type : 'its own'}${length > 1 ? ` (${length} tensors)` : ''}`;
-}
-
-function sizeText({ files }: KnownModel): string {
-  const sizes = files.map(({ sizeBytes }) => sizeBytes);
-  return sizes.includes(null) ? '?' : formatBytes(sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0));
 }
 
 async function runPull(terminal: Terminal, name: string, flags: PullFlags): Promise<void> {

@@ -1,27 +1,27 @@
-/** `tapir features-map`: draws what a layer sees in photos, places that look alike in like colours. */
+/** `tapir draw features-map`: draws what a layer sees in photos, places that look alike in like colours. */
 import type { Command } from 'commander';
-import { writeAtomically } from '../../base/atomic-file.js';
-import { shown } from '../../base/printable.js';
-import { chooseMap } from '../../explain/chosen-map.js';
+import { writeAtomically } from '../../../base/atomic-file.js';
+import { shown } from '../../../base/printable.js';
+import { chooseMap } from '../../../explain/chosen-map.js';
 import {
   drawFeatures,
   FEATURE_DRAW_FIELDS,
   type FeatureDrawOptions,
-} from '../../explain/photos/draw-features.js';
-import { fitPhotos } from '../../explain/photos/fit-photos.js';
-import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
-import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
-import { loadImage, type LoadedImage } from '../../images/transform/load-image.js';
-import { describeFeatures } from '../../model/oracle/describe-features.js';
-import { openModel, type OnnxModel } from '../../model/open/open-model.js';
-import type { FeatureInfo } from '../../model/prune/feature-info.js';
-import { checkAbsent } from '../../model/open/save-whole.js';
-import type { Tensor } from '../../tensor/tensor.js';
-import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
-import { readTransformFlag } from '../flags/open-extractor.js';
-import { addFlags, readFlags } from '../flags/option-flags.js';
-import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
-import type { Terminal } from '../terminal/terminal.js';
+} from '../../../explain/photos/draw-features.js';
+import { fitPhotos } from '../../../explain/photos/fit-photos.js';
+import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
+import { TRANSFORM_FIELDS } from '../../../feeds/choose-transform.js';
+import { loadImage, type LoadedImage } from '../../../images/transform/load-image.js';
+import { describeFeatures } from '../../../model/oracle/describe-features.js';
+import { openModel, type OnnxModel } from '../../../model/open/open-model.js';
+import type { FeatureInfo } from '../../../model/prune/feature-info.js';
+import { checkAbsent } from '../../../model/open/save-whole.js';
+import type { Tensor } from '../../../tensor/tensor.js';
+import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
+import { readTransformFlag } from '../../flags/open-extractor.js';
+import { addFlags, readFlags } from '../../flags/option-flags.js';
+import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
+import type { Terminal } from '../../terminal/terminal.js';
 
 interface FeaturesMapFlags extends CommonFlags, TransformFlags, Pick<FeatureDrawOptions, 'clip'> {
   readonly layer?: string;

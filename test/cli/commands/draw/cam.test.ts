@@ -1,13 +1,13 @@
-/** `tapir cam`: writes the overlay and the map of a photo, and says what it refuses. */
+/** `tapir draw cam`: writes the overlay and the map of a photo, and says what it refuses. */
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadImage } from 'onnx-tapir';
 import { attribute } from 'onnx-tapir/explain';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
-import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
-import { withMetadata } from '../../support/graphs.js';
-import { runTapir, type Ended } from '../../support/run.js';
+import { projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';
+import { withMetadata } from '../../../support/graphs.js';
+import { runTapir, type Ended } from '../../../support/run.js';
 
 const scratch = scratchFolder();
 const model = join(scratch, 'model.onnx');
@@ -18,10 +18,10 @@ const photo = projectPath('examples/photos/flower/flower-0.jpg');
 const transform = { resize: 64, crop: 64 };
 
 function cam(...flags: readonly string[]): Promise<Ended> {
-  return runTapir(['cam', model, photo, '--transform', JSON.stringify(transform), ...flags]);
+  return runTapir(['draw', 'cam', model, photo, '--transform', JSON.stringify(transform), ...flags]);
 }
 
-describe('tapir cam', () => {
+describe('tapir draw cam', () => {
   it('writes the overlay and the map that attribute gives', async () => {
     const [out, map] = [join(scratch, 'heat.png'), join(scratch, 'map.npy')];
     const ended = await cam('--layer', 'layer3', '--class', '4', '-o', out, '--map', map);
@@ -79,7 +79,7 @@ describe('tapir cam', () => {
       '--map',
       join(scratch, 'm.npy'),
     ];
-    const ended = await runTapir(['cam', labelled, photo, ...flags, '--class', 'kind 6']);
+    const ended = await runTapir(['draw', 'cam', labelled, photo, ...flags, '--class', 'kind 6']);
     expect(ended.stdout).toMatch(/^class 6 \(kind 6\), score/);
   });
 

@@ -1,16 +1,16 @@
-/** `tapir create`: writes one of torchvision's networks as an ONNX file, or lists them. */
+/** `tapir models create`: writes one of torchvision's networks as an ONNX file, or lists them. */
 import { statSync } from 'node:fs';
 import type { Command } from 'commander';
-import { invalidOption } from '../../base/checks.js';
-import { TASKS, listModels } from '../../zoo/architectures.js';
-import { CREATE_FIELDS, createModel, type CreateOptions } from '../../zoo/create-model.js';
-import { isWebAddress, pullWeights } from '../../zoo/pull-weights.js';
-import { DOWNLOAD_FIELDS } from '../../hub/download-file.js';
-import { checkAbsent } from '../../model/open/save-whole.js';
-import { formatBytes } from '../../html/numbers.js';
-import { withProgress } from '../flags/pull-model.js';
-import { addFlags, readFlags } from '../flags/option-flags.js';
-import type { Terminal } from '../terminal/terminal.js';
+import { invalidOption } from '../../../base/checks.js';
+import { TASKS, listModels } from '../../../zoo/architectures.js';
+import { CREATE_FIELDS, createModel, type CreateOptions } from '../../../zoo/create-model.js';
+import { isWebAddress, pullWeights } from '../../../zoo/pull-weights.js';
+import { DOWNLOAD_FIELDS } from '../../../hub/download-file.js';
+import { checkAbsent } from '../../../model/open/save-whole.js';
+import { formatBytes } from '../../../html/numbers.js';
+import { withProgress } from '../../flags/pull-model.js';
+import { addFlags, readFlags } from '../../flags/option-flags.js';
+import type { Terminal } from '../../terminal/terminal.js';
 
 interface CreateFlags extends Pick<
   CreateOptions,
@@ -72,6 +72,10 @@ function listNetworks(terminal: Terminal, pattern: string): void {
     ([, names]) => names.length > 0,
   );
   if (found.length === 0)
-    throw invalidOption('--list', 'a pattern that fits a network ("tapir create --list" lists all)', pattern);
+    throw invalidOption(
+      '--list',
+      'a pattern that fits a network ("tapir models create --list" lists all)',
+      pattern,
+    );
   for (const [task, names] of found) terminal.out(`${task}:\n${names.map((name) => `  ${name}\n`).join('')}`);
 }

@@ -1,26 +1,26 @@
-/** `tapir segment`: writes the class of every pixel of photos. */
+/** `tapir draw segment`: writes the class of every pixel of photos. */
 import { basename, dirname, extname, join } from 'node:path';
 import type { Command } from 'commander';
-import { writeAtomically } from '../../base/atomic-file.js';
-import { invalidOption } from '../../base/checks.js';
-import { shown } from '../../base/printable.js';
-import { MOST_CLASSES, classColour, classMask } from '../../explain/maps/class-mask.js';
-import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
-import { TRANSFORM_FIELDS, chooseTransform } from '../../feeds/choose-transform.js';
-import { fitSize } from '../../feeds/photo-size.js';
-import { transformFromConfig } from '../../images/configs/transform-from-config.js';
-import { encodePng } from '../../images/encode.js';
-import { encodePalettePng } from '../../images/palette-png.js';
-import { loadImage } from '../../images/transform/load-image.js';
-import type { Transform } from '../../images/transform/transform.js';
-import { openModel, type OnnxModel } from '../../model/open/open-model.js';
-import { checkAbsent } from '../../model/open/save-whole.js';
-import type { Tensor } from '../../tensor/tensor.js';
-import { MODEL_HELP, YES_FLAG, YES_HELP, findModelFile, type CommonFlags } from '../flags/find-model.js';
-import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
-import { addFlags } from '../flags/option-flags.js';
-import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
-import { printJson, type Terminal } from '../terminal/terminal.js';
+import { writeAtomically } from '../../../base/atomic-file.js';
+import { invalidOption } from '../../../base/checks.js';
+import { shown } from '../../../base/printable.js';
+import { MOST_CLASSES, classColour, classMask } from '../../../explain/maps/class-mask.js';
+import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
+import { TRANSFORM_FIELDS, chooseTransform } from '../../../feeds/choose-transform.js';
+import { fitSize } from '../../../feeds/photo-size.js';
+import { transformFromConfig } from '../../../images/configs/transform-from-config.js';
+import { encodePng } from '../../../images/encode.js';
+import { encodePalettePng } from '../../../images/palette-png.js';
+import { loadImage } from '../../../images/transform/load-image.js';
+import type { Transform } from '../../../images/transform/transform.js';
+import { openModel, type OnnxModel } from '../../../model/open/open-model.js';
+import { checkAbsent } from '../../../model/open/save-whole.js';
+import type { Tensor } from '../../../tensor/tensor.js';
+import { MODEL_HELP, YES_FLAG, YES_HELP, findModelFile, type CommonFlags } from '../../flags/find-model.js';
+import { LABELS_HELP, readLabelsFlag } from '../../flags/labels-flag.js';
+import { addFlags } from '../../flags/option-flags.js';
+import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
+import { printJson, type Terminal } from '../../terminal/terminal.js';
 
 interface SegmentFlags extends CommonFlags, TransformFlags {
   readonly out: string;

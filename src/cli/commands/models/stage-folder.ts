@@ -1,14 +1,14 @@
-/** The folder of `tapir split`: the index is there only when all its stages are. */
+/** The folder of `tapir models split`: the index is there only when all its stages are. */
 import { existsSync } from 'node:fs';
 import { realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { unwritable, writeAtomically } from '../../base/atomic-file.js';
-import { lockFolder } from '../../base/folder-lock.js';
-import { makeFolder } from '../../base/make-folder.js';
-import { readJson } from '../../base/read-json.js';
-import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
-import { checkSave } from '../../model/prune/save-model.js';
-import { checkAbsent, dataPathOf, type SaveOptions } from '../../model/open/save-whole.js';
+import { unwritable, writeAtomically } from '../../../base/atomic-file.js';
+import { lockFolder } from '../../../base/folder-lock.js';
+import { makeFolder } from '../../../base/make-folder.js';
+import { readJson } from '../../../base/read-json.js';
+import { prunedInternals, type PrunedModel } from '../../../model/prune/pruned-model.js';
+import { checkSave } from '../../../model/prune/save-model.js';
+import { checkAbsent, dataPathOf, type SaveOptions } from '../../../model/open/save-whole.js';
 
 /** The index that is written beside the stages. */
 export const INDEX = 'stages.json';

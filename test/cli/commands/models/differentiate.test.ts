@@ -1,20 +1,20 @@
-/** `tapir differentiate`: writes a file that opens, and says what it refuses. */
+/** `tapir models differentiate`: writes a file that opens, and says what it refuses. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openModel } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
-import { runTapir } from '../../support/run.js';
+import { scratchFolder, tinyResNet } from '../../../support/fixtures.js';
+import { runTapir } from '../../../support/run.js';
 
 const scratch = scratchFolder();
 const model = join(scratch, 'model.onnx');
 writeFileSync(model, tinyResNet());
 
-describe('tapir differentiate', () => {
+describe('tapir models differentiate', () => {
   it('writes gradients by name', async () => {
     const out = join(scratch, 'gradients.onnx');
     const request = ['--of', 'fc', '--wrt', 'input', '--wrt', 'fc.weight', '--return', 'layer4', '-o', out];
-    const ended = await runTapir(['differentiate', model, ...request]);
+    const ended = await runTapir(['models', 'differentiate', model, ...request]);
     expect(ended).toMatchObject({ code: 0, stderr: '' });
     expect(ended.stdout).toMatch(/gradient\/fc\.weight +fc\.weight/);
     expect(ended.stdout).toContain('inputs: gradient/fc, input');
@@ -29,7 +29,7 @@ describe('tapir differentiate', () => {
   it('computes results between named values again', async () => {
     const out = join(scratch, 'again.onnx');
     const request = ['--of', 'fc', '--wrt', 'conv1.weight', '--recompute', 'layer1', '--recompute', 'layer3'];
-    const ended = await runTapir(['differentiate', model, ...request, '-o', out, '--json']);
+    const ended = await runTapir(['models', 'differentiate', model, ...request, '-o', out, '--json']);
     const { added } = JSON.parse(ended.stdout) as { added: { nodes: string[] } };
     expect(added.nodes.some((name) => name.startsWith('tapir/recompute/'))).toBe(true);
   });
@@ -37,6 +37,7 @@ describe('tapir differentiate', () => {
   it('prints the plan as JSON, and refuses unknown names', async () => {
     const out = join(scratch, 'other.onnx');
     const ended = await runTapir([
+      'models',
       'differentiate',
       model,
       '--of',
@@ -48,7 +49,17 @@ describe('tapir differentiate', () => {
       '--json',
     ]);
     expect(JSON.parse(ended.stdout)).toMatchObject({ added: { inputs: ['gradient/fc'] } });
-    const unknown = await runTapir(['differentiate', model, '--of', 'fc', '--wrt', 'nothing', '-o', out]);
+    const unknown = await runTapir([
+      'models',
+      'differentiate',
+      model,
+      '--of',
+      'fc',
+      '--wrt',
+      'nothing',
+      '-o',
+      out,
+    ]);
     expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('NAME_NOT_FOUND') });
   });
 });
