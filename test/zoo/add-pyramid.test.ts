@@ -9,6 +9,7 @@ import {
   type OnnxModel,
   type Tensor,
 } from 'onnx-tapir';
+import { profileModel } from 'onnx-tapir/stages';
 import { addPyramid, createModel, type ExtraLevels } from 'onnx-tapir/zoo';
 import { describe, expect, it } from 'vitest';
 import { scanModel } from '../../src/onnx/scan/scan.js';
@@ -104,6 +105,16 @@ describe(`torchvision’s pyramids${sharedNote}`, () => {
       state: part(weightsOf(facts), 'fpn.'),
     });
     for (const run of [facts, ...(facts.more ?? [])]) expect(await compare(model, run)).toEqual([]);
+    const sum = (shapes: readonly (readonly number[])[]): number =>
+      shapes.reduce((total, dims) => total + dims.reduce((a, b) => a * b, 1), 0);
+    // Frozen norms are buffers in torchvision.
+    const frozen = facts.keys.filter(({ kind, key }) => kind === 'buffer' && /\.(?:weight|bias)$/.test(key));
+    expect(sum(model.parameters().map(({ dims }) => dims))).toBe(
+      facts.parameters! + sum(frozen.map(({ shape }) => shape)),
+    );
+    const [, , height, width] = facts.input.shape;
+    const { total } = await profileModel(model, { batch: 1, inputSizes: { height: height!, width: width! } });
+    expect(total.macs).toBe(facts.macs_conv_linear_whole_input);
   });
 
   it.skipIf(tasksFolder === undefined)('puts one with norms on inputs alone', async () => {
