@@ -36,10 +36,11 @@ export interface PreprocessReport {
 
 const script = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 
-/** The libraries, and the packages that each needs. */
+/** The libraries, and the packages that each needs; NaFlex is transformers' processor of SigLIP 2. */
 const PEERS = {
   torchvision: ['torch', 'torchvision'],
   transformers: ['torch', 'transformers'],
+  naflex: ['torch', 'transformers'],
 } as const;
 export const PREPROCESS_PEERS = Object.keys(PEERS) as readonly (keyof typeof PEERS)[];
 

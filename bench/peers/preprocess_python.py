@@ -1,6 +1,6 @@
 """Pillow and a library's preprocessing, one thread, as fast as they go: CPU time of passes over all photos.
 
-python preprocess_python.py PHOTOS PASSES torchvision|transformers
+python preprocess_python.py PHOTOS PASSES torchvision|transformers|naflex
 """
 import hashlib
 import json
@@ -18,6 +18,11 @@ if library == 'transformers':
     from transformers import CLIPImageProcessorPil
 
     processor = CLIPImageProcessorPil()
+    transform = lambda image: processor(images=image, return_tensors='np')['pixel_values'][0]
+elif library == 'naflex':
+    from transformers import Siglip2ImageProcessorPil
+
+    processor = Siglip2ImageProcessorPil()
     transform = lambda image: processor(images=image, return_tensors='np')['pixel_values'][0]
 else:
     from torchvision import transforms

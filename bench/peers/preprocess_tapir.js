@@ -1,7 +1,7 @@
 /**
- * `loadImage` and `toTensor`, one image after the other: CPU time of passes over all photos.
+ * `loadImage` and `toTensors`, one image after the other: CPU time of passes over all photos.
  *
- *     node preprocess_tapir.js PHOTOS PASSES torchvision|transformers
+ *     node preprocess_tapir.js PHOTOS PASSES torchvision|transformers|naflex
  */
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
@@ -12,11 +12,13 @@ const [photos, passes, library] = process.argv.slice(2);
 const paths = readdirSync(photos)
   .toSorted()
   .map((name) => join(photos, name));
-const transform =
-  library === 'transformers'
-    ? transformFromConfig({ image_processor_type: 'CLIPImageProcessor' }, { backend: 'pil' })
-    : createTransform('ImageNet1K_V2');
-const load = async (path) => (await loadImage(path, transform)).toTensor();
+const TYPES = { transformers: 'CLIPImageProcessor', naflex: 'Siglip2ImageProcessor' };
+const type = TYPES[library];
+const transform = type
+  ? transformFromConfig({ image_processor_type: type }, { backend: 'pil' })
+  : createTransform('ImageNet1K_V2');
+const [first] = transform.tensors;
+const load = async (path) => (await loadImage(path, transform)).toTensors()[first.name];
 
 // The first pass, which is not timed, also warms up.
 const digests = [];
