@@ -10,6 +10,7 @@ import { createBreathe } from '../../tensor/vectors/breathe.js';
 import { collectInputs, type SampledImage } from './collect/collect-inputs.js';
 import { collectOutput, takePlaces, type CollectedOutput } from './collect/collect-output.js';
 import { readFacts } from './sections/facts.js';
+import { makeFeaturePictures, type FeaturePictures } from './sections/feature-pictures.js';
 import { HEATMAP_FIELDS, makeHeatmaps, type Heatmaps, type ReportHeatmaps } from './sections/heatmaps.js';
 import { assemblePageData, describeOutput, type Describing, type NamedLabels } from './page-data.js';
 import type { PageImages, PageOutput, PageServer } from './page/data.js';
@@ -70,6 +71,11 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
     : undefined;
   const describing = { dataset, inputs, withUmap: umap, breathe, signal, begin: say };
   const { outputs, pageOutputs } = await describeOutputs(keys, describing);
+  const seen: FeaturePictures[] = [];
+  for (const output of outputs) {
+    const pictures = await makeFeaturePictures(output, inputs.images, imageFolder);
+    if (pictures) seen.push(pictures);
+  }
   const columns = [
     ...(probed?.columns ?? []),
     ...(await readColumns(dataset, inputs.images, options.colourBy)),
@@ -92,6 +98,7 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
       outputs,
       data: assemblePageData(inputs.images, pictures, pageOutputs, columns, server),
       heatmaps,
+      seen,
       probe: probed?.part,
       duplicates,
       notes,

@@ -8,6 +8,7 @@ import type { Inputs } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
 import type { Duplicates } from '../../features/dedupe/find-duplicates.js';
 import type { Facts } from './sections/facts.js';
+import type { FeaturePictures } from './sections/feature-pictures.js';
 import type { Heatmaps } from './sections/heatmaps.js';
 import type { PageData } from './page/data.js';
 import { renderProbe, type ProbePart } from './sections/probe-section.js';
@@ -15,6 +16,7 @@ import { renderSearch } from './sections/search-section.js';
 import {
   renderDuplicates,
   renderFailures,
+  renderFeaturePictures,
   renderHeatmaps,
   renderOrigin,
   renderStatistics,
@@ -29,6 +31,8 @@ export interface ReportParts {
   readonly outputs: readonly CollectedOutput[];
   readonly data: PageData;
   readonly heatmaps: Heatmaps | undefined;
+  /** What the outputs see that have places. */
+  readonly seen: readonly FeaturePictures[];
   readonly probe: ProbePart | undefined;
   /** Those of the whole dataset, for each output; empty if nobody asked. */
   readonly duplicates: readonly Duplicates[];
@@ -38,13 +42,14 @@ export interface ReportParts {
 
 /** Writes the page. */
 export function renderReport(parts: ReportParts): Promise<Uint8Array> {
-  const { title, facts, inputs, outputs, data, heatmaps, probe, duplicates, notes } = parts;
+  const { title, facts, inputs, outputs, data, heatmaps, seen, probe, duplicates, notes } = parts;
   const statistics = markup`<p class="lead">Over all ${formatCount(inputs.ok)} rows.</p>${outputs.map(renderStatistics)}`;
   const script = markup`<div id="duplicates"><p class="note">This part needs the page’s script.</p></div>`;
   const main = markup`<section id="map-section" aria-label="Map">${renderMap(inputs, data)}</section>
 ${data.server ? renderSearch(data.server, inputs.ok) : null}
 ${probe ? renderProbe(probe) : null}
 ${heatmaps ? renderHeatmaps(heatmaps, inputs.ok) : null}
+${seen.length > 0 ? renderFeaturePictures(seen, inputs.ok) : null}
 ${renderSection('duplicates', 'Near-duplicates', [script, ...duplicates.map(renderDuplicates)])}
 ${renderSection('statistics', 'Statistics', statistics)}
 ${renderSection('failures', 'Failures', renderFailures(inputs))}

@@ -12,9 +12,11 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { createFeatureExtractor, createTransform, embedFolder } from 'onnx-tapir';
+import { createFeatureExtractor, createTransform, embedFolder, type Tensor } from 'onnx-tapir';
+import { drawFeatures } from 'onnx-tapir/explain';
 import { type ReportSummary } from 'onnx-tapir/pages';
 import type { Browser, Page } from 'playwright-core';
+import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openDataset } from '../../../src/datasets/files/dataset.js';
 import { decodeNumbers } from '../../../src/html/browser/decode-numbers.js';
@@ -68,6 +70,38 @@ const dataOf = (file: string): PageData => {
 };
 
 describe('tapir report', () => {
+  it('draws what outputs with places see, in the colours of drawFeatures', async () => {
+    const shown = readFileSync(page, 'utf8').split('id="features-section"')[1]!.split('</section>')[0]!;
+    const drawn = [...shown.matchAll(/data:image\/png;base64,([^"]+)/g)].map(([, text]) =>
+      Buffer.from(text!, 'base64'),
+    );
+    expect(shown).toContain('map/3');
+    expect(shown).not.toContain('embedding');
+    const { blocks } = await openDataset(dataset);
+    const maps: Tensor[] = [];
+    for await (const { rows, dims, data } of blocks('map/3'))
+      for (let row = 0; row < rows; row++)
+        maps.push({
+          dtype: 'float32',
+          dims: [1, ...dims],
+          data: data.slice((row * data.length) / rows, ((row + 1) * data.length) / rows),
+        });
+    const chosen = Array.from({ length: 12 }, (_, i) => maps[Math.floor(((i + 0.5) * maps.length) / 12)]!);
+    const strip = await sharp(await drawFeatures(chosen))
+      .raw()
+      .toBuffer({ resolveWithObject: true });
+    expect(drawn).toHaveLength(12);
+    for (const [i, png] of drawn.entries()) {
+      const { data, info } = await sharp(png).raw().toBuffer({ resolveWithObject: true });
+      expect([info.height, info.width]).toEqual([4, 4]);
+      for (let place = 0; place < 16; place++) {
+        const [y, x] = [16 * Math.floor(place / 4), 64 * i + 16 * (place % 4)];
+        const at = 3 * (y * strip.info.width + x);
+        expect(data.subarray(3 * place, 3 * place + 3)).toEqual(strip.data.subarray(at, at + 3));
+      }
+    }
+  });
+
   it('lists the near-duplicates of the whole dataset when it is asked to', async () => {
     const out = join(scratch, 'duplicates.html');
     const flags = ['--out', out, '--output', 'embedding', '--duplicates', '0.9999', '--no-umap', '--json'];

@@ -3,6 +3,7 @@ import { digestOf } from '../../../base/digest.js';
 import { invalidOption } from '../../../base/checks.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import type { Inputs } from './collect-inputs.js';
+import { spread } from './spread.js';
 import type { Tell } from '../../../base/progress.js';
 import { layOutRow, poolRow, type RowLayout } from '../../../tensor/vectors/row-layout.js';
 import type { Breathe } from '../../../tensor/vectors/breathe.js';
@@ -21,6 +22,8 @@ export interface CollectedOutput {
   readonly sameAs: Uint16Array;
   /** The length of each of the vectors. */
   readonly lengths: readonly number[];
+  /** Rows of maps or tokens whose places are drawn, and the places of their images in `inputs.images`. */
+  readonly drawn: readonly { readonly place: number; readonly data: Float32Array }[];
   /** Sampled images without a vector, because some of their features are not finite. */
   readonly notFinite: number;
 }
@@ -29,6 +32,8 @@ export interface CollectedOutput {
 const MOST_COMPARED = 3000;
 /** Memory for the map's vectors; the more channels, the fewer vectors fit. */
 const MAX_SAMPLE_BYTES = 128 * 2 ** 20;
+/** Rows whose places are drawn. */
+const MOST_DRAWN = 12;
 /** With more channels, statistics per channel would take too much memory. */
 const MAX_CHANNELS = 2 ** 22;
 
@@ -51,6 +56,8 @@ export async function collectOutput(
   const members: number[] = [];
   const classes = new Map<string, number>();
   const sameAs: number[] = [];
+  const isDrawn = new Set(layout.averaged === null ? [] : spread(places, MOST_DRAWN));
+  const drawn: { place: number; data: Float32Array }[] = [];
   let taken = 0;
   for await (const { firstRow, rows, data } of dataset.blocks(key)) {
     tell(firstRow);
@@ -63,6 +70,7 @@ export async function collectOutput(
       const place = placeOf.get(firstRow + row);
       if (place === undefined) continue;
       taken++;
+      if (isDrawn.has(place)) drawn.push({ place, data: data.slice(start, start + rowLength) });
       if (!isFinite) continue;
       poolRow(data, start, layout, vectors, members.length * channels);
       members.push(place);
@@ -84,6 +92,7 @@ export async function collectOutput(
     vectors: { rows: members.length, columns: channels, data },
     sameAs: Uint16Array.from(sameAs),
     lengths,
+    drawn,
     notFinite: taken - members.length,
   };
 }

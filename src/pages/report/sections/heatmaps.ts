@@ -14,6 +14,7 @@ import { blendHeatmap, DRAW_FIELDS } from '../../../explain/photos/draw-heatmap.
 import { fitPhotos } from '../../../explain/photos/fit-photos.js';
 import type { Breathe } from '../../../tensor/vectors/breathe.js';
 import type { SampledImage } from '../collect/collect-inputs.js';
+import { spread } from '../collect/spread.js';
 import { pathInside } from './thumbnails.js';
 
 /** Heat maps of {@link writeReport}. */
@@ -116,12 +117,6 @@ export async function makeHeatmaps(
     else unreadable++;
   }
   return { method, layer: attribution.layer, scores: describeScores(attribution), pairs, unreadable };
-}
-
-/** At most `count` elements, evenly spread. */
-function spread<Element>(list: readonly Element[], count: number): Element[] {
-  const taken = Math.min(count, list.length);
-  return Array.from({ length: taken }, (_, i) => list[Math.floor(((i + 0.5) * list.length) / taken)]!);
 }
 
 type Run = (image: LoadedImage) => Promise<AttributionResult>;

@@ -10,6 +10,7 @@ import { formatCount, formatValue } from '../../../html/numbers.js';
 import { renderHistogram } from '../../../html/histogram.js';
 import type { Duplicates } from '../../../features/dedupe/find-duplicates.js';
 import { colourOf, INFERNO } from '../../../explain/photos/colour-map.js';
+import type { FeaturePicture, FeaturePictures } from './feature-pictures.js';
 import type { HeatmapPair, Heatmaps } from './heatmaps.js';
 
 /** Channels that are listed by number. */
@@ -137,6 +138,26 @@ function renderPair({ path, photo, overlay, classIndex, label, score }: HeatmapP
   return markup`<figure class="heatmap">
     <div><img src="${source(photo)}" alt="${shown(path)}"><img src="${source(overlay)}" alt="heat map of ${name} over ${shown(path)}"></div>
     <figcaption><bdi>${name}</bdi><span>score ${score.toFixed(2)}</span><bdi class="path muted">${shown(path)}</bdi></figcaption>
+  </figure>`;
+}
+
+/** What outputs with places see. */
+export function renderFeaturePictures(outputs: readonly FeaturePictures[], images: number): Markup {
+  const parts = outputs.map(({ key, pictures }) => {
+    const lead = markup`<p class="lead">What <code>${shown(key)}</code> sees in ${formatCount(pictures.length)} of ${formatCount(images)} images: places that look alike to the model have like colours, which mean the same in all pictures.</p>`;
+    return markup`${lead}<div class="heatmaps grid">${pictures.map(renderFeatures)}</div>`;
+  });
+  return renderSection('features', 'What the layers see', parts);
+}
+
+function renderFeatures({ name, photo, colours }: FeaturePicture): Markup {
+  const left =
+    photo === null
+      ? markup`<p class="note">There is no picture.</p>`
+      : markup`<img src="data:image/webp;base64,${photo}" alt="${name}">`;
+  return markup`<figure class="heatmap">
+    <div>${left}<img class="places" src="data:image/png;base64,${colours}" alt="features of ${name} as colours"></div>
+    <figcaption><bdi class="path muted">${name}</bdi></figcaption>
   </figure>`;
 }
 
