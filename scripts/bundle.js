@@ -2,8 +2,8 @@
  * Builds the package from the sources that tsc has checked: the library and the command as a few files, which load in a third of
  * the time of their 250 modules, the scripts and styles of pages, and the types. Dependencies stay outside of the bundle.
  */
-import { chmodSync, copyFileSync, mkdirSync, readFileSync } from 'node:fs';
-import { dirname, posix } from 'node:path';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, posix, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
@@ -27,15 +27,83 @@ function copyTypes(file, copied) {
   if (copied.has(file)) return;
   copied.add(file);
   mkdirSync(dirname(path(`dist/types/${file}`)), { recursive: true });
-  copyFileSync(path(`build/modules/${file}`), path(`dist/types/${file}`));
-  const text = readFileSync(path(`build/modules/${file}`), 'utf8');
+  const text = pastDoors(file, readFileSync(path(`build/modules/${file}`), 'utf8'), true);
+  writeFileSync(path(`dist/types/${file}`), text);
   for (const [, from] of text.matchAll(/(?:from|import\()\s*'(\.[^']+)\.js'/g))
     copyTypes(posix.join(posix.dirname(file), `${from}.d.ts`), copied);
 }
 
+/** An import from a door: of the package, of an entry, or the toolkit. */
+const DOOR_IMPORT = /^import (type )?\{([^}]*)\} from '((?:\.\.\/)+(?:\w+\/)?(?:index|toolkit)\.js)';$/gm;
+const doors = new Map();
+
+/**
+ * Imports each name of a door from the file that it comes from. esbuild counts each file of a door as reached by whoever imports one name,
+ * and entries of products would load parts that they do not use. The types would be shipped for all names of the toolkit.
+ *
+ * @param file - Relative to src.
+ * @param keepsTypes - Whether types are imported, too.
+ */
+function pastDoors(file, text, keepsTypes) {
+  const folder = posix.dirname(file);
+  return text.replace(DOOR_IMPORT, (_, types = '', names, door) => {
+    const origins = originsOf(posix.join(folder, door));
+    const kept = listNames(names).filter((name) => keepsTypes || (types === '' && !name.startsWith('type ')));
+    return kept
+      .map(
+        (name) => `import ${types}{ ${name} } from '${posix.relative(folder, origins.get(bare(name)))}';`,
+      )
+      .join(' ');
+  });
+}
+
+/** The file of each name that a door hands on. */
+function originsOf(door) {
+  const known = doors.get(door);
+  if (known) return known;
+  const text = readFileSync(path(`src/${door.replace(/\.js$/, '.ts')}`), 'utf8');
+  const origins = new Map();
+  for (const [, names, from] of text.matchAll(/^export (?:type )?\{([^}]*)\} from '([^']+)';$/gm))
+    for (const name of listNames(names)) origins.set(bare(name), posix.join(posix.dirname(door), from));
+  doors.set(door, origins);
+  return origins;
+}
+
+function listNames(names) {
+  return names
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '');
+}
+
+function bare(name) {
+  return name.replace(/^type /, '');
+}
+
+const pastDoorsPlugin = {
+  name: 'past-doors',
+  setup({ onLoad }) {
+    onLoad({ filter: /[\\/]src[\\/]\w+[\\/].*\.ts$/ }, ({ path: file }) => ({
+      loader: 'ts',
+      contents: pastDoors(
+        relative(path('src'), file).replaceAll('\\', '/'),
+        readFileSync(file, 'utf8'),
+        false,
+      ),
+    }));
+  },
+};
+
 const common = { platform: 'node', target: 'node20', outdir: LIB, logLevel: 'warning' };
 const commonJs = { ...common, format: 'cjs', outExtension: { '.js': '.cjs' } };
-const modules = { ...common, format: 'esm', bundle: true, splitting: true, packages: 'external' };
+const modules = {
+  ...common,
+  format: 'esm',
+  bundle: true,
+  splitting: true,
+  packages: 'external',
+  plugins: [pastDoorsPlugin],
+};
 await Promise.all([
   build({
     ...modules,
