@@ -1,4 +1,4 @@
-/** The house: which room may import which, and what belongs to one file alone. One table, and four tests. */
+/** The house: which room may import which, which products import doors, and what belongs to one file alone. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -114,6 +114,21 @@ const HOUSE: Readonly<Record<string, Room>> = {
   },
 };
 
+/** The doors that no room has: what users import, and what products import beside it. Both stand on this room. */
+const MAIN_DOORS = new Set(['index.ts', 'toolkit.ts']);
+const MAIN_ROOM = 'datasets';
+/** The most names that the toolkit hands out. */
+const MOST_NAMES = 60;
+
+/** The products: `doors` import nothing from other rooms but doors, and files of `html`; `mixed` import files behind doors, too. */
+const PRODUCTS: Readonly<Record<string, 'doors' | 'mixed'>> = {
+  explain: 'mixed',
+  features: 'mixed',
+  pages: 'mixed',
+  precision: 'mixed',
+  serve: 'doors',
+};
+
 /** The most floors of a room, and the longest chain of imports inside a folder. */
 const MOST_FLOORS = 6;
 
@@ -168,9 +183,9 @@ function roomOf(path: string): string | undefined {
   return path.includes('/') ? path.slice(0, path.indexOf('/')) : undefined;
 }
 
-/** Whether a file is the door of the package or of a room: it hands names on, and nothing imports it. */
+/** Whether a file is a door: it hands names on, and only products import it. */
 function isDoor(path: string): boolean {
-  return /^(?:\w+\/)?index\.ts$/.test(path);
+  return MAIN_DOORS.has(path) || /^\w+\/index\.ts$/.test(path);
 }
 
 /** The folder of a file inside its room. */
@@ -199,10 +214,12 @@ function floorOf(path: string): number {
 /** Why a file may not import another; undefined if it may. */
 function whyNot(path: string, target: string): string | undefined {
   if (!files.has(target)) return 'no such file';
-  const [room, other] = [roomOf(path), roomOf(target)];
-  if (isDoor(target)) return 'nothing imports a door';
-  if (room === undefined || dirname(path) === dirname(target)) return undefined;
-  if (room !== other) return roomsBelow(room).has(other!) ? undefined : `${room} does not stand on ${other}`;
+  const room = roomOf(path) ?? MAIN_ROOM;
+  const other = roomOf(target) ?? MAIN_ROOM;
+  if (isDoor(target) && (room === other || !Object.hasOwn(PRODUCTS, room)))
+    return 'only products import doors';
+  if (dirname(path) === dirname(target)) return undefined;
+  if (room !== other) return roomsBelow(room).has(other) ? undefined : `${room} does not stand on ${other}`;
   return isDoor(path) || floorOf(path) > floorOf(target) ? undefined : 'not a lower floor of the room';
 }
 
@@ -235,6 +252,22 @@ describe('architecture', () => {
     for (const path of files.keys()) chainOf(path, []);
     expect([...chains].filter(([, length]) => length > MOST_FLOORS)).toEqual([]);
     expect(Object.entries(HOUSE).filter(([, { floors }]) => floors.length > MOST_FLOORS)).toEqual([]);
+  });
+
+  it('has products that import only doors', () => {
+    const past = [...files.values()].flatMap(({ path, files: targets }) => {
+      const room = roomOf(path);
+      if (room === undefined || PRODUCTS[room] !== 'doors') return [];
+      return targets
+        .filter((target) => !isDoor(target) && ![room, 'html'].includes(roomOf(target)!))
+        .map((target) => ({ file: path, target }));
+    });
+    expect(past).toEqual([]);
+    const toolkit = withoutComments(files.get('toolkit.ts')!.text);
+    const lists = [...toolkit.matchAll(/^export \{([^}]*)\} from /gm)];
+    expect(lists.length).toBe(toolkit.match(/^export/gm)!.length);
+    const names = lists.flatMap(([, list]) => list!.split(',').filter((name) => name.trim() !== ''));
+    expect(names.length).toBeLessThanOrEqual(MOST_NAMES);
   });
 
   it('keeps what belongs to one place there', () => {

@@ -5,10 +5,17 @@
 import { readFileSync, statSync } from 'node:fs';
 import { reasonOf } from './errors.js';
 
+/** Limits of JSON. */
+interface JsonExtent {
+  /** Objects, lists and what they hold. */
+  readonly values: number;
+  /** Levels of nesting. */
+  readonly depth: number;
+}
+
 /** Far above what tokenizers (34 MB, two million values) and lists of labels need. */
 const MOST_BYTES = 256 * 2 ** 20;
-const MOST_VALUES = 4_000_000;
-const MOST_DEPTH = 64;
+const OF_FILES: JsonExtent = { values: 4_000_000, depth: 64 };
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
@@ -34,7 +41,7 @@ export function readJson(
 /** Parses JSON in UTF-8. Throws an error whose message is the reason. */
 export function parseJson(bytes: Buffer, mostBytes: number = MOST_BYTES): unknown {
   checkSize(bytes.length, mostBytes);
-  checkExtent(bytes);
+  checkJsonExtent(bytes, OF_FILES);
   try {
     // Drops a byte order mark as well.
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
@@ -47,7 +54,8 @@ function checkSize(bytes: number, most: number): void {
   if (bytes > most) throw new Error(`it has ${bytes} bytes, more than ${most}`);
 }
 
-function checkExtent(bytes: Buffer): void {
+/** Checks JSON before it is parsed, about 10 ns a byte. Throws an error whose message is the reason. */
+export function checkJsonExtent(bytes: Buffer, most: JsonExtent): void {
   let depth = 0;
   let values = 0;
   for (let at = 0; at < bytes.length; at++) {
@@ -55,10 +63,10 @@ function checkExtent(bytes: Buffer): void {
     if (byte === QUOTE) at = endOfText(bytes, at);
     else if (byte === COMMA) values++;
     else if (byte === OPEN_OBJECT || byte === OPEN_LIST) {
-      if (++depth > MOST_DEPTH) throw new Error(`it is nested more than ${MOST_DEPTH} levels deep`);
+      if (++depth > most.depth) throw new Error(`it is nested more than ${most.depth} levels deep`);
       values++;
     } else if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) depth--;
-    if (values > MOST_VALUES) throw new Error(`it has more than ${MOST_VALUES} values`);
+    if (values > most.values) throw new Error(`it has more than ${most.values} values`);
   }
 }
 

@@ -1,11 +1,8 @@
 /** An extractor as an HTTP service: how it starts, is mounted, and stops. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance } from 'fastify';
-import type { Options } from '../base/checks.js';
-import { TapirError } from '../base/errors.js';
-import { integer, readOptions, text, type Fields } from '../base/options.js';
-import { packageVersion } from '../base/package.js';
-import type { Extractor } from '../extract/extractor.js';
+import { TapirError, type Extractor, type Options } from '../index.js';
+import { integer, packageVersion, readOptions, text, type Fields } from '../toolkit.js';
 import { readClassScores } from './batches/class-scores.js';
 import { Gate } from './http/gate.js';
 import { errorBody, HttpError, replyOf } from './http/http-error.js';
@@ -193,13 +190,11 @@ class HttpService implements Service {
     }));
     // Before the threads for images start: an error here leaves nothing to end.
     const texts = setup.textTower && (await openTextBatcher(setup.textTower, setup));
-    const open = await openImageBatcher(this.#extractor, setup, (images, seconds) =>
-      metrics.run(images, seconds),
-    );
+    const open = await openImageBatcher(setup, (images, seconds) => metrics.run(images, seconds));
     const { batcher, sample } = open;
     const classes = await readClassScores(this.#extractor, setup.labels, sample).catch(
       async (error: unknown) => {
-        await open.lanes.close();
+        await open.close();
         throw error;
       },
     );
@@ -251,7 +246,7 @@ class HttpService implements Service {
     clearTimeout(late);
     this.#url = null;
     await Promise.all([open.batcher.drain(), texts?.batcher.drain()]);
-    await open.lanes.close();
+    await open.close();
   }
 }
 

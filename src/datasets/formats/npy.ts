@@ -4,7 +4,7 @@ import type { AtomicFile } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { bytesOf } from '../../tensor/bits.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
-import { elementBytes, type DType } from '../../tensor/tensor.js';
+import { elementBytes, type DType, type Tensor } from '../../tensor/tensor.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import { readExactly, type FeatureEncoder, type FeatureFile } from './feature-format.js';
 import { widen } from '../../tensor/widen.js';
@@ -45,6 +45,11 @@ export function encodeNpyHeader(dtype: DType, dims: readonly number[]): Uint8Arr
   header.write(text, 10, 'latin1');
   header.write('\n', HEADER_BYTES - 1, 'latin1');
   return header;
+}
+
+/** Encodes a tensor of numbers as a file. */
+export function encodeNpy({ dtype, dims, data }: Tensor): Buffer {
+  return Buffer.concat([encodeNpyHeader(dtype, dims), bytesOf(data)]);
 }
 
 export async function createNpyEncoder(

@@ -1,10 +1,6 @@
 /** The output of a classifier: its labels, and how its scores become probabilities. */
-import { invalidOption } from '../../base/checks.js';
-import { readClassLabels } from '../../extract/class-labels.js';
-import type { Extractor } from '../../extract/extractor.js';
-import type { NodeInfo } from '../../model/open/open-model.js';
-import { listLargest } from '../../tensor/vectors/largest.js';
-import { softmax } from '../../tensor/vectors/softmax.js';
+import type { Extractor, NodeInfo } from '../../index.js';
+import { invalidOption, listLargest, readClassLabels, softmax } from '../../toolkit.js';
 import type { ImageFeatures } from './image-batcher.js';
 import { listVectorOutputs } from './vector-outputs.js';
 

@@ -1,10 +1,6 @@
 /** The batcher of images: decoding threads write into shared memory, and the extractor runs on it. */
-import { openDecodeLanes, runApart } from '../../datasets/embed/embed-batches.js';
-import { extractorInternals, runsAtOnce, type Extractor } from '../../extract/extractor.js';
-import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import { PhotoMemory } from '../../feeds/photo-memory.js';
-import type { Tensor } from '../../tensor/tensor.js';
-import { Batcher, placesOf } from './batcher.js';
+import type { Tensor } from '../../index.js';
+import { Batcher, placesOf, type BatchPlan } from './batcher.js';
 import type { ServiceSetup } from './service-options.js';
 
 /** An image's features by key, without the batch axis. They are views of the run's outputs. */
@@ -12,15 +8,13 @@ export type ImageFeatures = Readonly<Record<string, Tensor>>;
 
 export type ImageBatcher = Batcher<Uint8Array, ImageFeatures>;
 
-/** For each thread, an image that is being decoded and one whose bytes are on their way. */
-const IMAGES_PER_THREAD = 2;
-
-/** An image batcher, its threads, and a sample of its results. */
+/** An image batcher, and a sample of its results. */
 export interface OpenBatcher {
   readonly batcher: ImageBatcher;
-  readonly lanes: DecodeLanes;
   /** Features of a black image, which show their dtypes and dims. */
   readonly sample: ImageFeatures;
+  /** Ends its threads. */
+  readonly close: () => Promise<void>;
 }
 
 /**
@@ -30,27 +24,24 @@ export interface OpenBatcher {
  * @throws {@link TapirError} `OUTPUT_NOT_BATCHED`; errors of a run.
  */
 export async function openImageBatcher(
-  extractor: Extractor,
-  setup: ServiceSetup,
+  { maxBatch, maxWaitMs, maxQueue, photos }: ServiceSetup,
   onRun: (images: number, seconds: number) => void,
 ): Promise<OpenBatcher> {
-  const { maxBatch, maxWaitMs, maxQueue, embed } = setup;
-  const lanes = openDecodeLanes(extractor, embed);
-  const sessions = extractorInternals.of(extractor).sessions.length;
-  const decodesAtOnce = IMAGES_PER_THREAD * lanes.most;
-  const plan = { maxBatch, maxWaitMs, maxQueue, decodesAtOnce, sessions, runsAtOnce: runsAtOnce(extractor) };
-  const memory = new PhotoMemory(embed.feeds, placesOf(plan));
-  const run = (places: readonly number[]): Promise<readonly ImageFeatures[]> =>
-    runApart(extractor, memory, places, embed);
-  lanes.warm();
+  const planOf = (limits: Pick<BatchPlan, 'decodesAtOnce' | 'sessions' | 'runsAtOnce'>): BatchPlan => ({
+    maxBatch,
+    maxWaitMs,
+    maxQueue,
+    ...limits,
+  });
+  const { limits, load, run, shapeOf, close } = photos.open((most) => placesOf(planOf(most)));
   const [sample] = await run([0]).catch(async (error: unknown) => {
-    await lanes.close();
+    await close();
     throw error;
   });
   const batcher = new Batcher<Uint8Array, ImageFeatures>(
     {
-      shapeOf: (place) => memory.shapeOf(place),
-      decode: (image, place) => memory.load(lanes, place, image),
+      shapeOf,
+      decode: (image, place) => load(place, image),
       run: async (places) => {
         const started = performance.now();
         const rows = await run(places);
@@ -58,7 +49,7 @@ export async function openImageBatcher(
         return rows;
       },
     },
-    plan,
+    planOf(limits),
   );
-  return { batcher, lanes, sample: sample! };
+  return { batcher, sample: sample!, close };
 }

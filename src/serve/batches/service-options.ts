@@ -1,25 +1,22 @@
 /** The options of a service, and their checks. */
-import { checkInteger, checkText, invalidOption, type Options } from '../../base/checks.js';
+import type { TextTower } from '../../features/index.js';
+import type { EmbedOptions, Extractor, Options } from '../../index.js';
 import {
   boolean,
   callback,
   checkedBy,
+  checkLabels,
   defaultsOf,
-  integer,
-  optional,
-  type Fields,
-} from '../../base/options.js';
-import {
-  EMBED_DEFAULTS,
   EMBED_FIELDS,
-  readWithExtractor,
-  setUpEmbedding,
-  type EmbedOptions,
-  type EmbedSetup,
-} from '../../datasets/embed/embed-options.js';
-import { checkLabels } from '../../extract/class-labels.js';
-import { type Extractor } from '../../extract/extractor.js';
-import type { TextTower } from '../../features/text/text-encoder.js';
+  integer,
+  invalidOption,
+  optional,
+  planPhotos,
+  readOptions,
+  text,
+  type Fields,
+  type PhotoPlan,
+} from '../../toolkit.js';
 
 /** Options of {@link createService}. Times are in milliseconds. */
 export interface ServiceOptions extends Pick<EmbedOptions, 'transform' | 'keepDims' | 'decodeThreads'> {
@@ -133,9 +130,9 @@ export interface ServiceOptions extends Pick<EmbedOptions, 'transform' | 'keepDi
   readonly onError: ((error: unknown) => void) | undefined;
 }
 
-/** The checked options, and the setup of embedding that follows from them. */
+/** The checked options, and how photos run. */
 export interface ServiceSetup extends ServiceOptions {
-  readonly embed: EmbedSetup;
+  readonly photos: PhotoPlan;
 }
 
 /** Names that need no escaping in a path. */
@@ -159,7 +156,7 @@ export const SERVICE_FIELDS: Fields<ServiceOptions> = {
   maxJsonBytes: integer(1024, 2 ** 28, 8 * 1024 ** 2),
   maxBufferedBytes: integer(1, Number.MAX_SAFE_INTEGER, 512 * 1024 ** 2),
   maxRequests: integer(1, 1e6, 512, 'requests in progress; beyond: 429'),
-  token: optional(checkText, 'bearer token that callers must send (default: TAPIR_TOKEN, if set)'),
+  token: optional(text('', 'bearer token that callers must send (default: TAPIR_TOKEN, if set)')),
   allowUrls: boolean(false, 'fetch images from URLs in requests'),
   allowPrivateUrls: boolean(false, 'fetch from private and local addresses, too'),
   urlTimeoutMs: integer(1, 600_000, 10_000),
@@ -175,21 +172,23 @@ export const SERVICE_DEFAULTS: ServiceOptions = defaultsOf(SERVICE_FIELDS);
 
 /** Checks options against the extractor. Throws `OPTION_INVALID`. */
 export function setUpService(extractor: Extractor, given: Options<ServiceOptions>): ServiceSetup {
-  const options = readWithExtractor(extractor, SERVICE_FIELDS, given, 'createService');
+  const options = readOptions(SERVICE_FIELDS, given, 'createService');
   const { transform, keepDims, decodeThreads, maxBatch: batch, maxBodyBytes } = options;
-  checkInteger('maxBufferedBytes', options.maxBufferedBytes, maxBodyBytes, Number.MAX_SAFE_INTEGER);
-  const embed = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform, keepDims, decodeThreads, batch });
+  const buffered = integer(maxBodyBytes, Number.MAX_SAFE_INTEGER, maxBodyBytes);
+  buffered.check('maxBufferedBytes', options.maxBufferedBytes);
+  const photos = planPhotos(extractor, { transform, keepDims, decodeThreads, batch });
   return {
     ...options,
-    maxBatch: embed.batch,
+    maxBatch: photos.batch,
     maxImages: Math.min(options.maxImages, options.maxQueue),
     maxJsonBytes: Math.min(options.maxJsonBytes, maxBodyBytes),
-    embed,
+    photos,
   };
 }
 
 function checkName(option: string, value: unknown): string {
-  if (NAME.test(checkText(option, value))) return value as string;
+  const name = text('').check(option, value);
+  if (NAME.test(name)) return name;
   throw invalidOption(option, 'made of letters, digits, ".", "_" and "-", 128 at most', value);
 }
 

@@ -1,6 +1,6 @@
 /** Outputs with one vector per image, and what is done with the vectors. */
-import type { Tensor } from '../../tensor/tensor.js';
-import { widen } from '../../tensor/widen.js';
+import type { Tensor } from '../../index.js';
+import { floatsOf } from '../../toolkit.js';
 import type { ImageFeatures } from './image-batcher.js';
 
 export interface VectorOutput {
@@ -18,8 +18,8 @@ export function listVectorOutputs(sample: ImageFeatures): VectorOutput[] {
 }
 
 /** The elements of an output with vectors, as float32 in new memory. */
-export function toFloats({ dtype, data }: Tensor): Float32Array {
+export function toFloats(tensor: Tensor): Float32Array {
   // Listed outputs hold floats. Rows are views of the run's outputs, which other requests share.
-  const own = (data as Float32Array).slice();
-  return widen(dtype, own.buffer as ArrayBuffer);
+  const floats = floatsOf(tensor)!;
+  return floats === tensor.data ? floats.slice() : floats;
 }

@@ -9,9 +9,7 @@ import { countParts } from './count-parts.js';
 import { readBase64 } from '../http/read-base64.js';
 import type { RequestState } from '../http/requests.js';
 import type { ServiceSetup } from '../batches/service-options.js';
-import { reasonOf } from '../../base/errors.js';
-import { HttpFailure } from '../../base/http/http-failure.js';
-import { fetchUrl } from '../../base/http/http.js';
+import { fetchUrl, HttpFailure, reasonOf } from '../../toolkit.js';
 
 /** An image, or the reason why it could not be fetched. */
 export interface SentImage {

@@ -1,6 +1,5 @@
 /** The errors of requests: a code, its status, and a message for the client. */
-import { isTapirError, type TapirError, type ErrorCode } from '../../base/errors.js';
-import { isImageError } from '../../images/file/image-errors.js';
+import { isTapirError, type TapirError, type ErrorCode } from '../../index.js';
 
 /** The service's own codes with their status. Errors of images keep their own codes. */
 const STATUS = {
@@ -94,5 +93,6 @@ export function errorBody(error: unknown): { readonly error: Omit<ErrorReply, 's
 
 /** Whether an error concerns one image of a request, so that the others can be embedded. */
 export function isAboutImage(error: unknown): error is TapirError | HttpError {
-  return isImageError(error) || (error instanceof HttpError && error.code.startsWith('URL_'));
+  if (isTapirError(error)) return error.code.startsWith('IMAGE_');
+  return error instanceof HttpError && error.code.startsWith('URL_');
 }

@@ -1,8 +1,6 @@
 /** `POST /embed`: images in, features out. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { encodeNpyHeader } from '../../datasets/formats/npy.js';
-import { bytesOf } from '../../tensor/bits.js';
-import { elementsToJson } from '../../tensor/json-elements.js';
+import { elementsToJson, encodeNpy } from '../../toolkit.js';
 import type { ServiceContext } from './context.js';
 import { readSentImages } from '../bodies/embed-body.js';
 import { errorBody, HttpError, isAboutImage } from '../http/http-error.js';
@@ -126,9 +124,8 @@ function sendJson(
 }
 
 function sendNpy(reply: FastifyReply, features: ImageFeatures): Buffer {
-  const { dtype, dims, data } = Object.values(features)[0]!;
   void reply.type('application/x-npy');
-  return Buffer.concat([encodeNpyHeader(dtype, dims), bytesOf(data)]);
+  return encodeNpy(Object.values(features)[0]!);
 }
 
 /** JSON, or the bytes of a `.npy` file. */

@@ -7,7 +7,7 @@ import type { RequestState } from '../http/requests.js';
 import type { ImageFeatures } from '../batches/image-batcher.js';
 import type { EmbeddingItem } from '../bodies/openai-input.js';
 import type { EncodedText } from '../batches/text-batcher.js';
-import { unitVector } from '../../tensor/vectors/unit-vector.js';
+import { unitVector } from '../../toolkit.js';
 import { listVectorOutputs, toFloats, type VectorOutput } from '../batches/vector-outputs.js';
 
 /** The output that a model's name stands for: `NAME/OUTPUT`, or `NAME` if only one output has vectors. Throws {@link FieldError}. */
