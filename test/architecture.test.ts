@@ -89,7 +89,7 @@ const HOUSE: Readonly<Record<string, Room>> = {
   pages: {
     on: ['html', 'explain', 'features'],
     floors: [
-      ['explore/page', 'report/collect', 'report/page'],
+      ['.', 'explore/page', 'report/collect', 'report/page'],
       ['explore/describe', 'explore/see', 'report/sections'],
       ['explore', 'report'],
     ],
@@ -122,7 +122,7 @@ const MOST_NAMES = 60;
 
 /** The products: `doors` import nothing from other rooms but doors, and files of `html`; `mixed` import files behind doors, too. */
 const PRODUCTS: Readonly<Record<string, 'doors' | 'mixed'>> = {
-  explain: 'mixed',
+  explain: 'doors',
   features: 'mixed',
   pages: 'mixed',
   precision: 'mixed',

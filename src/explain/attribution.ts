@@ -1,19 +1,30 @@
 /** Attribution: which places of an image a score depends on. */
-import { shown } from '../base/printable.js';
-import { givenFields, pickFields, type Options } from '../base/checks.js';
-import { readOptions, signal, unchecked, type Fields } from '../base/options.js';
-import { readClassLabels, type ClassLabels } from '../extract/class-labels.js';
-import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
-import type { PrunedModel } from '../model/prune/pruned-model.js';
-import { LANE_FIELDS, readLaneOptions } from '../runtime/lanes/lane-options.js';
-import { readFeeds } from '../tensor/read-feeds.js';
-import { selectRows } from '../tensor/rows.js';
-import type { TensorInfo } from '../tensor/tensor-info.js';
-import { makeTensor, mismatch, nameTensor, type NamedTensor, type Tensor } from '../tensor/tensor.js';
-import { highest } from '../tensor/vectors/largest.js';
-import { extractorInternals, type Extractor } from '../extract/extractor.js';
-import { inheritFrom, readSession } from '../extract/inherit-options.js';
-import type { RunInput } from '../extract/replicas/run-options.js';
+import type {
+  Extractor,
+  ModelSource,
+  OnnxModel,
+  Options,
+  PrunedModel,
+  RunInput,
+  Tensor,
+  TensorInfo,
+} from '../index.js';
+import {
+  highest,
+  makeTensor,
+  mismatch,
+  readClassLabels,
+  readFeeds,
+  readLaneOptions,
+  readModelCall,
+  readOptions,
+  selectRows,
+  signal,
+  unchecked,
+  type ClassLabels,
+  type Fields,
+  type NamedTensor,
+} from '../toolkit.js';
 import { activationMaps } from './class-activation.js';
 import { normaliseMaps, resizeMaps } from './maps/heatmap.js';
 import { integrateGradients, pixelMaps, seededNoise, smoothGradients } from './input-gradients.js';
@@ -214,7 +225,7 @@ export class Attribution {
   /** The scores of a row under masks. */
   async #scoreMasked(job: Job, row: number, pixels: Float32Array, count: number): Promise<number[]> {
     const same = Array.from({ length: count }, () => row);
-    const feeds = job.feeds.map((feed) => nameTensor(feed.name, selectRows(feed, same)));
+    const feeds = job.feeds.map((feed) => ({ ...selectRows(feed, same), name: feed.name }));
     const image = { ...job.image, rows: count, data: pixels };
     const { logits } = await this.#passes.forward(this.#withImage(feeds, image), job.signal);
     return scoresOf(logits, selectRows(job.seeds, same) as Tensor<'float32'>);
@@ -249,7 +260,7 @@ export class Attribution {
   /** The feeds with other pixels. */
   #withImage(feeds: readonly NamedTensor[], image: Maps): NamedTensor[] {
     const { image: name, imageLayout } = this.#passes.plan;
-    return feeds.map((feed) => (feed.name === name ? nameTensor(name, toImage(image, imageLayout)) : feed));
+    return feeds.map((feed) => (feed.name === name ? { ...toImage(image, imageLayout), name } : feed));
   }
 }
 
@@ -281,29 +292,12 @@ export async function createAttribution(
   model: OnnxModel | ModelSource | Extractor,
   given: Options<AttributionOptions> = {},
 ): Promise<Attribution> {
-  const inherited = inheritFrom(model);
-  const { device: one, devices: several } = givenFields(given, 'createAttribution');
-  const hasPlace = one !== undefined || several !== undefined;
-  const options = readAttributionOptions({
-    ...inherited?.lane,
-    ...(hasPlace ? {} : inherited?.place),
-    ...given,
-    ...(inherited ? { session: readSession(given.session ?? {}, inherited.session) } : {}),
-  });
+  const call = readModelCall(model, given, 'createAttribution');
+  const options = readAttributionOptions(call.options);
   const { device, devices, parallel, session } = options;
-  const lane = readLaneOptions(pickFields(options, LANE_FIELDS));
-  const place = { ...lane, device, devices, parallel, session };
+  const place = { ...readLaneOptions(options), device, devices, parallel, session };
   // The maps of an extractor in a lowered model are those of its float32 model: float16 and 8 bits have no gradients.
-  const source = extractorInternals.has(model)
-    ? (model as Extractor).model.source
-    : readModel(model as ModelSource);
+  const source = call.open();
   const labels = options.labels ? { labels: options.labels } : await readClassLabels(source);
   return newAttribution(await createPasses(source, options, place), options, labels);
-}
-
-/** Which scores an attribution explains, as a sentence for people. */
-export function describeScores({ output, skipped }: Pick<Attribution, 'output' | 'skipped'>): string {
-  return skipped === null
-    ? `The score is a value of “${shown(output)}”.`
-    : `The score is a value of “${shown(output)}”, before the ${skipped} at the end.`;
 }

@@ -1,5 +1,5 @@
 /** Methods that attribute the score to the elements of the image, from gradients with respect to it. */
-import { createRandom } from '../base/random.js';
+import { createRandom } from '../toolkit.js';
 import { extremes } from './maps/heatmap.js';
 import { rowOf, type Maps } from './maps/maps.js';
 import type { PathPoint } from './quadrature.js';

@@ -1,7 +1,5 @@
 /** Classes by their labels. */
-import { invalidOption } from '../base/checks.js';
-import { nearestNames } from '../base/nearest-names.js';
-import type { ClassLabels } from '../extract/class-labels.js';
+import { invalidOption, nearestNames, type ClassLabels } from '../toolkit.js';
 import type { AttributionTarget, IndexTarget } from './targets.js';
 
 /** Most labels that a message lists when no label is near. */

@@ -1,20 +1,21 @@
 /** Options of attribution. */
-import { checkText, invalidOption, type Options } from '../base/checks.js';
+import type { Device, FeatureExtractorOptions, InputSizes, Options } from '../index.js';
 import {
+  checkLabels,
+  DEVICE,
   integer,
+  invalidOption,
+  LANE_FIELDS,
   number,
   oneOf,
   optional,
   readOptions,
   refuseUnused,
+  text,
   unchecked,
   type Fields,
-} from '../base/options.js';
-import type { InputSizes } from '../model/open/input-sizes.js';
-import { DEVICE, type Device } from '../runtime/lanes/device.js';
-import { LANE_FIELDS, type LaneOptions } from '../runtime/lanes/lane-options.js';
-import { checkLabels } from '../extract/class-labels.js';
-import type { FeatureExtractorOptions } from '../extract/extractor-options.js';
+  type LaneOptions,
+} from '../toolkit.js';
 import { BASELINES, type Baseline } from './input-gradients.js';
 import {
   INPUT_METHODS,
@@ -106,12 +107,10 @@ export const ATTRIBUTION_FIELDS: Fields<AttributionOptions> = {
     'how; methods without "cam" in their names take no layer',
   ),
   layer: optional(
-    checkText,
-    'layer of the CAM methods (default: the last map or grid of tokens, such as layer4)',
+    text('', 'layer of the CAM methods (default: the last map or grid of tokens, such as layer4)'),
   ),
   output: optional(
-    checkText,
-    'the scores (default: the first output, or what its final Softmax or Sigmoid reads)',
+    text('', 'the scores (default: the first output, or what its final Softmax or Sigmoid reads)'),
   ),
   labels: optional(checkLabels),
   device: optional(DEVICE),

@@ -1,26 +1,34 @@
 /** The forward and the backward pass of a model, each with a session that opens when it is first needed. */
-import type { Options } from '../base/checks.js';
-import { TapirError } from '../base/errors.js';
-import { resolveNames } from '../graph/names/resolve-names.js';
-import { imageInput } from '../graph/image-axes.js';
-import type { Layout } from '../graph/layout.js';
-import { modelInternals } from '../model/open/model-state.js';
-import type { OnnxModel } from '../model/open/open-model.js';
-import { differentiate } from '../gradients/differentiate.js';
-import { describeInputs } from '../model/open/value-info.js';
-import { describeFeatures } from '../model/oracle/describe-features.js';
-import { pruneToRun } from '../model/oracle/prune-model.js';
-import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
-import type { LaneOptions } from '../runtime/lanes/lane-options.js';
-import type { TensorInfo } from '../tensor/tensor-info.js';
-import { mismatch, type NamedTensor, type Tensor } from '../tensor/tensor.js';
-import { createFeatureExtractor } from '../extract/create-feature-extractor.js';
-import type { Extractor } from '../extract/extractor.js';
-import type { FeatureExtractorOptions } from '../extract/extractor-options.js';
-import { chooseLayer, chooseScores, type ChosenScores } from './chosen-ends.js';
+import { differentiate } from '../gradients/index.js';
+import {
+  createFeatureExtractor,
+  describeFeatures,
+  pruneModel,
+  TapirError,
+  type Extractor,
+  type FeatureExtractorOptions,
+  type FeatureInfo,
+  type InputSizes,
+  type OnnxModel,
+  type Options,
+  type PrunedModel,
+  type Tensor,
+  type TensorInfo,
+} from '../index.js';
+import {
+  findEnds,
+  findPlaces,
+  inputsOf,
+  invalidOption,
+  mismatch,
+  readPoolingHead,
+  type LaneOptions,
+  type NamedTensor,
+  type PoolingWeights,
+} from '../toolkit.js';
 import { hasGradient, isLayerMethod } from './methods.js';
 import type { AttributionOptions } from './options.js';
-import { pooledGradient, readPoolingHead, type PoolingWeights } from './pooled-gradient.js';
+import { pooledGradient } from './pooled-gradient.js';
 import { checkScores, noScores } from './targets.js';
 
 /** What a pass computes of a batch. */
@@ -41,9 +49,10 @@ type Place = Options<
 interface PassPlan {
   /** The name of the image input. */
   readonly image: string;
-  readonly imageLayout: Layout;
-  readonly layerLayout: Layout | null;
-  readonly scores: ChosenScores;
+  readonly imageLayout: FeatureInfo['layout'];
+  readonly layerLayout: FeatureInfo['layout'];
+  /** The value whose elements are the scores, and the operator after it that makes probabilities of them. */
+  readonly scores: { readonly output: string; readonly skipped: string | null };
   /** The layer of a CAM method. */
   readonly layer: string | undefined;
   /** The number of classes, if the file states it. */
@@ -65,7 +74,7 @@ export class Passes {
   #isClosed = false;
 
   constructor(plan: PassPlan) {
-    this.inputs = describeInputs(prunedInternals.of(plan.forward).rewrite);
+    this.inputs = inputsOf(plan.forward);
     this.plan = plan;
   }
 
@@ -141,27 +150,25 @@ export async function createPasses(
   { method, layer: givenLayer, output: givenOutput, inputSizes }: AttributionOptions,
   place: Place,
 ): Promise<Passes> {
-  const { graph } = modelInternals.of(model);
-  const image = imageInput(graph);
+  const { image, scores: ends } = findEnds(model, givenOutput);
   if (!image) {
-    const actual = `inputs ${graph.inputs.map(({ name }) => `"${name}"`).join(', ')} without four axes`;
+    const actual = `inputs ${model.inputs.map(({ name }) => `"${name}"`).join(', ')} without four axes`;
     const expected = 'an image [N, C, H, W]';
-    const details = { input: graph.inputs[0]?.name ?? '', expected, actual };
+    const details = { input: model.inputs[0]?.name ?? '', expected, actual };
     throw new TapirError('INPUT_MISMATCH', `attribution needs ${expected}, the model has ${actual}`, {
       details,
     });
   }
-  const ends = givenOutput === undefined ? chooseScores(model) : { output: givenOutput, skipped: null };
   const { output } = ends;
   const isChosen = isLayerMethod(method) && givenLayer === undefined;
-  const [resolved] = resolveNames(graph, [output]);
-  const layer = isChosen ? await chooseLayer(model, resolved!.value, method, inputSizes) : givenLayer;
+  const layer = isChosen ? await chooseLayer(model, output, method, inputSizes) : givenLayer;
   const returnNodes = layer === undefined ? [output] : [layer, output];
   const [scores, places] = await describeFeatures(model, layer === undefined ? [output] : [output, layer]);
   if (scores?.dims && scores.dims.length !== 2) throw noScores(output, scores);
   const classes = scores?.dims?.[1];
-  const forward = await pruneToRun(model, returnNodes, { inputSizes });
-  const withRespectTo = [layer ?? `tensor:${image.value.name}`];
+  // It runs here and is not written, so its session tells the types of its outputs.
+  const forward = await pruneModel(model, returnNodes, { inputSizes, fillTypes: false });
+  const withRespectTo = [layer ?? `tensor:${image.name}`];
   const isDifferentiated = hasGradient(method);
   const head = isDifferentiated && places ? await readPoolingHead(model, places, scores!) : undefined;
   const backward =
@@ -169,8 +176,8 @@ export async function createPasses(
       ? await differentiate(model, { of: [output], withRespectTo, returnNodes, inputSizes })
       : undefined;
   const passes = new Passes({
-    image: image.value.name,
-    imageLayout: image.axis === 1 ? 'NHWC' : 'NCHW',
+    image: image.name,
+    imageLayout: image.layout,
     layerLayout: places?.layout ?? null,
     scores: ends,
     layer,
@@ -180,11 +187,29 @@ export async function createPasses(
     head,
     place,
   });
-  const { dtype } = passes.inputs.find(({ name }) => name === image.value.name) ?? {};
+  const { dtype } = passes.inputs.find(({ name }) => name === image.name) ?? {};
   if (dtype !== 'float32') {
     const actual = dtype === undefined ? 'one that it does not read' : `${dtype} in this model`;
-    throw mismatch(image.value.name, `a float32 image that "${output}" depends on`, actual);
+    throw mismatch(image.name, `a float32 image that "${output}" depends on`, actual);
   }
   await passes.open();
   return passes;
+}
+
+/** The most names that an error lists. */
+const MOST_NAMED = 5;
+
+/** The last value with places that the scores depend on. Throws `OPTION_INVALID` with candidates if the file proves no such value. */
+async function chooseLayer(
+  model: OnnxModel,
+  output: string,
+  method: string,
+  inputSizes: InputSizes,
+): Promise<string> {
+  const found = await findPlaces(model, output, inputSizes);
+  if (typeof found === 'string') return found;
+  const shown = found.slice(0, MOST_NAMED).map((name) => `"${name}"`);
+  const list = shown.length > 0 ? `, such as ${shown.join(', ')}` : ' (the file proves no such layer)';
+  const what = 'a layer that is a map [N, C, H, W] or tokens of patches';
+  throw invalidOption('layer', `the name of ${what}, for method "${method}"${list}`, undefined);
 }

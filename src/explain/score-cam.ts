@@ -1,5 +1,5 @@
 /** Score-CAM (Wang et al. 2020): a channel weighs as much as the score of the image that it masks. No backward pass. */
-import { softmax } from '../tensor/vectors/softmax.js';
+import { softmax } from '../toolkit.js';
 import { weightedSum } from './class-activation.js';
 import { extremes, resizeMaps } from './maps/heatmap.js';
 import { rowOf, type Maps } from './maps/maps.js';

@@ -105,7 +105,7 @@ export function readExtractorOptions(
   const { device, devices, session, transform } = options;
   // Refused here, and not by the first photo. What lies beside the model is read then.
   chooseTransform({ transform }, undefined, () => undefined);
-  const lane = readLaneOptions(pickFields(options, LANE_FIELDS));
+  const lane = readLaneOptions(options);
   const { takesSessionOptions } = CAPABILITIES[lane.engine];
   if (!takesSessionOptions && Object.keys(givenFields(session, 'session')).length > 0)
     throw invalidOption(

@@ -1,12 +1,13 @@
 /** What a new extractor takes over from the one that it is made of. */
 import { givenFields, type Options } from '../base/checks.js';
 import type { TransformRequest } from '../feeds/choose-transform.js';
+import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import type { OutputDtype, PerOutput } from '../model/prune/rewrite-options.js';
 import type { DeviceSpec, ResolvedDevice } from '../runtime/lanes/device.js';
 import type { LaneOptions } from '../runtime/lanes/lane-options.js';
 import { readSessionOptions, type SessionOptions } from '../runtime/lanes/session-options.js';
 import { DataParallel } from './data-parallel.js';
-import { extractorInternals } from './extractor.js';
+import { extractorInternals, type Extractor } from './extractor.js';
 import { PARALLEL_DEFAULTS, type ParallelOptions } from './replicas/parallel-options.js';
 
 /** Options of an extractor. */
@@ -51,4 +52,40 @@ export function readSession(given: Options<SessionOptions>, inherited?: SessionO
   if (!inherited) return own;
   const names = Object.keys(givenFields(given, 'session')) as (keyof SessionOptions)[];
   return { ...inherited, ...Object.fromEntries(names.map((name) => [name, own[name]])) };
+}
+
+/** Where the sessions of a call run. */
+interface PlaceGiven {
+  readonly device?: unknown;
+  readonly devices?: unknown;
+  readonly session?: Options<SessionOptions> | undefined;
+}
+
+/** A call that takes a model or an extractor. */
+interface ModelCall<Given> {
+  /** The caller's options, behind those of the extractor for its devices, sessions and lanes. They are not checked yet. */
+  readonly options: Given;
+  /** Opens the model; that of an extractor is its source, in float32. */
+  readonly open: () => OnnxModel;
+}
+
+/** Reads the model and the options of a call. Devices are inherited only if the caller gives none. Throws `OPTION_INVALID`. */
+export function readModelCall<Given extends PlaceGiven>(
+  model: OnnxModel | ModelSource | Extractor,
+  given: Given,
+  what: string,
+): ModelCall<Given> {
+  const { device, devices, session = {} } = givenFields(given, what);
+  const inherited = inheritFrom(model);
+  if (!inherited) return { options: given, open: () => readModel(model as OnnxModel | ModelSource) };
+  const hasPlace = device !== undefined || devices !== undefined;
+  return {
+    options: {
+      ...inherited.lane,
+      ...(hasPlace ? {} : inherited.place),
+      ...given,
+      session: readSession(session, inherited.session),
+    },
+    open: () => (model as Extractor).model.source,
+  };
 }

@@ -1,15 +1,9 @@
 /** Pictures that are loaded one by one, as feeds. */
 import type { LoadedImage } from '../images/transform/load-image.js';
-import type { Transform } from '../images/transform/transform.js';
 import { encodeFloat16 } from '../tensor/float16.js';
 import { fillFeed, isShared } from '../tensor/image-feed.js';
 import { makeTensor, nameTensor, type NamedTensor } from '../tensor/tensor.js';
 import type { FeedPlan } from './feed-plan.js';
-
-/** The transform in the order of axes that the model takes, with one row: of several crops, the one in the centre. */
-export function layOut({ processor, isLast }: FeedPlan): Transform {
-  return processor.transform.with({ layout: isLast ? 'nhwc' : 'nchw', crops: 'center' });
-}
 
 /** The feed of one loaded picture, as often as a fixed batch wants it. Its transform is that of {@link layOut}. */
 export function feedOfPicture(plan: FeedPlan, image: LoadedImage): NamedTensor {

@@ -29,3 +29,13 @@ export function planPictures(model: ImageTaker, transform: Transform, rows?: Row
   if (!plan.unlike) return plan;
   throw invalidOption('transform', 'one whose results all have the same size (set crop)', 'no fixed size');
 }
+
+/** The transform in the order of axes that the model takes, with one row: of several crops, the one in the centre. */
+export function layOut({ processor, isLast }: FeedPlan): Transform {
+  return processor.transform.with({ layout: isLast ? 'nhwc' : 'nchw', crops: 'center' });
+}
+
+/** Fits a transform to the image input. Throws `OPTION_INVALID` if its images have another size or other channels. */
+export function fitPhotos({ inputs }: Pick<ImageTaker, 'inputs'>, transform: Transform): Transform {
+  return layOut(planPicture({ inputs, imageNormalization: null }, transform));
+}

@@ -8,9 +8,8 @@ import { NO_SIZES } from '../model/open/input-sizes.js';
 import { modelInternals } from '../model/open/model-state.js';
 import type { ModelSource, OnnxModel } from '../model/open/open-model.js';
 import { cutStages } from './cut-stages.js';
-import { describeInputs } from '../model/open/value-info.js';
 import { readHead, withHeads, type HeadedNode, type HeadOptions } from '../extract/with-heads.js';
-import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
+import { inputsOf, type PrunedModel } from '../model/prune/pruned-model.js';
 import type { ReturnNode } from '../model/open/return-nodes.js';
 import type { RewriteOptions } from '../model/prune/rewrite-options.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
@@ -84,9 +83,7 @@ function checkBatch(inputs: readonly TensorInfo[]): void {
 /** Refuses tensors that later stages read and that have a fixed number of rows, though the batch is open. */
 function checkRows({ model }: ExitStage, stage: number, given: readonly TensorInfo[]): void {
   const isOpen = given.every(({ dims }) => typeof dims?.[0] !== 'number');
-  const odd = describeInputs(prunedInternals.of(model).rewrite).find(
-    ({ dims }) => dims?.length === 0 || typeof dims?.[0] === 'number',
-  );
+  const odd = inputsOf(model).find(({ dims }) => dims?.length === 0 || typeof dims?.[0] === 'number');
   if (!odd || !isOpen) return;
   throw impossible(
     `rows cannot leave before stage ${stage}: it reads "${odd.name}" of dims [${odd.dims!.join(', ')}], which has no row per sample`,

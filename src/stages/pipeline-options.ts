@@ -118,7 +118,7 @@ export function readPipeline(given: PipelineRequest): ReadPipeline {
     chains,
     setup: {
       session: readSessionOptions(session),
-      lane: readLaneOptions(pickFields(options, LANE_FIELDS)),
+      lane: readLaneOptions(options),
     },
     microBatch,
     split: [places, { by, maxTensors, memoryBytes, batch: microBatch }],

@@ -12,8 +12,7 @@ import { describeLanes } from '../model/lanes/describe-lanes.js';
 import type { SessionSetup } from '../model/lanes/session-model.js';
 import type { OnnxModel, ModelSource } from '../model/open/open-model.js';
 import type { KeysOf, ReturnNodes } from '../model/open/return-nodes.js';
-import { describeInputs } from '../model/open/value-info.js';
-import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
+import { inputsOf, type PrunedModel } from '../model/prune/pruned-model.js';
 import { namedDevices } from '../runtime/devices/device-list.js';
 import { shareThreads } from '../runtime/lanes/device.js';
 import { openAll } from '../runtime/open-all.js';
@@ -277,6 +276,5 @@ async function openChains(
 
 /** The names that a model gives to its open batches. */
 function openBatches(pruned: PrunedModel): Set<string> {
-  const inputs = describeInputs(prunedInternals.of(pruned).rewrite);
-  return new Set(inputs.flatMap(({ dims }) => (typeof dims?.[0] === 'string' ? dims[0] : [])));
+  return new Set(inputsOf(pruned).flatMap(({ dims }) => (typeof dims?.[0] === 'string' ? dims[0] : [])));
 }

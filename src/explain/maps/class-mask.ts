@@ -1,6 +1,5 @@
 /** Scores of classes per pixel → the class of every pixel of a photo. */
-import type { Size } from '../../images/pixels/geometry.js';
-import type { Tensor } from '../../tensor/tensor.js';
+import type { Size, Tensor } from '../../index.js';
 
 /** Most classes that a mask of bytes can tell apart. */
 export const MOST_CLASSES = 256;

@@ -1,9 +1,6 @@
 /** Layers as maps, channels first. Tokens `[N, L, C]` become a grid without class and register tokens. */
-import { TapirError } from '../../base/errors.js';
-import { findGrid } from '../../graph/rewrite/token-grid.js';
-import type { Layout } from '../../graph/layout.js';
-import { permute } from '../../tensor/permute.js';
-import { makeTensor, type Tensor } from '../../tensor/tensor.js';
+import { TapirError, type FeatureInfo, type Tensor } from '../../index.js';
+import { findGrid, makeTensor, permute } from '../../toolkit.js';
 
 export type Size = readonly [height: number, width: number];
 
@@ -28,7 +25,7 @@ export interface Maps {
 export function readMaps(
   name: string,
   tensor: Tensor,
-  layout: Layout | null,
+  layout: FeatureInfo['layout'],
   imageSize: Size | undefined,
 ): Maps {
   const found =
@@ -43,7 +40,7 @@ export function readMaps(
 /** {@link readMaps}; returns the reason as text if the tensor holds no maps. */
 export function findMaps(
   tensor: Tensor<'float32'>,
-  layout: Layout | null,
+  layout: FeatureInfo['layout'],
   imageSize: Size | undefined,
 ): Maps | string {
   const { dims } = tensor;
@@ -66,7 +63,10 @@ export function findMaps(
 }
 
 /** Undoes {@link readMaps} for an image: the axes in the model's order. */
-export function toImage({ rows, channels, size, data }: Maps, layout: Layout | null): Tensor<'float32'> {
+export function toImage(
+  { rows, channels, size, data }: Maps,
+  layout: FeatureInfo['layout'],
+): Tensor<'float32'> {
   const tensor = makeTensor('float32', [rows, channels, ...size], data);
   return layout === 'NHWC' ? permute(tensor, [0, 2, 3, 1]) : tensor;
 }

@@ -1,5 +1,5 @@
 /** Feature maps → colours: places with like features have like colours. */
-import { createBreathe } from '../../tensor/vectors/breathe.js';
+import { findComponents } from '../../toolkit.js';
 import type { Maps } from './maps.js';
 
 const COMPONENTS = 3;
@@ -24,10 +24,8 @@ export async function principalColours(
     features.set(channelsLast(each), at);
     at += each.data.length;
   }
-  // Loaded where it is needed: attribution does without.
-  const { findComponents } = await import('../../tensor/vectors/principal-components.js');
   const matrix = { rows: places, columns: channels, data: features };
-  const found = await findComponents(matrix, COMPONENTS, createBreathe(undefined));
+  const found = await findComponents(matrix, COMPONENTS);
   const colours = new Uint8Array(COMPONENTS * places);
   found.places.forEach((values, k) => {
     const bytes = toBytes(values, ...rangeOf(values, clip));

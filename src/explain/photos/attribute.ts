@@ -1,12 +1,8 @@
 /** The attribution of one image or batch. */
-import { givenFields, show, type Options } from '../../base/checks.js';
+import type { Extractor, LoadedImage, ModelSource, OnnxModel, Options, RunInput } from '../../index.js';
+import { givenFields, mismatch, show } from '../../toolkit.js';
 import { createAttribution, type AttributionResult, type AttributionRunOptions } from '../attribution.js';
 import type { AttributionOptions } from '../options.js';
-import type { Extractor } from '../../extract/extractor.js';
-import type { RunInput } from '../../extract/replicas/run-options.js';
-import type { LoadedImage } from '../../images/transform/load-image.js';
-import type { ModelSource, OnnxModel } from '../../model/open/open-model.js';
-import { mismatch } from '../../tensor/tensor.js';
 import { drawHeatmap, type DrawOptions } from './draw-heatmap.js';
 
 /** What {@link attribute} finds in an image. */

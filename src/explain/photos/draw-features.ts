@@ -1,12 +1,20 @@
 /** Features of a layer → PNG: places that look alike to the model have like colours. */
-import { checkOneOf, invalidOption, type Options } from '../../base/checks.js';
-import { checkedBy, number, oneOf, optional, readOptions, type Fields } from '../../base/options.js';
-import type { Layout } from '../../graph/layout.js';
-import { encodePng } from '../../images/encode.js';
-import type { Size } from '../../images/pixels/geometry.js';
-import { readSides } from '../../images/transform/check-transform.js';
-import { makeTensor, mismatch, readTensor, type TensorLike } from '../../tensor/tensor.js';
-import { floatsOf } from '../../tensor/widen.js';
+import type { FeatureInfo, Options, Size, TensorLike } from '../../index.js';
+import {
+  checkedBy,
+  encodePng,
+  floatsOf,
+  invalidOption,
+  makeTensor,
+  mismatch,
+  number,
+  oneOf,
+  optional,
+  readOptions,
+  readSides,
+  readTensor,
+  type Fields,
+} from '../../toolkit.js';
 import { readMaps, type Maps } from '../maps/maps.js';
 import { principalColours } from '../maps/principal-colours.js';
 
@@ -21,7 +29,7 @@ export interface FeatureDrawOptions {
    * The order of the axes, as {@link FeatureInfo} has it; null is `NCHW` for four axes and `NLC` for three.
    * @default null
    */
-  readonly layout: Layout | null;
+  readonly layout: FeatureInfo['layout'];
   /**
    * Size of the image that the model saw: the picture has it, and tokens are laid out by it. Without it, a place becomes 16 × 16
    * pixels, and tokens are a square.
@@ -36,13 +44,13 @@ export interface FeatureDrawOptions {
   readonly clip: number;
 }
 
-const LAYOUTS = ['NCHW', 'NHWC', 'NLC', 'NCL'] as const;
+const LAYOUT = oneOf(['NCHW', 'NHWC', 'NLC', 'NCL'], 'NCHW');
 const MOST_PIXELS = 2 ** 24;
 
 export const FEATURE_DRAW_FIELDS: Fields<FeatureDrawOptions> = {
   method: oneOf(['pca'], 'pca'),
-  layout: checkedBy<Layout | null>(
-    (option, value) => (value === null ? null : checkOneOf(option, value, LAYOUTS)),
+  layout: checkedBy<FeatureInfo['layout']>(
+    (option, value) => (value === null ? null : LAYOUT.check(option, value)),
     null,
   ),
   imageSize: optional(checkSize),
@@ -134,7 +142,7 @@ function isList(features: TensorLike | readonly TensorLike[]): features is reado
 function readFeatures(
   name: string,
   features: TensorLike,
-  layout: Layout | null,
+  layout: FeatureInfo['layout'],
   shape: readonly [number, number] | undefined,
 ): Maps {
   const tensor = readTensor(name, features);

@@ -1,10 +1,15 @@
 /** Heat map over an image → PNG with a scale. */
-import type { Options } from '../../base/checks.js';
-import { boolean, number, readOptions, type Fields } from '../../base/options.js';
-import { encodePng } from '../../images/encode.js';
-import type { LoadedImage } from '../../images/transform/load-image.js';
-import { checkRgbImage, type RgbImage } from '../../images/pixels/rgb-image.js';
-import { mismatch, readTensor, type Tensor } from '../../tensor/tensor.js';
+import type { LoadedImage, Options, RgbImage, Tensor } from '../../index.js';
+import {
+  boolean,
+  checkRgbImage,
+  encodePng,
+  mismatch,
+  number,
+  readOptions,
+  readTensor,
+  type Fields,
+} from '../../toolkit.js';
 import { colourOf, INFERNO, type Colour } from './colour-map.js';
 
 /** Options of {@link drawHeatmap}. */

@@ -10,6 +10,8 @@ import { Internals } from '../open/internals.js';
 import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
 import type { Parameter } from '../open/named-parameters.js';
+import { describeInputs } from '../open/value-info.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
 import type { LaidOut } from './prepared.js';
 import { saveModel } from './save-model.js';
 import type { SaveOptions } from '../open/save-whole.js';
@@ -93,6 +95,11 @@ export class PrunedModel {
   async save(path: string, given: Options<SaveOptions> = {}): Promise<void> {
     await saveModel(prunedInternals.of(this), path, this.plan, given);
   }
+}
+
+/** The inputs that a pruned model must be fed. */
+export function inputsOf(pruned: PrunedModel): TensorInfo[] {
+  return describeInputs(prunedInternals.of(pruned).rewrite);
 }
 
 /** The precision that a model has whatever the engine does: that of its rewrite, or of its file; undefined for float32. */

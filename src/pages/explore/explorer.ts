@@ -2,7 +2,7 @@
 import { shown } from '../../base/printable.js';
 import { invalidOption } from '../../base/checks.js';
 import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
-import { createAttribution, describeScores, type Attribution } from '../../explain/attribution.js';
+import { createAttribution, type Attribution } from '../../explain/attribution.js';
 import type { Size } from '../../explain/maps/maps.js';
 import { toBytes } from '../../explain/maps/principal-colours.js';
 import { encodeNumbers } from '../../html/html.js';
@@ -19,6 +19,7 @@ import type { Device } from '../../runtime/lanes/device.js';
 import { takeRow } from '../../tensor/rows.js';
 import { makeTensor, type Tensor } from '../../tensor/tensor.js';
 import { floatsOf } from '../../tensor/widen.js';
+import { describeScores } from '../describe-scores.js';
 import { describeNode } from './describe-node.js';
 import { describeModel } from './describe/describe-model.js';
 import { measureModel } from './describe/measure.js';

@@ -2,9 +2,9 @@
 import { basename } from 'node:path';
 import { shown } from '../../base/printable.js';
 import type { FeedPlan } from '../../feeds/feed-plan.js';
-import { feedOfPicture, layOut } from '../../feeds/picture-feeds.js';
+import { feedOfPicture } from '../../feeds/picture-feeds.js';
 import { fitSize } from '../../feeds/photo-size.js';
-import { planPicture } from '../../feeds/plan-feeds.js';
+import { layOut, planPicture } from '../../feeds/plan-feeds.js';
 import { rgbOf } from '../../explain/photos/draw-heatmap.js';
 import { encodeWebp } from '../../images/encode.js';
 import { chooseTransform, type TransformAsked } from '../../feeds/choose-transform.js';

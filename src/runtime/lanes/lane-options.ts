@@ -1,5 +1,5 @@
 /** Options of lanes, the threads or processes in which sessions run. */
-import { checkOneOf, checkText, invalidOption, type Options } from '../../base/checks.js';
+import { checkOneOf, checkText, invalidOption, pickFields, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import {
   defaultsOf,
@@ -119,9 +119,9 @@ export const LANE_FIELDS: Fields<LaneOptions> = {
 
 export const LANE_DEFAULTS: LaneOptions = defaultsOf(LANE_FIELDS);
 
-/** Reads lane options. Throws `OPTION_INVALID`. */
+/** Reads lane options, also from among other ones. Throws `OPTION_INVALID`. */
 export function readLaneOptions(given: Options<LaneOptions>): LaneOptions {
-  const options = readOptions(LANE_FIELDS, given, 'lane options');
+  const options = readOptions(LANE_FIELDS, pickFields(given, LANE_FIELDS), 'lane options');
   const { engine, binding, precision } = options;
   checkBinding(binding, engine);
   return { ...options, precision: readPrecision(precision, engine) };

@@ -8,7 +8,7 @@ import {
   FEATURE_DRAW_FIELDS,
   type FeatureDrawOptions,
 } from '../../../explain/photos/draw-features.js';
-import { fitPhotos } from '../../../explain/photos/fit-photos.js';
+import { fitPhotos } from '../../../feeds/plan-feeds.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
 import { TRANSFORM_FIELDS } from '../../../feeds/choose-transform.js';
 import { loadImage, type LoadedImage } from '../../../images/transform/load-image.js';

@@ -4,17 +4,18 @@ import { integer, optional, text, type Fields } from '../../../base/options.js';
 import { checkLabels } from '../../../extract/class-labels.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import { openRecordedModel, readRecordedModel } from '../../../datasets/embed/recorded-model.js';
-import { createAttribution, describeScores, type AttributionResult } from '../../../explain/attribution.js';
+import { createAttribution, type AttributionResult } from '../../../explain/attribution.js';
 import type { AttributionMethod } from '../../../explain/methods.js';
 import { ATTRIBUTION_FIELDS } from '../../../explain/options.js';
 import { encodeWebp } from '../../../images/encode.js';
 import { loadImage, type LoadedImage } from '../../../images/transform/load-image.js';
 import { createTransform, type Transform } from '../../../images/transform/transform.js';
 import { blendHeatmap, DRAW_FIELDS } from '../../../explain/photos/draw-heatmap.js';
-import { fitPhotos } from '../../../explain/photos/fit-photos.js';
+import { fitPhotos } from '../../../feeds/plan-feeds.js';
 import type { Breathe } from '../../../tensor/vectors/breathe.js';
 import type { SampledImage } from '../collect/collect-inputs.js';
 import { spread } from '../collect/spread.js';
+import { describeScores } from '../../describe-scores.js';
 import { pathInside } from './thumbnails.js';
 
 /** Heat maps of {@link writeReport}. */

@@ -1,31 +1,47 @@
-/** The two ends of an attribution where the caller names neither: the scores, and the layer of a CAM method. */
-import { invalidOption } from '../base/checks.js';
-import type { Graph, Node, Value } from '../graph/graph.js';
-import { nameValues } from '../graph/names/name-list.js';
-import { operatorOf } from '../graph/operators/operators.js';
-import { nodeRoles } from '../graph/roles.js';
-import { findProbabilities } from '../graph/probabilities.js';
-import { findGrid } from '../graph/rewrite/token-grid.js';
-import { imageSize } from '../graph/image-axes.js';
-import { provenLayout } from '../graph/layout.js';
-import { readInputSizes, type InputSizes } from '../model/open/input-sizes.js';
-import { modelInternals } from '../model/open/model-state.js';
-import type { OnnxModel } from '../model/open/open-model.js';
-import { describeValues } from '../model/oracle/infer-types.js';
-import { SessionHolder } from '../model/oracle/session-holder.js';
-import type { TensorInfo } from '../tensor/tensor-info.js';
+/** The ends of a model that scores images: its image, its scores, and the last value in front of them that still has places. */
+import type { Graph, Node, Value } from '../../graph/graph.js';
+import { imageInput, imageSize } from '../../graph/image-axes.js';
+import { provenLayout } from '../../graph/layout.js';
+import { nameValues } from '../../graph/names/name-list.js';
+import { resolveNames } from '../../graph/names/resolve-names.js';
+import { operatorOf } from '../../graph/operators/operators.js';
+import { findProbabilities } from '../../graph/probabilities.js';
+import { findGrid } from '../../graph/rewrite/token-grid.js';
+import { nodeRoles } from '../../graph/roles.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import { readInputSizes, type InputSizes } from '../open/input-sizes.js';
+import { modelInternals } from '../open/model-state.js';
+import type { OnnxModel } from '../open/open-model.js';
+import { describeValues } from './infer-types.js';
+import { SessionHolder } from './session-holder.js';
 
-/** The value whose elements are the scores. */
-export interface ChosenScores {
-  /** A name that resolves to it. */
-  readonly output: string;
-  /** The operator after it that makes probabilities of the scores; null if there is no such operator. */
-  readonly skipped: string | null;
+/** Where images enter a model, and where scores leave it. */
+export interface ModelEnds {
+  /** The image input; undefined if no input has four axes. */
+  readonly image: { readonly name: string; readonly layout: 'NCHW' | 'NHWC' } | undefined;
+  readonly scores: {
+    /** A name that resolves to the value whose elements are the scores. */
+    readonly output: string;
+    /** The operator after it that makes probabilities of the scores; null if there is no such operator. */
+    readonly skipped: string | null;
+  };
 }
 
-/** Chooses the first output of a model, or what its final Softmax, LogSoftmax or Sigmoid reads. */
-export function chooseScores(model: OnnxModel): ChosenScores {
+/**
+ * Finds both ends.
+ *
+ * @param output - The scores, by name; by default the first output of the model, or what its final Softmax, LogSoftmax or Sigmoid reads.
+ */
+export function findEnds(model: OnnxModel, output?: string): ModelEnds {
   const { graph } = modelInternals.of(model);
+  const image = imageInput(graph);
+  return {
+    image: image && { name: image.value.name, layout: image.axis === 1 ? 'NHWC' : 'NCHW' },
+    scores: output === undefined ? findScores(graph) : { output, skipped: null },
+  };
+}
+
+function findScores(graph: Graph): ModelEnds['scores'] {
   const [output] = graph.outputs;
   const node = findProbabilities(output!);
   const logits = node?.inputs[0];
@@ -33,24 +49,22 @@ export function chooseScores(model: OnnxModel): ChosenScores {
   return { output: nameValues(graph).get(logits) ?? `tensor:${logits.name}`, skipped: node.opType };
 }
 
-/** The most names that an error lists. */
-const MOST_NAMED = 5;
-
 /**
- * Chooses the last value with places that the scores depend on: a map higher and wider than 1, or tokens of patches. Where the scores
- * read a single token, the patches behind the last attention count nothing; then it is the last normalised tokens in front of it,
+ * Finds the last value with places that an output depends on: a map higher and wider than 1, or tokens of patches. Where the output
+ * reads a single token, the patches behind the last attention count nothing; then it is the last normalised tokens in front of it,
  * such as `ln_1` of a ViT's last block.
  *
- * @throws {@link TapirError} `OPTION_INVALID` with candidates if the file proves no such value.
+ * @returns Its name; a list of names of values with places, the last first, if none is proven to be the one.
+ * @throws {@link TapirError} those of name resolution.
  */
-export async function chooseLayer(
+export async function findPlaces(
   model: OnnxModel,
-  scores: Value,
-  method: string,
+  output: string,
   inputSizes: InputSizes,
-): Promise<string> {
+): Promise<string | readonly string[]> {
   const { graph } = modelInternals.of(model);
-  const before = valuesBefore(scores);
+  const [resolved] = resolveNames(graph, [output]);
+  const before = valuesBefore(resolved!.value);
   await using sessions = new SessionHolder(model);
   const typeOf = await describeValues([...before], readInputSizes(inputSizes), sessions);
   const named = [...nameValues(graph)].filter(([value]) => value.producer && before.has(value)).toReversed();
@@ -64,10 +78,7 @@ export async function chooseLayer(
     if (!needsMixing || (isNormalised(value) && after.some((node) => mixesPlaces(node, graph)))) return name;
     withPlaces.push(name);
   }
-  const shown = withPlaces.slice(0, MOST_NAMED).map((name) => `"${name}"`);
-  const list = shown.length > 0 ? `, such as ${shown.join(', ')}` : ' (the file proves no such layer)';
-  const what = 'a layer that is a map [N, C, H, W] or tokens of patches';
-  throw invalidOption('layer', `the name of ${what}, for method "${method}"${list}`, undefined);
+  return withPlaces;
 }
 
 /** All computed values that a value depends on. */

@@ -2,9 +2,8 @@
 import type { Attribute } from '../onnx/scan/attributes.js';
 import type { ScannedTensor } from '../onnx/scan/scan-value.js';
 import type { Dim } from '../onnx/wire/schema.js';
-import type { Node, Value } from '../graph/graph.js';
-import type { GradientFacts } from './backward/backward.js';
-import { axesFrom } from './backward/graph-math.js';
+import type { Node, Value } from './graph.js';
+import type { Constants } from './read-constants.js';
 
 /** What lies between a layer and the scores, where that is a mean over the places, a linear layer, and nothing else. */
 export interface PoolingHead {
@@ -25,8 +24,6 @@ export interface HeadEnds {
   readonly scores: Value;
 }
 
-type HeadFacts = Pick<GradientFacts, 'attributesOf' | 'integersOf'>;
-
 /**
  * Proves the structure, going back from the scores. Each node on the way reads one tensor that is no constant, so the scores depend on
  * the layer in this one way.
@@ -36,14 +33,14 @@ type HeadFacts = Pick<GradientFacts, 'attributesOf' | 'integersOf'>;
  *
  * @returns undefined where anything else lies between the ends, or sizes that the proof needs are unknown.
  */
-export function findPoolingHead(ends: HeadEnds, facts: HeadFacts): PoolingHead | undefined {
+export function findPoolingHead(ends: HeadEnds, facts: Constants): PoolingHead | undefined {
   const linear = linearLayer(skip(ends.scores, KEEPS_ORDER), facts);
   const pool = linear && skip(linear.input, KEEPS_ORDER).producer;
   if (!pool || !isPlain(pool) || skip(pool.inputs[0]!, KEEPS_DIMS, ends.layer) !== ends.layer)
     return undefined;
   const { layerDims } = ends;
   const axes = averagedAxes(pool, layerDims, facts);
-  const kept = axesFrom(1, layerDims.length).filter((axis) => !axes?.includes(axis));
+  const kept = [...layerDims.keys()].filter((axis) => axis > 0 && !axes?.includes(axis));
   const [channelAxis] = kept;
   if (!axes || axes.includes(0) || kept.length !== 1) return undefined;
   return layerDims[channelAxis!] === linear.channels
@@ -78,7 +75,7 @@ interface Linear {
 }
 
 /** A Gemm, or a MatMul with or without the sum of a bias. */
-function linearLayer(scores: Value, facts: HeadFacts): Linear | undefined {
+function linearLayer(scores: Value, facts: Constants): Linear | undefined {
   const product = scores.producer?.opType === 'Add' ? withoutBias(scores.producer, facts) : scores;
   const node = product?.producer;
   if (!node || !isPlain(node) || (node.opType !== 'Gemm' && node.opType !== 'MatMul')) return undefined;
@@ -97,20 +94,20 @@ function linearLayer(scores: Value, facts: HeadFacts): Linear | undefined {
 }
 
 /** What a bias is added to; undefined for other sums. */
-function withoutBias({ inputs: [a, b] }: Node, facts: HeadFacts): Value | undefined {
+function withoutBias({ inputs: [a, b] }: Node, facts: Constants): Value | undefined {
   if (!a || !b) return undefined;
   return isRow(b, facts) ? a : isRow(a, facts) ? b : undefined;
 }
 
 /** Whether a value is a constant that is added to each row alike. */
-function isRow(value: Value, facts: HeadFacts): boolean {
+function isRow(value: Value, facts: Constants): boolean {
   const { dims } = constantOf(value, facts) ?? {};
   return dims?.slice(0, -1).every((size) => size === 1) ?? false;
 }
 
 function constantOf(
   { initializer, producer }: Value,
-  { attributesOf }: HeadFacts,
+  { attributesOf }: Constants,
 ): ScannedTensor | undefined {
   if (!producer) return initializer;
   return producer.opType === 'Constant' ? attributesOf(producer).get('value')?.tensor : undefined;
@@ -120,9 +117,9 @@ function constantOf(
 function averagedAxes(
   node: Node,
   dims: readonly Dim[],
-  { attributesOf, integersOf }: HeadFacts,
+  { attributesOf, integersOf }: Constants,
 ): readonly number[] | undefined {
-  const places = axesFrom(2, dims.length);
+  const places = [...dims.keys()].slice(2);
   if (node.opType === 'GlobalAveragePool') return places;
   if (node.opType === 'AveragePool') return isWhole(attributesOf(node), dims.slice(2)) ? places : undefined;
   if (node.opType !== 'ReduceMean') return undefined;
