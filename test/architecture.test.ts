@@ -70,7 +70,7 @@ const HOUSE: Readonly<Record<string, Room>> = {
   features: {
     on: ['datasets'],
     floors: [
-      ['linear', 'text/tokenizer'],
+      ['linear', 'rows', 'text/tokenizer'],
       ['text'],
       ['search'],
       ['dedupe', 'probe/rows'],
@@ -144,7 +144,7 @@ const IMPORTED_BY: Readonly<Record<string, readonly string[]>> = {
   'umap-js': ['pages/report/collect/umap.ts'],
   // base/http/http.ts has its types only.
   undici: ['base/http/http-agents.ts', 'base/http/http.ts'],
-  'hyparquet-writer': ['datasets/formats/metadata.ts'],
+  'hyparquet-writer': ['datasets/formats/metadata.ts', 'datasets/formats/saved-columns.ts'],
   'apache-arrow': ['tensor/arrow/library.ts'],
 };
 

@@ -28,7 +28,8 @@ import { withProgressLine } from '../terminal/progress-view.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';
 
-interface SearchFlags extends CommonFlags, Pick<SearchOptions, 'key' | 'top' | 'metric' | 'device'> {
+interface SearchFlags
+  extends CommonFlags, Pick<SearchOptions, 'key' | 'top' | 'metric' | 'where' | 'device'> {
   readonly path?: readonly string[];
   readonly text?: readonly string[];
   readonly vector?: readonly string[];
@@ -73,6 +74,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     key: '--output <key>',
     top: '--top <n>',
     metric: '--metric <name>',
+    where: '--where <label>',
     device: '--device <device>',
   });
 }
@@ -90,7 +92,7 @@ async function runSearch(
   images: readonly string[],
   flags: SearchFlags,
 ): Promise<void> {
-  const { top, metric, device, json } = flags;
+  const { top, metric, where, device, json } = flags;
   const dataset = await openDataset(folder);
   for (const note of noteAssumed(dataset)) terminal.err(`note: ${note}\n`);
   const key = chooseKey(dataset, flags.key, '--output');
@@ -99,7 +101,7 @@ async function runSearch(
   const vectors = queries.map(({ vector }) => vector);
   const exclude = queries.map(({ row }) => row);
   const found = await withProgressLine(terminal, (watch) =>
-    searchDataset(dataset, vectors, { key, top, metric, device, exclude, ...watch }),
+    searchDataset(dataset, vectors, { key, top, metric, where, device, exclude, ...watch }),
   );
   if (json) {
     const results = queries.map(({ query, row }, i) => ({ query, row, hits: found[i]! }));

@@ -8,6 +8,8 @@ import { readMetadata, type DatasetRow, type MetadataRow } from '../formats/meta
 import { locateFile } from '../records/locate-file.js';
 import { rowsOf, type Manifest } from './manifest.js';
 import { readManifest } from './read-manifest.js';
+import { readSavedColumns } from './saved-columns.js';
+import { placeCells, type SavedColumns } from '../formats/saved-columns.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 
 /** Consecutive rows of a feature. */
@@ -70,7 +72,8 @@ const MAX_ROWS_PER_BLOCK = 2 ** 24;
  * Opens a dataset: reads and checks its manifest. The other files are read and checked when you ask for them.
  *
  * Columns of a list that was embedded (a CSV file, JSON lines, Parquet) are in its rows under their names; names that a row has itself
- * are prefixed: `source_status`. The type parameter says what they are; it is not checked.
+ * are prefixed: `source_status`. Columns that were saved on the dataset's page (`tapir report --serve`) are there, too. The type parameter
+ * says what they are; it is not checked.
  *
  * @param folder - The folder that {@link embedFolder} or `tapir embed` wrote.
  * @throws {@link TapirError} `DATASET_INVALID` if there is no manifest (the folder is not a dataset, or an unfinished one), or if the
@@ -122,17 +125,19 @@ function checkOptions(manifest: Manifest, key: string, options: BlockOptions): n
 
 async function* inputsOf(folder: string, manifest: Manifest): AsyncGenerator<DatasetRow> {
   const totalRows = rowsOf(manifest);
+  const saved = await readSavedColumns({ folder, manifest });
   for (const { metadata } of manifest.shards)
     for await (const row of readMetadata(await locateFile(folder, metadata), totalRows))
-      if (isInput(row)) yield withColumns(row);
+      if (isInput(row)) yield withColumns(row, saved);
 }
 
 function isInput(row: MetadataRow): row is DatasetRow & MetadataRow {
   return row.status !== 'removed';
 }
 
-function withColumns({ columns, ...input }: DatasetRow & MetadataRow): DatasetRow {
-  return columns ? { ...valuesOf(columns), ...input } : input;
+function withColumns({ columns, ...input }: DatasetRow & MetadataRow, saved: SavedColumns): DatasetRow {
+  const later = saved.names.length > 0 ? saved.valuesOf(placeCells(input)) : undefined;
+  return columns || later ? { ...later, ...(columns && valuesOf(columns)), ...input } : input;
 }
 
 async function* blocksOf(

@@ -10,6 +10,8 @@ import type { FeatureFormat } from '../formats/feature-files.js';
 export const JOURNAL_FILE = 'journal.jsonl';
 /** The description of a finished dataset. */
 export const MANIFEST_FILE = 'manifest.json';
+/** The columns that were saved for the dataset after its runs, if there are any. */
+export const COLUMNS_FILE = 'columns.parquet';
 /** The folder with a folder of feature files per output. */
 export const FEATURES = 'features';
 /** The folder of the metadata files. */

@@ -21,15 +21,20 @@ export const FITS: Readonly<Record<ColumnKind, (text: string) => boolean>> = {
 const KINDS = Object.keys(FITS) as ColumnKind[];
 
 /** Returns the narrowest kind of a value; undefined for `null`. */
-export function kindOf(text: string): ColumnKind | undefined {
+function kindOf(text: string): ColumnKind | undefined {
   return text === 'null' ? undefined : KINDS.find((kind) => FITS[kind](text));
 }
 
 /** Returns the narrowest kind that holds the values of both. */
-export function widen(a: ColumnKind | undefined, b: ColumnKind | undefined): ColumnKind | undefined {
+function widen(a: ColumnKind | undefined, b: ColumnKind | undefined): ColumnKind | undefined {
   if (a === undefined || b === undefined || a === b) return a ?? b;
   const areNumbers = [a, b].every((kind) => kind === 'int64' || kind === 'float64');
   return areNumbers ? 'float64' : 'json';
+}
+
+/** Returns the narrowest kind that holds all of some values. */
+export function widest(texts: readonly string[]): ColumnKind | undefined {
+  return texts.map(kindOf).reduce(widen, undefined);
 }
 
 /** Joins the columns of several files. */
@@ -45,11 +50,11 @@ export function areSameKinds(a: ColumnKinds, b: ColumnKinds): boolean {
 }
 
 /** The Parquet type of a kind, and its values from texts of JSON. */
-export const STORED: Readonly<
+const STORED: Readonly<
   Record<
     ColumnKind,
     {
-      readonly type: 'BOOLEAN' | 'INT64' | 'DOUBLE' | 'STRING' | 'JSON';
+      readonly type: EncodedColumn['type'];
       readonly parse: (text: string) => unknown;
     }
   >
@@ -60,6 +65,19 @@ export const STORED: Readonly<
   text: { type: 'STRING', parse: JSON.parse },
   json: { type: 'JSON', parse: JSON.parse },
 };
+
+/** A column for the writer of Parquet files. */
+export interface EncodedColumn {
+  readonly name: string;
+  readonly type: 'BOOLEAN' | 'INT64' | 'DOUBLE' | 'STRING' | 'JSON';
+  readonly data: unknown[];
+}
+
+/** Makes the column of values, which are texts of JSON. */
+export function encodeCarried(name: string, kind: ColumnKind, texts: readonly string[]): EncodedColumn {
+  const { type, parse } = STORED[kind];
+  return { name, type, data: texts.map((text) => (text === 'null' ? null : parse(text))) };
+}
 
 const READ_AS: Readonly<Record<Exclude<ParquetType, 'other'>, ColumnKind>> = {
   bool: 'bool',

@@ -9,16 +9,7 @@ import {
 } from '../../base/files/parquet-reading.js';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
 import type { ItemColumns } from '../../feeds/items/source-item.js';
-import {
-  carriedIn,
-  kindOf,
-  kindsOf,
-  STORED,
-  toJson,
-  widen,
-  type ColumnKind,
-  type ColumnKinds,
-} from './carried-columns.js';
+import { carriedIn, encodeCarried, kindsOf, toJson, widest, type ColumnKinds } from './carried-columns.js';
 import { PART_NAMES, partColumns, partValues, type PartKind } from './part-columns.js';
 
 /** An input of a dataset and its outcome. */
@@ -76,6 +67,11 @@ const RESERVED: ReadonlySet<string> = new Set([
   'vector',
 ]);
 
+/** Whether a row of a dataset has a field of this name itself. */
+export function isReservedName(name: string): boolean {
+  return RESERVED.has(name);
+}
+
 /**
  * Names what a source says about an image as the metadata does: names that a row has itself are prefixed with `source_`.
  *
@@ -87,7 +83,7 @@ export function nameColumns(
 ): ItemColumns {
   const columns = new Map<string, string>();
   for (const [given, text] of fields) {
-    const name = RESERVED.has(given) ? `source_${given}` : given;
+    const name = isReservedName(given) ? `source_${given}` : given;
     if (columns.has(name)) throw refuse(`it has two columns "${name}"; rename one of them`);
     columns.set(name, text);
   }
@@ -115,7 +111,6 @@ export class MetadataTable {
 
   /** The columns that the rows carry. */
   get kinds(): ColumnKinds {
-    const widest = (texts: readonly string[]) => texts.map(kindOf).reduce(widen, undefined);
     return new Map([...this.#carried].map(([name, texts]) => [name, widest(texts)]));
   }
 
@@ -151,18 +146,12 @@ export class MetadataTable {
       type: type as writer.BasicType,
       data: values.map((value) => toParquet(type, value)),
     }));
-    const carried = [...kinds].map(([name, kind]) => this.#encodeCarried(name, kind ?? 'text'));
-    return new Uint8Array(parquetWriteBuffer({ columnData: [...own, ...carried] }));
-  }
-
-  #encodeCarried(name: string, kind: ColumnKind) {
-    const { type, parse } = STORED[kind];
-    const texts = this.#carried.get(name) ?? [];
-    const data = Array.from({ length: this.length }, (_, row) => {
-      const text = texts[row] ?? 'null';
-      return text === 'null' ? null : parse(text);
+    const carried = [...kinds].map(([name, kind]) => {
+      const texts = this.#carried.get(name) ?? [];
+      const all = Array.from({ length: this.length }, (_, row) => texts[row] ?? 'null');
+      return encodeCarried(name, kind ?? 'text', all);
     });
-    return { name, type, data };
+    return new Uint8Array(parquetWriteBuffer({ columnData: [...own, ...carried] }));
   }
 }
 

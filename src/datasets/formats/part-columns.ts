@@ -24,10 +24,12 @@ export function partColumns(parts: PartKind | undefined): readonly PartColumn[] 
   return parts ? Object.entries(PART_COLUMNS[parts]) : [];
 }
 
-/** The names of all such columns. */
-export const PART_NAMES: readonly string[] = Object.values(PART_COLUMNS).flatMap((columns) =>
-  Object.keys(columns),
+/** The types of all such columns, by name. */
+export const PART_TYPES: ReadonlyMap<string, PartColumn[1]> = new Map(
+  Object.values(PART_COLUMNS).flatMap((columns): PartColumn[] => Object.entries(columns)),
 );
+/** Their names. */
+export const PART_NAMES: readonly string[] = [...PART_TYPES.keys()];
 
 /** The values of a row, by column. */
 export function partValues({ crop, tile, clipStart }: RowPart): Readonly<Record<string, number | null>> {

@@ -1,6 +1,6 @@
 /** Fields of JSON records → Arrow columns. The first rows decide the types. */
 import { textData, validity, type Arrow, type Data, type Field } from '../../tensor/arrow/library.js';
-import { FITS, kindOf, widen, type ColumnKind } from '../formats/carried-columns.js';
+import { FITS, widest, type ColumnKind } from '../formats/carried-columns.js';
 import type { Carried } from '../sources/records/source-record.js';
 import { invalidSource } from '../sources/items/source-errors.js';
 
@@ -57,7 +57,7 @@ export class JsonColumns {
   #column(name: string, values: readonly string[]): Column {
     const { Field: ArrowField, Bool, Int64, Float64, Utf8 } = this.#arrow;
     const types = { bool: new Bool(), int64: new Int64(), float64: new Float64() };
-    const kind = values.map(kindOf).reduce(widen, undefined) ?? 'json';
+    const kind = widest(values) ?? 'json';
     const type = kind === 'text' || kind === 'json' ? new Utf8() : types[kind];
     return { kind, field: new ArrowField(name, type, true, kind === 'json' ? JSON_TYPE : new Map()) };
   }

@@ -7,7 +7,8 @@ import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { pairGraph } from '../linear/row-graphs.js';
 import { openRowSession } from '../linear/row-session.js';
-import { countRows, readLiveRows } from '../search/live-rows.js';
+import { countRows } from '../rows/live-rows.js';
+import { readRowsWhere, WHERE } from '../rows/where.js';
 import { checkDataset, chooseKey, KEY } from '../search/search-dataset.js';
 import { compareRows } from './compare-rows.js';
 import { describeGroups, type DuplicateGroup } from './describe-groups.js';
@@ -26,6 +27,11 @@ export interface DuplicateOptions {
    * @default 0.97
    */
   readonly cosine: number;
+  /**
+   * Only images of this label: a source as {@link trainProbe} takes its labels, `=`, and the label. `column:keep=yes`, `by-folder=sea`.
+   * @default undefined, which is all images
+   */
+  readonly where: string | undefined;
   /**
    * Device that computes the products. Only `'auto'` falls back to the CPU.
    * @default 'cpu'
@@ -46,6 +52,7 @@ export interface DuplicateOptions {
 export const DUPLICATE_FIELDS: Fields<DuplicateOptions> = {
   key: KEY,
   cosine: positive(0.97, 'images are near-duplicates from this cosine on; above 0, at most 1', 1),
+  where: WHERE,
   device: DEVICE,
   onProgress: callback(),
   signal,
@@ -98,7 +105,7 @@ export async function findDuplicates(
   const key = chooseKey(dataset, options.key);
   const elements = elementCount(dataset.manifest.features[key]!.dims);
   const tileRows = Math.max(1, Math.min(TILE_ROWS, Math.floor(TILE_BYTES / (4 * Math.max(1, elements)))));
-  const tiles: TileRequest = { key, elements, tileRows, live: await readLiveRows(dataset) };
+  const tiles: TileRequest = { key, elements, tileRows, live: await readRowsWhere(dataset, options.where) };
   const totalRows = countRows(dataset);
   const groups = new RowGroups(totalRows);
   const skipped = { zero: 0, notFinite: 0 };

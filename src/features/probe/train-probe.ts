@@ -15,12 +15,13 @@ import { countSteps, type Progress, type Tell } from '../../base/progress.js';
 import type { Dataset } from '../../datasets/files/dataset.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { checkDataset, chooseKey, KEY } from '../search/search-dataset.js';
-import { readPaths } from '../search/live-rows.js';
+import { readPaths } from '../rows/live-rows.js';
 import { evaluate, type OutOfFold } from './fit/evaluate.js';
 import { fitProbe } from './fit-probe.js';
 import { countClasses, dealFolds } from './fit/folds.js';
 import { openLabelledRows, type LabelledRows } from './rows/labelled-rows.js';
-import { readLabels, type ProbeLabels } from './rows/labels.js';
+import { readLabels, type ProbeLabels } from '../rows/labels.js';
+import { readRowsWhere, WHERE } from '../rows/where.js';
 import { PROBE_KINDS, type Probe, type ProbeKind, type ProbeResults, type ProbeSource } from './probe.js';
 
 /** Options of {@link trainProbe}. */
@@ -35,6 +36,11 @@ export interface TrainProbeOptions {
    * @default undefined
    */
   readonly key: string | undefined;
+  /**
+   * Only images of this label: a source of labels as the probe's, `=`, and the label. `column:keep=yes`, `by-folder=sea`.
+   * @default undefined, which is all images
+   */
+  readonly where: string | undefined;
   /**
    * Strength of the penalty: scikit-learn's `C` for `logistic` (smaller is stronger), its `alpha` for `ridge` (larger is stronger).
    * `'auto'` chooses the one that predicts held-out folds best. Other kinds have none.
@@ -95,6 +101,7 @@ export interface TrainProbeOptions {
 export const TRAIN_PROBE_FIELDS: Fields<TrainProbeOptions> = {
   kind: oneOf(PROBE_KINDS, 'logistic', 'kind of classifier'),
   key: KEY,
+  where: WHERE,
   strength: checkedBy(
     checkStrength,
     'auto',
@@ -153,7 +160,12 @@ export async function trainProbe(
   const begin = countSteps(options.onProgress);
   const key = chooseKey(dataset, options.key);
   begin('reading the labels');
-  const { classes, ofRow, warnings } = await readLabels(dataset, labels);
+  const { classes, ofRow, warnings } = await readLabels(
+    dataset,
+    labels,
+    'labels',
+    options.where === undefined ? undefined : await readRowsWhere(dataset, options.where),
+  );
   const norm = normalize === 'l2' ? 'l2' : 'none';
   const rows = await openLabelledRows(dataset, key, { classes, ofRow, warnings }, norm, begin);
   const say = (phase: string): Tell => (rows.onRows = begin(phase, 'rows', rows.count));

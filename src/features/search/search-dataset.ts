@@ -22,7 +22,8 @@ import { unitVector } from '../../tensor/vectors/unit-vector.js';
 import { queryGraph, type QueryScores } from '../linear/row-graphs.js';
 import { openRowSession, rowsTensor } from '../linear/row-session.js';
 import type { Tile } from '../../images/pixels/tile-grid.js';
-import { readLiveRows, readPlaces } from './live-rows.js';
+import { readPlaces } from '../rows/live-rows.js';
+import { readRowsWhere, WHERE } from '../rows/where.js';
 import {
   createQuery,
   exactValue,
@@ -65,6 +66,11 @@ export interface SearchOptions {
    */
   readonly exclude: readonly (number | null)[];
   /**
+   * Only images of this label: a source as {@link trainProbe} takes its labels, `=`, and the label. `column:keep=yes`, `by-folder=sea`.
+   * @default undefined, which is all images
+   */
+  readonly where: string | undefined;
+  /**
    * Path of the model file that made the dataset, for queries with images; for texts, too, if its text tower lies beside it.
    * @default undefined
    */
@@ -99,6 +105,7 @@ export const SEARCH_FIELDS: Fields<SearchOptions> = {
   device: DEVICE,
   // Checked with the queries.
   exclude: unchecked<SearchOptions['exclude']>([]),
+  where: WHERE,
   model: optional(checkText),
   textModel: optional(checkText),
   signal,
@@ -131,7 +138,7 @@ const BLOCK_BYTES = 16 * 2 ** 20;
  * Finds the exact nearest neighbours of vectors in a dataset. ONNX Runtime scores all rows in float32; every row that may be among
  * the nearest within rounding errors is then compared in double precision.
  *
- * @remarks Equally near rows are ordered by row number. Outdated rows, and rows with a NaN or an infinity, are never results. Memory
+ * @remarks Equally near rows are ordered by row number. Outdated rows, rows that `where` leaves out, and rows with a NaN or an infinity, are never results. Memory
  * holds a few blocks of 16 MiB, whatever the size of the dataset.
  *
  * @param dataset - From {@link openDataset}.
@@ -170,7 +177,7 @@ export async function searchDataset(
   const queries = readQueries(vectors, elements);
   if (queries.length === 0) return [];
   const exclude = readExclude(options.exclude, queries.length);
-  const live = await readLiveRows(dataset);
+  const live = await readRowsWhere(dataset, options.where);
   const units = new Float32Array(queries.length * elements);
   for (const [q, { vector }] of queries.entries()) units.set(unitVector(vector), q * elements);
   await using session = await openRowSession(queryGraph(units, elements), { device, signal });

@@ -6,7 +6,7 @@ import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { ENCODE_LABELS_FIELDS, encodeLabels, type EncodeLabelsOptions } from '../text/class-vectors.js';
 import { readLogitSettings, type LogitSettings } from '../text/logit-settings.js';
-import { readLiveRows, readPaths } from './live-rows.js';
+import { readLiveRows, readPaths } from '../rows/live-rows.js';
 import { createQuery, exactValue } from './metric.js';
 import { openQueryTower } from './query-models.js';
 import { checkDataset, chooseKey, KEY } from './search-dataset.js';

@@ -13,7 +13,7 @@ import { readFacts } from './sections/facts.js';
 import { makeFeaturePictures, type FeaturePictures } from './sections/feature-pictures.js';
 import { HEATMAP_FIELDS, makeHeatmaps, type Heatmaps, type ReportHeatmaps } from './sections/heatmaps.js';
 import { assemblePageData, describeOutput, type Describing, type NamedLabels } from './page-data.js';
-import type { PageImages, PageOutput, PageServer } from './page/data.js';
+import type { PageColumn, PageImages, PageOutput, PageServer } from './page/data.js';
 import type { ReportOptions } from './report-options.js';
 import { renderReport } from './render-report.js';
 import {
@@ -23,8 +23,9 @@ import {
   type Pictured,
   type Thumbnails,
 } from './sections/thumbnails.js';
-import { readLabels } from '../../features/probe/rows/labels.js';
+import { readLabels } from '../../features/rows/labels.js';
 import { namedLabels, showProbe } from './show-probe.js';
+import { readOwnColumns, saveSelection, type SelectionToSave } from './own-columns.js';
 
 /** Size limit of the page: browsers open it at once, and mail servers accept it. */
 const MAX_PAGE_BYTES = 20e6;
@@ -43,6 +44,8 @@ export interface MadeReport {
   readonly makePictureOf: (image: Pictured) => Promise<string | null>;
   /** The same by its place on the map. */
   readonly makePictureAt: (place: number) => Promise<string | null>;
+  /** Saves images, by their places on the map, as a column of the dataset. The page has it from then on. */
+  readonly saveSelection: (places: unknown, selection: SelectionToSave) => Promise<PageColumn>;
   /** Writes the page; for a page that is served, with what it needs for its questions. */
   readonly render: (server?: PageServer) => Promise<Uint8Array>;
 }
@@ -76,10 +79,12 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
     const pictures = await makeFeaturePictures(output, inputs.images, imageFolder);
     if (pictures) seen.push(pictures);
   }
-  const columns = [
+  let columns = [
     ...(probed?.columns ?? []),
     ...(await readColumns(dataset, inputs.images, options.colourBy)),
   ];
+  const own = readOwnColumns(inputs.images, new Set(columns.map(({ name }) => name)));
+  const ownColumns = new Map(own.columns);
   const duplicates: Duplicates[] = [];
   for (const key of cosine === undefined ? [] : keys) {
     say(`comparing every pair of ${key}`);
@@ -96,7 +101,7 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
       facts,
       inputs,
       outputs,
-      data: assemblePageData(inputs.images, pictures, pageOutputs, columns, server),
+      data: assemblePageData(inputs.images, pictures, pageOutputs, columns, [...ownColumns.values()], server),
       heatmaps,
       seen,
       probe: probed?.part,
@@ -117,6 +122,7 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
     ...notesOf(thumbnails, imageFolder),
     ...heatmapNotes(wanted, heatmaps),
     ...(probed?.notes ?? []),
+    ...own.notes,
   ];
   const pictures = Object.fromEntries(
     thumbnails.pictures.flatMap((picture, i) => (picture === null ? [] : [[places[i]!, picture]])),
@@ -134,6 +140,14 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
     notes,
     makePictureOf,
     makePictureAt: (place) => makePictureOf(inputs.images[place] ?? { path: null }),
+    saveSelection: async (places, selection) => {
+      const column = await saveSelection(dataset, inputs.images, places, selection);
+      ownColumns.set(selection.name, column);
+      // It was read before.
+      if (options.colourBy.includes(`column:${selection.name}`))
+        columns = columns.filter(({ name }) => name !== selection.name);
+      return column;
+    },
     render: (server) => render(pictures, notes, server ?? null),
   };
 }

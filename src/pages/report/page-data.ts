@@ -134,11 +134,21 @@ export interface NamedLabels {
   readonly missing: string;
 }
 
+/** Classes as a column of the page. */
+export function classColumn({ name, labels, missing }: NamedLabels): Extract<PageColumn, { names: unknown }> {
+  return toColumn({ name, ...groupNames(labels, missing) });
+}
+
+function toColumn({ name, names, places }: ClassGroups & { readonly name: string }) {
+  return { name: shown(name), names: names.map(shown), places: encodeNumbers(Uint16Array.from(places)) };
+}
+
 /**
  * Puts the data of the page together.
  *
  * @param thumbnails - By the place of the image.
  * @param labels - Further columns; the map is coloured by the first of them, else by folder.
+ * @param own - The columns of the dataset itself.
  * @param server - What a served page can ask; null for a page that is a file.
  */
 export function assemblePageData(
@@ -146,13 +156,12 @@ export function assemblePageData(
   thumbnails: PageImages['thumbnails'],
   outputs: readonly PageOutput[],
   labels: readonly NamedLabels[],
+  own: readonly PageColumn[],
   server: PageServer | null,
 ): PageData {
   const sides = images.map(({ width, height }) => Math.sqrt((width ?? Number.NaN) * (height ?? Number.NaN)));
-  const classes = [
-    ...labels.map(({ name, labels: own, missing }) => ({ name, ...groupNames(own, missing) })),
-    { name: 'folder', ...groupByFolder(images.map(({ path }) => path)) },
-  ];
+  const folders = { name: 'folder', ...groupByFolder(images.map(({ path }) => path)) };
+  const classes = [...labels.map(classColumn), toColumn(folders)];
   return {
     images: {
       names: images.map(nameOf),
@@ -166,17 +175,12 @@ export function assemblePageData(
       thumbnails,
     },
     columns: [
-      ...classes
-        .filter(({ names }) => names.length > 1)
-        .map(({ name, names, places }) => ({
-          name: shown(name),
-          names: names.map(shown),
-          places: encodeNumbers(Uint16Array.from(places)),
-        })),
+      ...classes.filter(({ names }) => names.length > 1),
       ...(new Set(sides.filter(Number.isFinite)).size > 1
         ? [{ name: 'side in pixels', values: encodeNumbers(Float32Array.from(sides)) }]
         : []),
       ...datesOf(images),
+      ...own,
     ],
     outputs,
     server,
@@ -201,7 +205,7 @@ interface ClassGroups {
 }
 
 /** As many names as there are distinct colours. With more, one name stands for the rest. */
-const MAX_NAMES = 20;
+export const MAX_NAMES = 20;
 const TOP = '(top)';
 
 /** Groups paths by the first folder in which they differ. The largest groups keep their names, the rest become one group. */

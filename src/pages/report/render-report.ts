@@ -97,6 +97,7 @@ function renderMap({ ok }: Inputs, { images }: PageData): Markup {
           <button type="button" data-marks="dots" aria-pressed="true">Dots</button>
         </div>
         <label class="small line">Colour by <select id="colour-by"></select></label>
+        <label class="small line">Show <select id="filter"></select></label>
         <button type="button" class="toggle" data-gather="on" aria-pressed="false" title="Draw around images with the pointer; with Shift held, it always does">Draw around</button>
         <input id="find-image" type="search" autocomplete="off" spellcheck="false" placeholder="Find by name" aria-label="Find images by name">
         <div class="segments zoom" role="group" aria-label="Zoom">
@@ -110,7 +111,7 @@ function renderMap({ ok }: Inputs, { images }: PageData): Markup {
         <canvas id="canvas" aria-hidden="true"></canvas>
         <div id="tip" class="tip raised" hidden></div>
       </div>
-      <p class="note">${sampled}Each point is an image; similar images lie together. Point at one to see it, click it for its neighbours. <span id="map-note"></span></p>
+      <p class="note">${sampled}Each point is an image; similar images lie together. Point at one to see it, click it for its neighbours. <span id="map-note"></span> <strong id="filtered" role="status"></strong></p>
       <p id="map-help" class="note keys"><kbd>←</kbd><kbd>↑</kbd><kbd>→</kbd><kbd>↓</kbd> next image · <kbd>Enter</kbd> its neighbours · <kbd>+</kbd><kbd>−</kbd><kbd>0</kbd> zoom · <kbd>Esc</kbd> back · <kbd>Shift</kbd> and drag: draw around images</p>
       <aside id="panel" class="panel" aria-label="Selected image"></aside>
       <div id="gathered"></div>

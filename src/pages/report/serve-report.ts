@@ -1,4 +1,4 @@
-/** The page of a dataset, served to this machine, with a search. */
+/** The page of a dataset, served to this machine: it can search, and save a selection as a column of the dataset. */
 import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
 import type { Device } from '../../runtime/lanes/device.js';
 import { findTextTower } from '../../features/text/text-tower.js';
@@ -9,6 +9,7 @@ import { makeThumbnail } from '../../images/thumbnail.js';
 import { QueryModels, type QueryModelOptions } from '../../features/search/query-models.js';
 import { chooseKey, searchDataset, type SearchHit } from '../../features/search/search-dataset.js';
 import { readSearchQuery } from '../../features/search/search-query.js';
+import type { SelectionToSave } from './own-columns.js';
 import { nameOf } from './collect/collect-inputs.js';
 import type { PageHit, PageHits, PagePicture } from './page/data.js';
 import { MOST_CHARACTERS } from './sections/search-section.js';
@@ -34,6 +35,27 @@ const PICTURE_FIELDS = {
   required: ['image'],
 } as const;
 
+/** {@link SelectionToSave} as JSON Schema. */
+const COLUMN_FIELDS = {
+  type: 'object',
+  properties: {
+    name: { type: 'string' },
+    value: { type: 'string' },
+    others: { type: 'string' },
+    change: { type: 'boolean' },
+  },
+  required: ['name', 'value', 'others', 'change'],
+} as const;
+
+/** The places of the selected images: a list in JSON. What is no JSON is no list. */
+function readPlaces(body: Buffer | undefined): unknown {
+  try {
+    return JSON.parse(String(body)) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Serves a report to this machine. Throws `ADDRESS_UNAVAILABLE`; `CHECKSUM_MISMATCH` for another model; those of {@link openModel}. */
 export async function serveReport(report: MadeReport, serving: ReportServing): Promise<ServedPage> {
   const { port, textModel, device, onError } = serving;
@@ -55,6 +77,11 @@ export async function serveReport(report: MadeReport, serving: ReportServing): P
         handler: async ({ query }): Promise<PagePicture> => ({
           picture: await report.makePictureAt(query.image),
         }),
+      });
+      app.post<{ Querystring: SelectionToSave }>('/api/column', {
+        schema: { querystring: COLUMN_FIELDS },
+        handler: async ({ query, body }) =>
+          report.saveSelection(readPlaces(body as Buffer | undefined), query).catch(problemOf),
       });
       app.route<{ Querystring: SearchFields }>({
         method: ['GET', 'POST'],

@@ -1,7 +1,7 @@
 /** What a probe says of the images of a report. */
 import type { Dataset } from '../../datasets/files/dataset.js';
 import { predictProbe, type Probe } from '../../features/probe/probe.js';
-import { NO_LABEL, readLabels, type RowLabels } from '../../features/probe/rows/labels.js';
+import { NO_LABEL, readLabels, type RowLabels } from '../../features/rows/labels.js';
 import type { Breathe } from '../../tensor/vectors/breathe.js';
 import type { SampledImage } from './collect/collect-inputs.js';
 import type { NamedLabels } from './page-data.js';

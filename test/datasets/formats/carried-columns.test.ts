@@ -3,10 +3,9 @@ import { describe, expect, it } from 'vitest';
 import {
   areSameKinds,
   joinKinds,
-  kindOf,
   toJson,
   valuesOf,
-  widen,
+  widest,
   type ColumnKind,
 } from '../../../src/datasets/formats/carried-columns.js';
 import { nameColumns } from '../../../src/datasets/formats/metadata.js';
@@ -23,7 +22,7 @@ describe('the kind of a column', () => {
     [['true', '1'], 'json'],
     [['null'], undefined],
     [[], undefined],
-  ])('%s → %s', (texts, kind) => expect(texts.map(kindOf).reduce(widen, undefined)).toBe(kind));
+  ])('%s → %s', (texts, kind) => expect(widest(texts)).toBe(kind));
 
   it('is the narrowest that holds the values of all files, in the order in which columns are met', () => {
     const joined = joinKinds([

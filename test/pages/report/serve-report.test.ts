@@ -1,4 +1,4 @@
-/** A served report: its search finds what `searchDataset` finds, in a real browser, and it writes nothing. */
+/** A served report, in a real browser: its search finds what `searchDataset` finds, and it writes only the columns that it is asked to save. */
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createFeatureExtractor, embedFolder, openDataset } from 'onnx-tapir';
@@ -99,6 +99,28 @@ describe('the search of a served report', () => {
   });
 });
 
+describe('a selection of a served report', () => {
+  const post = async (fields: Readonly<Record<string, string>>, body: string): Promise<unknown> => {
+    const all = { name: 'x', value: 'yes', others: 'no', change: 'false', ...fields };
+    const response = await fetch(`${origin}/api/column?${new URLSearchParams(all).toString()}`, {
+      method: 'POST',
+      headers: { 'x-tapir-key': key, 'content-type': 'application/octet-stream' },
+      body,
+    });
+    return response.json();
+  };
+
+  it('is refused if it names no images, or images that the map does not have', async () => {
+    for (const body of ['[]', '[0.5]', '[-1]', '[99999]', '["0"]', '{}', 'null', 'no json'])
+      expect(await post({}, body), body).toHaveProperty('problem');
+    expect(await post({ name: 'row' }, '[0]')).toHaveProperty('problem');
+    expect(await post({ change: 'perhaps' }, '[0]')).toHaveProperty('problem');
+    const bare = await fetch(`${origin}/api/column?name=x&value=y&others=&change=false`, { method: 'POST' });
+    expect(bare.status).toBe(403);
+    expect(readdirSync(dataset)).not.toContain('columns.parquet');
+  });
+});
+
 describe('tapir report --serve', () => {
   it('refuses another model, and flags that do not belong together', async () => {
     const other = join(scratch, 'other.onnx');
@@ -162,6 +184,102 @@ describe.skipIf(!hasBrowser)(`the page${browserNote}`, () => {
     await page.locator('#search-said', { hasText: /not.* image/i }).waitFor();
     expect(problems).toEqual([]);
     await page.close();
+  });
+
+  it('saves a selection as a column, which probe, search and dedupe take, and filters by it', async () => {
+    const { page, problems } = await openPage(browser, served.url);
+    const options = (): Promise<string[]> => page.locator('#filter option').allTextContents();
+    // The folders are there to begin with.
+    expect(await options()).toContain('sea');
+    await page.locator('#find-image').fill('sea/');
+    await page.locator('#gathered .tile').nth(3).waitFor();
+    const gathered = await page.locator('#gathered .tile').count();
+    const form = page.locator('.save-form');
+    await form.getByLabel('Save as column').fill('liked');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await form.getByText('Saved: --labels column:liked, --where column:liked=yes').waitFor();
+    // It colours the map, and the selection stays.
+    expect(await page.locator('#colour-by option:checked').textContent()).toBe('liked');
+    expect(await page.locator('#legend button').allTextContents()).toEqual([
+      `no${24 + 1 - gathered}`,
+      `yes${gathered}`,
+    ]);
+    expect(await page.locator('#gathered .tile').count()).toBe(gathered);
+    await page.locator('#map-section').screenshot({ path: projectPath('out/saved-column.png') });
+
+    // A second time it is refused, until it is allowed to change what was saved.
+    await form.getByLabel('these are').fill('very');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await form.getByText('has a column "liked" already').waitFor();
+    await page.locator('#find-image').fill('sea-0');
+    await page.locator('#gathered .tile').first().waitFor();
+    await form.getByLabel('Save as column').fill('liked');
+    await form.getByLabel('these are').fill('very');
+    await form.getByLabel('change a saved column').check();
+    await form.getByRole('button', { name: 'Save' }).click();
+    await form.getByText('column:liked=very').waitFor();
+
+    // The filter holds for what is found, and for what is drawn around.
+    await page.locator('#filter').selectOption({ label: 'yes' });
+    expect(await page.locator('#filtered').textContent()).toBe(
+      `${gathered - 1} of ${24 + 1} images are shown.`,
+    );
+    await page.locator('#find-image').fill('.jpg');
+    await page.locator('#gathered .tile').first().waitFor();
+    expect(await page.locator('#gathered .tile').count()).toBe(gathered - 1);
+    await page.locator('[data-gather]').click();
+    const box = (await page.locator('#canvas').boundingBox())!;
+    const corner = (right: number, down: number): Promise<void> =>
+      page.mouse.move(box.x + 2 + right * (box.width - 4), box.y + 2 + down * (box.height - 4));
+    await page.locator('#map').scrollIntoViewIfNeeded();
+    await corner(0, 0);
+    await page.mouse.down();
+    for (const [right, down] of [
+      [1, 0],
+      [1, 1],
+      [0, 1],
+    ] as const)
+      await corner(right, down);
+    await page.mouse.up();
+    await page
+      .locator('#gathered')
+      .getByText(`${gathered - 1} of 25 images`)
+      .waitFor();
+    await page.locator('#filter').selectOption({ label: 'all images' });
+    expect(await page.locator('#filtered').textContent()).toBe('');
+    expect(problems).toEqual([]);
+    await page.close();
+
+    // The same page shows it when it is opened again.
+    const again = await openPage(browser, served.url);
+    expect(await again.page.locator('#filter optgroup[label="liked"] option').allTextContents()).toEqual([
+      'no',
+      'very',
+      'yes',
+    ]);
+    await again.page.close();
+
+    const probe = await runTapir([
+      'probe',
+      dataset,
+      '--labels',
+      'column:liked',
+      '--kind',
+      'centroid',
+      '--json',
+    ]);
+    expect(JSON.parse(probe.stdout)).toMatchObject({ classes: ['no', 'very', 'yes'] });
+    const where = ['--where', 'column:liked=yes', '--json'];
+    const search = await runTapir(['search', dataset, '--path', 'sea/sea-0.jpg', ...where]);
+    const { results } = JSON.parse(search.stdout) as { results: { hits: { path: string }[] }[] };
+    const paths = results[0]!.hits.map(({ path }) => path);
+    expect(paths).toHaveLength(gathered - 1);
+    expect(paths.every((path) => path.startsWith('sea/'))).toBe(true);
+    const dedupe = await runTapir(['dedupe', dataset, ...where]);
+    expect(JSON.parse(dedupe.stdout)).toMatchObject({ compared: gathered - 1 });
+    const wrong = await runTapir(['dedupe', dataset, '--where', 'column:liked=never']);
+    expect(wrong.code).toBe(2);
+    expect(wrong.stderr).toMatch(/"no", "yes", "very"|"very"/);
   });
 
   it('asks for the pictures that it lacks', async () => {

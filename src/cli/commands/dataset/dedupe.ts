@@ -15,7 +15,7 @@ import { withProgressLine } from '../../terminal/progress-view.js';
 import { formatTable } from '../../terminal/table.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
 
-interface DedupeFlags extends Pick<DuplicateOptions, 'cosine' | 'key' | 'device'> {
+interface DedupeFlags extends Pick<DuplicateOptions, 'cosine' | 'key' | 'where' | 'device'> {
   readonly json: boolean;
 }
 
@@ -29,6 +29,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
   addFlags(command, DUPLICATE_FIELDS, {
     cosine: '--cosine <c>',
     key: '--output <key>',
+    where: '--where <label>',
     device: '--device <device>',
   });
 }

@@ -27,6 +27,7 @@ import { rare } from '../../flags/rare.js';
 /** The flags that are options of `trainProbe`. */
 const FLAGS = {
   kind: '--kind <name>',
+  where: '--where <label>',
   key: rare('--output <key>'),
   strength: rare('--strength <n>'),
   classWeights: rare('--class-weights <name>'),
@@ -83,9 +84,9 @@ export function addCommand(program: Command, terminal: Terminal): void {
 async function runProbe(terminal: Terminal, folder: string, flags: ProbeFlags): Promise<void> {
   const { labels, attach, out, save, overwrite, zeroShot } = flags;
   if (zeroShot !== undefined) {
-    const extra = save ?? attach ?? out;
+    const extra = save ?? attach ?? out ?? flags.where;
     if (extra !== undefined)
-      throw invalidOption('--zero-shot', 'given without --save, --attach and --out', extra);
+      throw invalidOption('--zero-shot', 'given without --save, --attach, --out and --where', extra);
     return runZeroShot(terminal, folder, zeroShot, flags);
   }
   if (labels === undefined) throw invalidOption('--labels', 'given, or --zero-shot', labels);

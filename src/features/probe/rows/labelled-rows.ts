@@ -5,8 +5,8 @@ import type { Dataset } from '../../../datasets/files/dataset.js';
 import { datasetInvalid } from '../../../base/files/dataset-invalid.js';
 import { elementCount } from '../../../tensor/tensor.js';
 import { unitVector } from '../../../tensor/vectors/unit-vector.js';
-import { readPaths } from '../../search/live-rows.js';
-import { NO_LABEL, type RowLabels } from './labels.js';
+import { readPaths } from '../../rows/live-rows.js';
+import { NO_LABEL, type RowLabels } from '../../rows/labels.js';
 
 /** Consecutive labelled rows. */
 export interface LabelledBlock {

@@ -2,6 +2,7 @@
 import { shown } from '../../../base/printable.js';
 import { partName, type Tile } from '../../../images/pixels/tile-grid.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
+import type { DatasetRow } from '../../../datasets/formats/metadata.js';
 import type { Breathe } from '../../../tensor/vectors/breathe.js';
 import { Reservoir } from '../../../base/reservoir.js';
 import { RowSet } from '../../../datasets/records/row-set.js';
@@ -21,6 +22,8 @@ export interface SampledImage {
   readonly tile: Tile | null;
   /** Where its clip begins, if rows are clips. */
   readonly clipStart: number | null;
+  /** What the list, or somebody on a page, says about it, by column. */
+  readonly columns: Readonly<Record<string, unknown>>;
 }
 
 /** The name of an image on the page. */
@@ -60,19 +63,18 @@ const OTHER_CODES = 'other codes';
 
 /** Reads the metadata once. */
 export async function collectInputs(dataset: Dataset, sample: number, breathe: Breathe): Promise<Inputs> {
-  const reservoir = new Reservoir<SampledImage>(sample, SEED);
+  const reservoir = new Reservoir<DatasetRow & { readonly row: number }>(sample, SEED);
   const live = new RowSet();
   const groups = new Map<string, { count: number; listed: { path: string | null; message: string }[] }>();
   let ok = 0;
   let failed = 0;
   for await (const input of dataset.rows()) {
-    const { path, row, errorCode, errorMessage, width, height, stamp, crop, tile, clipStart } = input;
+    const { path, row, errorCode, errorMessage } = input;
     await breathe();
     if (row !== null) {
       ok++;
       live.add(row);
-      const modifiedMs = stamp?.modifiedMs ?? null;
-      reservoir.add({ path, row, width, height, modifiedMs, crop, tile, clipStart });
+      reservoir.add({ ...input, row });
       continue;
     }
     failed++;
@@ -88,7 +90,14 @@ export async function collectInputs(dataset: Dataset, sample: number, breathe: B
     failures: [...groups]
       .map(([code, { count, listed }]) => ({ code, count, listed }))
       .toSorted((a, b) => b.count - a.count || (a.code < b.code ? -1 : 1)),
-    images: reservoir.items.toSorted((a, b) => a.row - b.row),
+    images: reservoir.items.toSorted((a, b) => a.row - b.row).map(toImage),
     live,
   };
+}
+
+function toImage(input: DatasetRow & { readonly row: number }): SampledImage {
+  const { path, row, width, height, stamp, crop, tile, clipStart, ...others } = input;
+  const { status: _status, errorCode: _code, errorMessage: _message, ...columns } = others;
+  const modifiedMs = stamp?.modifiedMs ?? null;
+  return { path, row, width, height, modifiedMs, crop, tile, clipStart, columns };
 }

@@ -8,12 +8,16 @@ export interface Emphasis {
   /** The group of the colouring that is isolated. */
   readonly isolated?: number | undefined;
   readonly gathered?: ReadonlySet<number> | undefined;
+  /** The points that a filter keeps. The others cannot be pointed at. */
+  readonly kept?: ReadonlySet<number> | undefined;
 }
 
 /** Whether a point steps back; undefined if none does. */
 export function faintTest(emphasis: Emphasis): ((point: number) => boolean) | undefined {
-  const { colouring, isolated, gathered } = emphasis;
-  if (isolated === undefined && gathered === undefined) return undefined;
+  const { colouring, isolated, gathered, kept } = emphasis;
+  if (isolated === undefined && gathered === undefined && kept === undefined) return undefined;
   return (point) =>
-    (isolated !== undefined && colouring?.groupOf[point] !== isolated) || gathered?.has(point) === false;
+    (isolated !== undefined && colouring?.groupOf[point] !== isolated) ||
+    gathered?.has(point) === false ||
+    kept?.has(point) === false;
 }

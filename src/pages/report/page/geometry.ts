@@ -57,13 +57,21 @@ export function zoomAt(view: View, factor: number, at: Place, centre: Place): Vi
   };
 }
 
+/** Which points there are, for searches; undefined for all. */
+type Among = { has(point: number): boolean } | undefined;
+
 /** The point nearest to a place, if it lies within a radius. */
-export function nearestPoint(places: Places, { x, y }: Place, radius: number): number | undefined {
+export function nearestPoint(
+  places: Places,
+  { x, y }: Place,
+  radius: number,
+  among?: Among,
+): number | undefined {
   let best: number | undefined;
   let least = radius * radius;
   for (let i = 0; i < places.length; i += 2) {
     const distance = (places[i]! - x) ** 2 + (places[i + 1]! - y) ** 2;
-    if (distance <= least) {
+    if (distance <= least && among?.has(i / 2) !== false) {
       least = distance;
       best = i / 2;
     }
@@ -101,14 +109,19 @@ const ASIDE = 2.5;
  * The next point in a direction: the nearest point within 45° of it, preferably straight ahead; without such a point, the nearest point
  * ahead at any angle. Points in exactly the same place follow one another by number.
  */
-export function nextInDirection(places: Places, from: number, { x, y }: Place): number | undefined {
+export function nextInDirection(
+  places: Places,
+  from: number,
+  { x, y }: Place,
+  among?: Among,
+): number | undefined {
   const [fromX, fromY] = [places[from * 2]!, places[from * 2 + 1]!];
   let best: number | undefined;
   let least = Infinity;
   let bestIsAhead = false;
   let same: number | undefined;
   for (let i = 0; i < places.length / 2; i++) {
-    if (i === from) continue;
+    if (i === from || among?.has(i) === false) continue;
     const [dx, dy] = [places[i * 2]! - fromX, places[i * 2 + 1]! - fromY];
     if (dx === 0 && dy === 0) {
       // The next number for right and down, the previous one for left and up.

@@ -2,7 +2,7 @@
 import { byId, make, makeChip } from '../../../html/browser/elements.js';
 import { formatCount } from '../../../html/numbers.js';
 import { colourPoints, type Colouring } from './colouring.js';
-import type { PageData } from './data.js';
+import type { PageColumn, PageData } from './data.js';
 import type { Points } from './points.js';
 
 /** What a legend tells. */
@@ -12,13 +12,19 @@ export interface LegendEvents {
   readonly onIsolate: (group: number | undefined) => void;
 }
 
-/** Shows the columns of an output; keeps the one that was chosen, where the output has it. */
-export function showLegend(data: PageData, points: Points, { onColour, onIsolate }: LegendEvents): void {
+/** Shows the columns of an output, and the chosen one; by default, the one before, where the output has it. */
+export function showLegend(
+  data: PageData,
+  points: Points,
+  { onColour, onIsolate }: LegendEvents,
+  chosen?: PageColumn,
+): void {
   const columns = [...data.columns, ...points.columns];
   const select = byId('colour-by') as HTMLSelectElement;
   const before = select.value;
   select.replaceChildren(...columns.map(({ name }, i) => make('option', '', { value: String(i) }, name)));
   select.value = before === '' || Number(before) >= columns.length ? '0' : before;
+  if (chosen) select.value = String(columns.indexOf(chosen));
   const show = (): void => {
     const column = columns[Number(select.value)];
     const colouring = column && colourPoints(data, points, column);

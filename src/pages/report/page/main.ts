@@ -1,9 +1,11 @@
 /** Starts the page: connects the map, the panel, the controls and the lists. */
 import { byId, make, onPress, press, readPageData } from '../../../html/browser/elements.js';
 import { startTheme } from '../../../html/browser/theme.js';
-import type { PageData } from './data.js';
+import type { PageColumn, PageData } from './data.js';
 import { showDuplicates } from './duplicates.js';
+import { showFilter } from './filter.js';
 import { showLegend } from './legend.js';
+import type { Emphasis } from './emphasis.js';
 import { ImageMap, type Projection } from './map.js';
 import { decodePoints, formatCosine, type Points } from './points.js';
 import { startSearch } from './search-box.js';
@@ -15,7 +17,7 @@ import { makePictureOf, makeTile, shortName, type ShownImages } from './tiles.js
 const MOST_FOR_PICTURES = 3000;
 
 function start(): void {
-  const data = readPageData<PageData>();
+  let data = readPageData<PageData>();
   const images: ShownImages = { ...data.images, key: data.server?.key ?? null };
   startFailureSearch();
   if (data.outputs.length === 0 || images.names.length === 0) {
@@ -71,7 +73,27 @@ function start(): void {
   const selection = new Selection(images, {
     onSelect: (gathered) => map.emphasise({ gathered }),
     onChoose: (point) => choose(point, true),
+    onSaved: (column) => {
+      const others = data.columns.filter(({ name }) => name !== column.name);
+      data = { ...data, columns: [...others, column] };
+      showColumns(column);
+    },
   });
+  /** Fills the choices of a colour and of a filter. */
+  const showColumns = (chosen?: PageColumn): void => {
+    const legend = {
+      onColour: (colouring: Emphasis['colouring']) => map.emphasise({ colouring }),
+      onIsolate: (isolated: Emphasis['isolated']) => map.emphasise({ isolated }),
+    };
+    showLegend(data, points, legend, chosen);
+    showFilter(data, points, {
+      onFilter: (kept) => {
+        map.emphasise({ kept });
+        selection.kept = kept;
+      },
+      onChange: () => selection.clear(),
+    });
+  };
   onPress('gather', () => {
     const button = document.querySelector('[data-gather]')!;
     const isOn = button.getAttribute('aria-pressed') !== 'true';
@@ -85,12 +107,9 @@ function start(): void {
     umap.disabled = !points.umap;
     umap.title = points.umap ? '' : points.umapNote;
     setProjection(points.umap ? projection : 'pca');
-    map.emphasise({ colouring: undefined });
+    map.emphasise({ colouring: undefined, kept: undefined });
     map.show(points, projection);
-    showLegend(data, points, {
-      onColour: (colouring) => map.emphasise({ colouring }),
-      onIsolate: (isolated) => map.emphasise({ isolated }),
-    });
+    showColumns();
     selection.start(points);
     // An example of what the panel shows.
     choose(points.count > 0 ? 0 : undefined, false);

@@ -55,6 +55,7 @@ export class ImageMap {
   #selected: number | undefined;
   #withPictures = false;
   #isDue = false;
+  readonly #isKept = (point: number): boolean => this.#emphasis.kept?.has(point) !== false;
 
   constructor(images: ShownImages, events: MapEvents) {
     this.#images = images;
@@ -65,7 +66,7 @@ export class ImageMap {
       onLook: (event) => this.#look(event && this.#pointAt(event)),
       onClick: (event) => this.#choose(this.#pointAt(event), false),
       onDraw: () => this.#request(),
-      onGather: (line) => events.onGather(pointsInside(this.#places, line)),
+      onGather: (line) => events.onGather(pointsInside(this.#places, line).filter(this.#isKept)),
       onPan: (byX, byY) => this.#pan(byX, byY),
       onZoom: (by, at) => this.#setView(zoomAt(this.#view, by, at, this.#centre)),
     });
@@ -252,12 +253,16 @@ export class ImageMap {
       this.#places,
       this.#pointers.placeAt(event),
       event.pointerType === 'mouse' ? reach : reach + 12,
+      this.#emphasis.kept,
     );
   }
 
   #onFocus(): void {
     if (this.#cursor !== undefined || !this.#frame.matches(':focus-visible')) return;
-    this.#look(this.#selected ?? nearestPoint(this.#places, this.#centre, Infinity));
+    const { kept } = this.#emphasis;
+    const selected =
+      this.#selected !== undefined && this.#isKept(this.#selected) ? this.#selected : undefined;
+    this.#look(selected ?? nearestPoint(this.#places, this.#centre, Infinity, kept));
   }
 
   #onKey(event: KeyboardEvent): void {
@@ -274,11 +279,12 @@ export class ImageMap {
   }
 
   #step(direction: Place): void {
+    const { kept } = this.#emphasis;
     const from = this.#cursor ?? this.#selected;
     const next =
       from === undefined
-        ? nearestPoint(this.#places, this.#centre, Infinity)
-        : (nextInDirection(this.#places, from, direction) ?? from);
+        ? nearestPoint(this.#places, this.#centre, Infinity, kept)
+        : (nextInDirection(this.#places, from, direction, kept) ?? from);
     if (next === undefined) return;
     this.#bringIntoView(next);
     this.#look(next);

@@ -1,7 +1,9 @@
 /** The images that the reader has gathered, by drawing around them or by a part of their names: a grid, and the list to take away. */
 import { byId, make, makeCopyButton } from '../../../html/browser/elements.js';
 import { formatCount } from '../../../html/numbers.js';
+import type { PageColumn } from './data.js';
 import type { Points } from './points.js';
+import { makeSaveForm } from './save-form.js';
 import { makeTile, shortName, type ShownImages } from './tiles.js';
 
 /** Images that the grid shows; the list has all. */
@@ -12,6 +14,8 @@ export interface SelectionEvents {
   /** Called with the points, or undefined for none. */
   readonly onSelect: (points: ReadonlySet<number> | undefined) => void;
   readonly onChoose: (point: number) => void;
+  /** Called with a column that was saved from a selection. */
+  readonly onSaved: (column: PageColumn) => void;
 }
 
 /** Gathers points. */
@@ -22,6 +26,8 @@ export class Selection {
   readonly #field = byId('find-image') as HTMLInputElement;
   readonly #place = byId('gathered');
   #points!: Points;
+  /** The points among which names are found; undefined for all. */
+  kept: ReadonlySet<number> | undefined;
 
   constructor(images: ShownImages, events: SelectionEvents) {
     this.#images = images;
@@ -47,7 +53,7 @@ export class Selection {
     if (wanted === '') return this.clear();
     const found: number[] = [];
     this.#points.members.forEach((image, point) => {
-      if (this.#names[image]!.includes(wanted)) found.push(point);
+      if (this.#names[image]!.includes(wanted) && this.kept?.has(point) !== false) found.push(point);
     });
     this.show(found);
   }
@@ -55,7 +61,7 @@ export class Selection {
   /** Shows points: those with pictures first. */
   show(points: readonly number[]): void {
     const { members, count } = this.#points;
-    const { thumbnails, names } = this.#images;
+    const { thumbnails, names, key } = this.#images;
     this.#events.onSelect(new Set(points));
     const pictured = points.filter((point) => thumbnails[members[point]!] !== undefined);
     const tiles = [...new Set([...pictured, ...points])].slice(0, MOST_TILES).map((point) => {
@@ -74,8 +80,13 @@ export class Selection {
     const copy = makeCopyButton('Copy the paths', 'The browser forbids it', () => this.#listOf(points));
     const save = make('button', '', { click: () => this.#save(points) }, 'Save as a list');
     const clear = make('button', '', { click: () => this.clear() }, 'Clear');
+    const column =
+      key === null || points.length === 0
+        ? []
+        : makeSaveForm(key, () => this.#imagesOf(points), this.#events.onSaved);
     this.#place.replaceChildren(
       make('div', 'tools line gathered-head', said, points.length > 0 ? [copy, save] : [], clear),
+      make('div', '', column),
       make('div', 'tiles gathered', tiles),
       make('p', 'note', more > 0 ? `and ${formatCount(more)} more; the list has all` : ''),
     );
@@ -84,8 +95,13 @@ export class Selection {
   /** A path a line, as the dataset has it. */
   #listOf(points: readonly number[]): string {
     const { paths, names } = this.#images;
-    const images = points.map((point) => this.#points.members[point]!).toSorted((a, b) => a - b);
-    return images.map((image) => `${paths[image] ?? names[image]!}\n`).join('');
+    return this.#imagesOf(points)
+      .map((image) => `${paths[image] ?? names[image]!}\n`)
+      .join('');
+  }
+
+  #imagesOf(points: readonly number[]): number[] {
+    return points.map((point) => this.#points.members[point]!).toSorted((a, b) => a - b);
   }
 
   #save(points: readonly number[]): void {

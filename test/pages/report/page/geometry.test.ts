@@ -69,6 +69,14 @@ describe('nearestPoint', () => {
   });
 });
 
+it('a filter leaves points out', () => {
+  const places = Float32Array.of(0, 0, 10, 0, 20, 0);
+  const among = new Set([0, 2]);
+  expect(nearestPoint(places, { x: 9, y: 0 }, Infinity, among)).toBe(0);
+  expect(nextInDirection(places, 0, DIRECTIONS['ArrowRight']!, among)).toBe(2);
+  expect(nearestPoint(places, { x: 9, y: 0 }, Infinity, new Set())).toBeUndefined();
+});
+
 describe('formatCosine', () => {
   it('tells a near-duplicate from a copy', () => {
     expect([0, 0.25, 0.0213, 3e-6, 1e-12, 2].map(formatCosine)).toEqual([

@@ -5,10 +5,10 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { createFeatureExtractor, embedFolder, openDataset, TapirError, type Dataset } from 'onnx-tapir';
 import { trainProbe, type Probe, type TrainProbeOptions } from 'onnx-tapir/features';
 import { describe, expect, it } from 'vitest';
-import { failureOf } from '../../../support/failure.js';
-import { scratchFolder, tinyResNet } from '../../../support/fixtures.js';
-import { photosAndPlace } from '../../../support/photos.js';
-import { datasetOf, farthest, weightsOf, type Labelled } from '../../../support/probe-data.js';
+import { failureOf } from '../../support/failure.js';
+import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
+import { photosAndPlace } from '../../support/photos.js';
+import { datasetOf, farthest, weightsOf, type Labelled } from '../../support/probe-data.js';
 
 const scratch = scratchFolder();
 const FAST = { kind: 'ridge', strength: 1, folds: 2 } as const;

@@ -1,16 +1,14 @@
 /** Labels in tables: CSV, TSV and Parquet files, and the metadata of a dataset. */
 import { extname } from 'node:path';
-import { isTapirError, TapirError } from '../../../base/errors.js';
-import { readParquetRecords } from '../../../base/files/parquet-reading.js';
-import type { Dataset } from '../../../datasets/files/dataset.js';
-import { datasetInvalid, datasetUnreadable } from '../../../base/files/dataset-invalid.js';
-import { locateFile } from '../../../datasets/records/locate-file.js';
-import {
-  asInvalidSource,
-  missingColumn,
-  SourceFault,
-} from '../../../datasets/sources/items/source-errors.js';
-import { readTableRows } from '../../../datasets/sources/lists/table-rows.js';
+import { isTapirError, TapirError } from '../../base/errors.js';
+import { readParquetRecords } from '../../base/files/parquet-reading.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
+import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
+import { readSavedColumns } from '../../datasets/files/saved-columns.js';
+import { PART_NAMES } from '../../datasets/formats/part-columns.js';
+import { locateFile } from '../../datasets/records/locate-file.js';
+import { asInvalidSource, missingColumn, SourceFault } from '../../datasets/sources/items/source-errors.js';
+import { readTableRows } from '../../datasets/sources/lists/table-rows.js';
 
 const PATH = 'path';
 const LABEL = 'label';
@@ -75,23 +73,32 @@ export interface LabelledInput {
 }
 
 /**
- * Reads a column of a dataset's metadata: a column of the metadata or of the embedded list, or one that you added to the Parquet files.
+ * Reads a column of a dataset: of the metadata or of the embedded list, one that you added to the Parquet files, or one that was saved on
+ * the dataset's page.
  *
- * @throws {@link TapirError} `DATASET_INVALID` for metadata without the column, naming those that there are.
+ * @throws {@link TapirError} `DATASET_INVALID` for a dataset without the column, naming those that there are.
  */
 export async function* readColumnLabels(
   { folder, manifest }: Dataset,
   column: string,
 ): AsyncGenerator<LabelledInput> {
+  const saved = await readSavedColumns({ folder, manifest });
+  const isSaved = saved.has(column);
+  const columns = ['row', 'status', ...(isSaved ? ['path'] : [column])];
+  const optional = isSaved ? [column, ...PART_NAMES] : [];
   for (const { metadata } of manifest.shards) {
     const path = await locateFile(folder, metadata);
     const missing = (name: string, names: readonly string[]): Error =>
-      datasetInvalid(path, `it has no column "${name}"; its columns are ${names.join(', ')}`);
+      datasetInvalid(
+        path,
+        `it has no column "${name}"; its columns are ${[...names, ...saved.names].join(', ')}`,
+      );
     try {
-      for await (const record of readParquetRecords(path, ['row', 'status', column], { missing })) {
+      for await (const record of readParquetRecords(path, columns, { missing, optional })) {
         if (record['status'] === 'removed') continue;
         const row = record['row'] ?? null;
-        yield { row: row === null ? null : Number(row), label: textOf(record[column]) };
+        const value = record[column] ?? (isSaved ? saved.get(record, column) : null);
+        yield { row: row === null ? null : Number(row), label: textOf(value) };
       }
     } catch (error) {
       throw datasetUnreadable(path, error);
@@ -100,7 +107,7 @@ export async function* readColumnLabels(
 }
 
 /** A cell as the name of a class; null for an empty one. */
-function textOf(value: unknown): string | null {
+export function textOf(value: unknown): string | null {
   if (value === null || value === undefined || value === '') return null;
   if (value instanceof Date) return value.toISOString();
   return typeof value === 'object'

@@ -1,13 +1,14 @@
 /** Labels of a dataset's rows, from its paths, a table, or its metadata. */
-import { counted } from '../../../base/printable.js';
-import { invalidOption } from '../../../base/checks.js';
-import type { Dataset } from '../../../datasets/files/dataset.js';
-import { countRows } from '../../search/live-rows.js';
+import { counted } from '../../base/printable.js';
+import { invalidOption } from '../../base/checks.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
+import type { RowSet } from '../../datasets/records/row-set.js';
+import { countRows } from './live-rows.js';
 import { readColumnLabels, readTableLabels, type LabelledInput } from './label-tables.js';
 
 /**
  * Where labels come from: `by-folder`, the first folder of each path; `by-last-folder`, the folder that holds the image;
- * `column:NAME`, a column of the dataset's metadata; a `.csv`, `.tsv` or `.parquet` file with the columns `path` and `label`; or a map
+ * `column:NAME`, a column of the dataset's metadata or one that was saved on its page; a `.csv`, `.tsv` or `.parquet` file with the columns `path` and `label`; or a map
  * from paths to labels.
  */
 export type ProbeLabels = string | ReadonlyMap<string, string>;
@@ -34,6 +35,7 @@ const EXPECTED =
  * Reads the labels of a dataset's rows.
  *
  * @param option - The option that names the source, for messages.
+ * @param among - The rows that may have a label; undefined for all.
  * @throws {@link TapirError} `OPTION_INVALID` for no such source of labels, or fewer than two classes; `SOURCE_INVALID` for a table that
  * cannot be read; `DATASET_INVALID` for a column that the metadata lacks.
  */
@@ -41,6 +43,7 @@ export async function readLabels(
   dataset: Dataset,
   given: ProbeLabels,
   option = 'labels',
+  among?: RowSet,
 ): Promise<RowLabels> {
   const { inputs, listed } = await openLabels(dataset, given, option);
   const names = new NameTable();
@@ -48,6 +51,7 @@ export async function readLabels(
   let [used, unlabelled, failed] = [0, 0, 0];
   for await (const { row, label } of inputs) {
     if (label !== null) used++;
+    if (row !== null && among?.has(row) === false) continue;
     if (row === null) failed++;
     else if (label === null) unlabelled++;
     else ofRow[row] = names.place(label);
@@ -71,8 +75,15 @@ function describeClasses(given: ProbeLabels, classes: readonly string[]): string
   return `${what}: ${found}`;
 }
 
-/** Opens a source of labels: the inputs with theirs; and the labels of a table by path, of which a dataset may lack some. */
-async function openLabels(dataset: Dataset, given: ProbeLabels, option: string) {
+/** An open source of labels. */
+interface OpenLabels {
+  readonly inputs: AsyncIterable<LabelledInput>;
+  /** The labels of a table by path, of which a dataset may lack some. */
+  readonly listed: ReadonlyMap<unknown, unknown> | undefined;
+}
+
+/** Opens a source of labels. */
+export async function openLabels(dataset: Dataset, given: ProbeLabels, option: string): Promise<OpenLabels> {
   if (typeof given === 'string' && given.startsWith(COLUMN))
     return { inputs: readColumnLabels(dataset, given.slice(COLUMN.length)), listed: undefined };
   if (typeof given === 'string' && Object.hasOwn(FOLDERS, given)) {
