@@ -50,9 +50,7 @@ function pastDoors(file, text, keepsTypes) {
     const origins = originsOf(posix.join(folder, door));
     const kept = listNames(names).filter((name) => keepsTypes || (types === '' && !name.startsWith('type ')));
     return kept
-      .map(
-        (name) => `import ${types}{ ${name} } from '${posix.relative(folder, origins.get(bare(name)))}';`,
-      )
+      .map((name) => `import ${types}{ ${name} } from '${posix.relative(folder, origins.get(bare(name)))}';`)
       .join(' ');
   });
 }
