@@ -1,10 +1,10 @@
 /** The examples run, and print what they say. */
-import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { buildResNet } from '../models/resnet.js';
 import { projectPath, scratchFolder } from './support/fixtures.js';
-import { runNode, runTapir } from './support/run.js';
+import { runNode } from './support/run.js';
 
 const scratch = scratchFolder();
 const model = join(scratch, 'model.onnx');
@@ -71,19 +71,4 @@ describe('examples', () => {
     expect(ended.stdout).toMatch(printed);
     if (written !== undefined) expect(existsSync(written)).toBe(true);
   });
-});
-
-it('the commands of the tutorial run, one after the other', async () => {
-  const cwd = join(scratch, 'tutorial');
-  cpSync(projectPath('examples/photos'), join(cwd, 'photos'), { recursive: true });
-  cpSync(model, join(cwd, 'resnet18.onnx'));
-  const tutorial = readFileSync(projectPath('docs/guides/tutorial.md'), 'utf8');
-  // Its first command downloads the model.
-  const lines = [...tutorial.matchAll(/^npx tapir (?!create)(.+)$/gm)].map(([, line]) => line!.split(' '));
-  expect(lines.map(([command]) => command)).toEqual(['nodes', 'embed', 'report', 'dedupe', 'check']);
-  for (const line of lines) {
-    const { code, stderr } = await runTapir(line, { cwd });
-    expect(code, `${line.join(' ')}: ${stderr}`).toBe(0);
-  }
-  expect(existsSync(join(cwd, 'vectors/report.html'))).toBe(true);
 });
