@@ -77,9 +77,9 @@ describe('tapir report', () => {
     );
     expect(shown).toContain('map/3');
     expect(shown).not.toContain('embedding');
-    const { blocks } = await openDataset(dataset);
+    const opened = await openDataset(dataset);
     const maps: Tensor[] = [];
-    for await (const { rows, dims, data } of blocks('map/3'))
+    for await (const { rows, dims, data } of opened.blocks('map/3'))
       for (let row = 0; row < rows; row++)
         maps.push({
           dtype: 'float32',
