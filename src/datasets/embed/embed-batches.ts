@@ -267,8 +267,8 @@ function withSizes(error: unknown, { inputs }: Extractor, feeds: readonly Feed[]
   });
 }
 
-/** The dims that are returned and written: `[N, C, 1, 1]` becomes `[N, C]`, unless `keepDims` is set. */
+/** The dims that are returned and written: `[N, C, 1, 1]` and `[N, C, 1, 1, 1]` become `[N, C]`, unless `keepDims` is set. */
 export function writtenDims<Size>(dims: readonly Size[], { keepDims }: EmbedSetup): readonly Size[] {
-  const [, , height, width] = dims;
-  return !keepDims && dims.length === 4 && height === 1 && width === 1 ? dims.slice(0, 2) : dims;
+  const isVector = dims.length >= 4 && dims.length <= 5 && dims.slice(2).every((size) => size === 1);
+  return isVector && !keepDims ? dims.slice(0, 2) : dims;
 }

@@ -30,6 +30,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readParquetIndex } from '../../../src/base/files/parquet-reading.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { runTapir } from '../../support/run.js';
+import { modelBytes } from '../../support/graphs.js';
 import { videoNet } from '../../support/video-net.js';
 
 const scratch = scratchFolder();
@@ -282,6 +283,26 @@ describe('clips', () => {
     // As MViT, whose encodings of positions have a fixed number of frames.
     await using fixed = await createFeatureExtractor(videoNet(16), { stem: 'v' }, { pool: 'avg' });
     await expect(run({ clips: { frames: 8 } }, fixed)).rejects.toThrow('"clips.frames" must be 16');
+  });
+
+  it('are vectors where frames, height and width are one, unless all dims are to be kept', async () => {
+    const pooled = modelBytes({
+      inputs: [{ name: 'input', dims: ['batch', 3, 'frames', 16, 16] }],
+      outputs: [{ name: 'v', dims: ['batch', 3, 1, 1, 1] }],
+      nodes: [{ op: 'GlobalAveragePool', inputs: ['input'], outputs: ['v'] }],
+    });
+    await using means = await createFeatureExtractor(pooled, ['v']);
+    const dimsOf = async (keepDims: boolean): Promise<unknown> => {
+      for await (const { features } of embedImages(means, join(videos, 'a'), {
+        transform: TRANSFORM,
+        clips: CLIPS,
+        keepDims,
+      }))
+        return features!.v.dims;
+      return undefined;
+    };
+    expect(await dimsOf(false)).toEqual([3]);
+    expect(await dimsOf(true)).toEqual([3, 1, 1, 1]);
   });
 
   it('survive a process that is killed at any moment', async () => {
