@@ -8,7 +8,6 @@ export {
   boolean,
   callback,
   checkedBy,
-  defaultsOf,
   integer,
   number,
   oneOf,
@@ -20,7 +19,7 @@ export {
   unchecked,
   type Fields,
 } from './base/options.js';
-export { givenFields, invalidOption, show } from './base/checks.js';
+export { givenFields, invalidOption, isPlainObject, show } from './base/checks.js';
 
 // Words, errors, numbers, and what lies outside.
 export { reasonOf } from './base/errors.js';

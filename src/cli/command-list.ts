@@ -3,8 +3,8 @@ import type { Command } from 'commander';
 import type { Terminal } from './terminal/terminal.js';
 
 /**
- * A command in the list of all: half a line about it, under 60 characters, and its module, which is loaded when the command is
- * requested: to load all of them takes longer than most of them run. A group has commands of its own instead.
+ * A command in the list of all: half a line about it, under 60 characters, and its module. A group has commands instead of a module.
+ * A module is loaded when its command is called. To load all of them takes longer than most commands run.
  */
 export type Listed = readonly [
   summary: string,

@@ -15,8 +15,10 @@ export async function run(given: readonly string[], terminal: Terminal): Promise
       import('./command-list.js'),
     ]);
     const words = withGroup(given);
-    if (words !== given)
-      terminal.err(`tapir ${commandOf(given)} is now “tapir ${commandOf(words)} ${commandOf(given)}”\n`);
+    if (words !== given) {
+      const former = commandOf(given);
+      terminal.err(`tapir ${former} is now “tapir ${commandOf(words)} ${former}”\n`);
+    }
     const named = words.filter((word) => !word.startsWith('-'));
     const isWhole = /(?:^| )(?:-h|--help) all\b/.test(words.join(' '));
     const program = await createProgram(terminal, named, isWhole);

@@ -125,7 +125,8 @@ function checkOptions(manifest: Manifest, key: string, options: BlockOptions): n
 
 async function* inputsOf(folder: string, manifest: Manifest): AsyncGenerator<DatasetRow> {
   const totalRows = rowsOf(manifest);
-  const saved = await readSavedColumns({ folder, manifest });
+  const columns = await readSavedColumns({ folder, manifest });
+  const saved = columns.names.length > 0 ? columns : undefined;
   for (const { metadata } of manifest.shards)
     for await (const row of readMetadata(await locateFile(folder, metadata), totalRows))
       if (isInput(row)) yield withColumns(row, saved);
@@ -135,8 +136,11 @@ function isInput(row: MetadataRow): row is DatasetRow & MetadataRow {
   return row.status !== 'removed';
 }
 
-function withColumns({ columns, ...input }: DatasetRow & MetadataRow, saved: SavedColumns): DatasetRow {
-  const later = saved.names.length > 0 ? saved.valuesOf(placeCells(input)) : undefined;
+function withColumns(
+  { columns, ...input }: DatasetRow & MetadataRow,
+  saved: SavedColumns | undefined,
+): DatasetRow {
+  const later = saved?.valuesOf(placeCells(input));
   return columns || later ? { ...later, ...(columns && valuesOf(columns)), ...input } : input;
 }
 

@@ -57,7 +57,8 @@ export class SavedColumns {
 
   /** The value of a column for a row; undefined for no value. */
   get(cells: PlaceCells, name: string): unknown {
-    return this.valuesOf(cells)[name] ?? undefined;
+    const text = this.#rows.get(keyOf(cells))?.texts.get(name);
+    return text === undefined ? undefined : valuesOf(new Map([[name, text]]))[name];
   }
 
   /** The values of all columns for a row; null where it has no value. */

@@ -8,8 +8,8 @@ import { readColumnLabels, readTableLabels, type LabelledInput } from './label-t
 
 /**
  * Where labels come from: `by-folder`, the first folder of each path; `by-last-folder`, the folder that holds the image;
- * `column:NAME`, a column of the dataset's metadata or one that was saved on its page; a `.csv`, `.tsv` or `.parquet` file with the columns `path` and `label`; or a map
- * from paths to labels.
+ * `column:NAME`, a column of the dataset's metadata or one that was saved on its page; a `.csv`, `.tsv` or `.parquet` file with the
+ * columns `path` and `label`; or a map from paths to labels.
  */
 export type ProbeLabels = string | ReadonlyMap<string, string>;
 

@@ -138,8 +138,8 @@ const BLOCK_BYTES = 16 * 2 ** 20;
  * Finds the exact nearest neighbours of vectors in a dataset. ONNX Runtime scores all rows in float32; every row that may be among
  * the nearest within rounding errors is then compared in double precision.
  *
- * @remarks Equally near rows are ordered by row number. Outdated rows, rows that `where` leaves out, and rows with a NaN or an infinity, are never results. Memory
- * holds a few blocks of 16 MiB, whatever the size of the dataset.
+ * @remarks Equally near rows are ordered by row number. Outdated rows, rows that `where` leaves out, and rows with a NaN or an
+ * infinity, are never results. Memory holds a few blocks of 16 MiB, whatever the size of the dataset.
  *
  * @param dataset - From {@link openDataset}.
  * @param query - Up to 1024 vectors, one per query. Each has as many finite numbers as a row of the feature has elements. Or one

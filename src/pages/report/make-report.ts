@@ -73,12 +73,7 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
     ? await showProbe(dataset, options.probe, inputs.images, imageFolder, breathe)
     : undefined;
   const describing = { dataset, inputs, withUmap: umap, breathe, signal, begin: say };
-  const { outputs, pageOutputs } = await describeOutputs(keys, describing);
-  const seen: FeaturePictures[] = [];
-  for (const output of outputs) {
-    const pictures = await makeFeaturePictures(output, inputs.images, imageFolder);
-    if (pictures) seen.push(pictures);
-  }
+  const { outputs, pageOutputs, seen } = await describeOutputs(keys, describing, imageFolder);
   let columns = [
     ...(probed?.columns ?? []),
     ...(await readColumns(dataset, inputs.images, options.colourBy)),
@@ -152,21 +147,32 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
   };
 }
 
-/** Computes what the page shows of each output. Memory holds the vectors of one output at a time. */
+/** What the page shows of the outputs. */
+interface DescribedOutputs {
+  readonly outputs: readonly CollectedOutput[];
+  readonly pageOutputs: readonly PageOutput[];
+  readonly seen: readonly FeaturePictures[];
+}
+
+/** Computes what the page shows of each output. Memory holds the vectors and the drawn rows of one output at a time. */
 async function describeOutputs(
   keys: readonly string[],
   describing: Describing,
-): Promise<{ readonly outputs: readonly CollectedOutput[]; readonly pageOutputs: readonly PageOutput[] }> {
+  imageFolder: string | undefined,
+): Promise<DescribedOutputs> {
   const { dataset, inputs, breathe, begin } = describing;
   const outputs: CollectedOutput[] = [];
   const pageOutputs: PageOutput[] = [];
+  const seen: FeaturePictures[] = [];
   for (const key of keys) {
     const tell = begin(`reading ${key}`, 'rows', inputs.ok);
     const output = await collectOutput(dataset, key, inputs, breathe, tell);
     pageOutputs.push(await describeOutput(output, describing));
-    outputs.push({ ...output, vectors: { rows: 0, columns: 0, data: new Float32Array() } });
+    const pictures = await makeFeaturePictures(output, inputs.images, imageFolder);
+    if (pictures) seen.push(pictures);
+    outputs.push({ ...output, vectors: { rows: 0, columns: 0, data: new Float32Array() }, drawn: [] });
   }
-  return { outputs, pageOutputs };
+  return { outputs, pageOutputs, seen };
 }
 
 /** The columns that the map is also coloured by. */

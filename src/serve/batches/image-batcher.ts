@@ -1,6 +1,6 @@
 /** The batcher of images: decoding threads write into shared memory, and the extractor runs on it. */
 import type { Tensor } from '../../index.js';
-import { Batcher, placesOf, type BatchPlan } from './batcher.js';
+import { Batcher, placesOf } from './batcher.js';
 import type { ServiceSetup } from './service-options.js';
 
 /** An image's features by key, without the batch axis. They are views of the run's outputs. */
@@ -27,13 +27,8 @@ export async function openImageBatcher(
   { maxBatch, maxWaitMs, maxQueue, photos }: ServiceSetup,
   onRun: (images: number, seconds: number) => void,
 ): Promise<OpenBatcher> {
-  const planOf = (limits: Pick<BatchPlan, 'decodesAtOnce' | 'sessions' | 'runsAtOnce'>): BatchPlan => ({
-    maxBatch,
-    maxWaitMs,
-    maxQueue,
-    ...limits,
-  });
-  const { limits, load, run, shapeOf, close } = photos.open((most) => placesOf(planOf(most)));
+  const own = { maxBatch, maxWaitMs, maxQueue };
+  const { limits, load, run, shapeOf, close } = photos.open((most) => placesOf({ ...own, ...most }));
   const [sample] = await run([0]).catch(async (error: unknown) => {
     await close();
     throw error;
@@ -49,7 +44,7 @@ export async function openImageBatcher(
         return rows;
       },
     },
-    planOf(limits),
+    { ...own, ...limits },
   );
   return { batcher, sample: sample!, close };
 }

@@ -6,7 +6,6 @@ import {
   callback,
   checkedBy,
   checkLabels,
-  defaultsOf,
   EMBED_FIELDS,
   integer,
   invalidOption,
@@ -168,7 +167,7 @@ export const SERVICE_FIELDS: Fields<ServiceOptions> = {
   onError: callback(),
 };
 
-export const SERVICE_DEFAULTS: ServiceOptions = defaultsOf(SERVICE_FIELDS);
+export const SERVICE_DEFAULTS: ServiceOptions = readOptions(SERVICE_FIELDS, {}, 'createService');
 
 /** Checks options against the extractor. Throws `OPTION_INVALID`. */
 export function setUpService(extractor: Extractor, given: Options<ServiceOptions>): ServiceSetup {

@@ -1,4 +1,5 @@
 /** The body of `POST /v1/embeddings`: OpenAI's fields, and the ways in which other services' clients send images. */
+import { isPlainObject } from '../../toolkit.js';
 import { FieldError } from '../http/openai-error.js';
 import { HttpError } from '../http/http-error.js';
 import { readBase64 } from '../http/read-base64.js';
@@ -44,11 +45,6 @@ function isLeftOut(value: unknown): value is null | undefined {
   return value === undefined || value === null;
 }
 
-/** Whether a value of JSON is an object. */
-function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function readItems(body: Fields): EmbeddingItem[] {
   const { modality, messages } = body;
   if (!isLeftOut(modality) && modality !== 'text' && modality !== 'image')
@@ -67,7 +63,7 @@ function readItems(body: Fields): EmbeddingItem[] {
 function readMessages(messages: unknown, input: unknown): EmbeddingItem {
   if (!isLeftOut(input)) throw new FieldError('messages', 'send either input or messages');
   const [message, ...others] = Array.isArray(messages) ? (messages as unknown[]) : [];
-  if (!isObject(message) || others.length > 0)
+  if (!isPlainObject(message) || others.length > 0)
     throw new FieldError('messages', 'messages must be a list of one message');
   const { content } = message;
   if (typeof content === 'string') return readItem('messages.0.content', content);
@@ -90,14 +86,14 @@ function readItem(param: string, item: unknown, modality?: unknown): EmbeddingIt
       param,
       `${param} holds token ids; send texts (LangChain: check_embedding_ctx_length=False)`,
     );
-  if (!isObject(item))
+  if (!isPlainObject(item))
     throw new FieldError(param, `${param} must be a string, { "image": … } or { "text": … }`);
   const text = item['text'];
   const image = isLeftOut(item['image']) ? item['image_url'] : item['image'];
   if (isLeftOut(text) === isLeftOut(image))
     throw new FieldError(param, `${param} must have either "image" or "text"`);
   if (isLeftOut(image)) return readText(param, text);
-  return readImage(param, isObject(image) ? image['url'] : image);
+  return readImage(param, isPlainObject(image) ? image['url'] : image);
 }
 
 function readText(param: string, text: unknown): EmbeddingItem {

@@ -134,11 +134,26 @@ export function renderHeatmaps({ method, layer, scores, pairs }: Heatmaps, image
 
 function renderPair({ path, photo, overlay, classIndex, label, score }: HeatmapPair): Markup {
   const name = label === null ? `class ${classIndex}` : shown(label);
-  const source = (picture: string): string => `data:image/webp;base64,${picture}`;
+  const file = shown(path);
+  const right = markup`<img src="${webp(overlay)}" alt="heat map of ${name} over ${file}">`;
+  const caption = markup`<bdi>${name}</bdi><span>score ${score.toFixed(2)}</span>`;
+  return renderBeside(file, photo, right, caption);
+}
+
+/** A photo, and beside it what a model makes of it. */
+function renderBeside(name: string, photo: string | null, right: Markup, caption: Markup | null): Markup {
+  const left =
+    photo === null
+      ? markup`<p class="note">There is no picture.</p>`
+      : markup`<img src="${webp(photo)}" alt="${name}">`;
   return markup`<figure class="heatmap">
-    <div><img src="${source(photo)}" alt="${shown(path)}"><img src="${source(overlay)}" alt="heat map of ${name} over ${shown(path)}"></div>
-    <figcaption><bdi>${name}</bdi><span>score ${score.toFixed(2)}</span><bdi class="path muted">${shown(path)}</bdi></figcaption>
+    <div>${left}${right}</div>
+    <figcaption>${caption}<bdi class="path muted">${name}</bdi></figcaption>
   </figure>`;
+}
+
+function webp(base64: string): string {
+  return `data:image/webp;base64,${base64}`;
 }
 
 /** What outputs with places see. */
@@ -151,14 +166,8 @@ export function renderFeaturePictures(outputs: readonly FeaturePictures[], image
 }
 
 function renderFeatures({ name, photo, colours }: FeaturePicture): Markup {
-  const left =
-    photo === null
-      ? markup`<p class="note">There is no picture.</p>`
-      : markup`<img src="data:image/webp;base64,${photo}" alt="${name}">`;
-  return markup`<figure class="heatmap">
-    <div>${left}<img class="places" src="data:image/png;base64,${colours}" alt="features of ${name} as colours"></div>
-    <figcaption><bdi class="path muted">${name}</bdi></figcaption>
-  </figure>`;
+  const right = markup`<img class="places" src="data:image/png;base64,${colours}" alt="features of ${name} as colours">`;
+  return renderBeside(name, photo, right, null);
 }
 
 const STOPS = 9;
