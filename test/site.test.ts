@@ -133,8 +133,14 @@ describe.runIf(hasSite && hasBrowser)(`the site in a browser${note}${browserNote
 
   it('finds layer4', async () => {
     const page = await open('', 1440, 'light');
-    await page.keyboard.press('Control+k');
-    await page.locator('#localsearch-input').fill('layer4');
+    const input = page.locator('#localsearch-input');
+    // A page that has not come alive yet does not hear the keys.
+    const asks = async (): Promise<boolean> => {
+      await page.keyboard.press('Control+k');
+      return input.isVisible();
+    };
+    await expect.poll(asks, { timeout: 30_000, interval: 500 }).toBe(true);
+    await input.fill('layer4');
     const hits = page.locator('#localsearch-list li[role=option]');
     await hits.first().waitFor();
     expect(await hits.count()).toBeGreaterThan(5);
