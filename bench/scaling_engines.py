@@ -59,6 +59,8 @@ def spark(workers: int) -> Iterator[Run]:
 
     from onnx_tapir.spark import embed
 
+    # Else its workers run the Python that stands first in PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.master(f"local[{workers}]").config("spark.ui.enabled", "false").getOrCreate()
     try:
         yield lambda file, out, **arguments: embed(
@@ -113,6 +115,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--return", dest="node", default="avgpool")
     parser.add_argument("--photos", required=True, type=Path)
+    parser.add_argument("--bytes", action="store_true", help="photos as a column of bytes; tapir embed reads their files")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--workers", default="1,2")
     parser.add_argument("--simulated", default="4,8,16,32,64")
@@ -135,7 +138,11 @@ def main() -> None:
             nonlocal runs
             runs += 1
             file = str(folder / f"{runs}.parquet")
-            pq.write_table(pa.table({"path": names[:count]}), file)
+            table = pa.table({"path": names[:count]})
+            if args.bytes:
+                table = pa.table({"photo": pa.array([Path(name).read_bytes() for name in names[:count]], pa.binary())})
+                arguments |= {"column": "photo", "keep_column": False}
+            pq.write_table(table, file)
             engine(file, str(folder / f"out-{runs}"), model=args.model, return_nodes={args.node: "embedding"}, **arguments)
 
         def alone(workers: int, count: int) -> None:
@@ -162,6 +169,8 @@ def main() -> None:
         for workers in map(int, filter(None, simulated.split(","))):
             fake = {"tapir": [sys.executable, str(FAKE)], "env": {"FAKE": f"slow:{SIMULATED_S}"}}
             with ENGINES[args.engine](workers) as engine:
+                # The first run starts the engine's workers.
+                through(engine, 8 * workers, **fake)
                 measured = slope(lambda count: through(engine, count, **fake), args.count)
             ideal = SIMULATED_S / workers
             results.append({"simulated": workers, **measured, "ideal_s": ideal, "overhead_s": measured["photo_s"] - ideal})

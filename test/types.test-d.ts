@@ -93,8 +93,10 @@ describe('createFeatureExtractor', () => {
     const pruned = await pruneModel('m.onnx', ['fc']);
     expectTypeOf(await createFeatureExtractor(pruned)).toEqualTypeOf<FeatureExtractor>();
     expectTypeOf(await createFeatureExtractor(pruned, ['fc'])).toEqualTypeOf<FeatureExtractor<'fc'>>();
-    // @ts-expect-error a model of a file needs names
-    void createFeatureExtractor('m.onnx');
+    expectTypeOf(await createFeatureExtractor('m.onnx')).toEqualTypeOf<FeatureExtractor>();
+    expectTypeOf(await createFeatureExtractor('m.onnx', undefined, { devices: 'all' })).toEqualTypeOf<
+      DataParallel
+    >();
   });
 
   it('types the elements of outputs where an option states them', async () => {

@@ -74,18 +74,18 @@ type TypeBefore<From> = From extends Extractor<string, infer Type> ? Type : 'flo
 /** The element type of outputs: what a call asks for. Without a word it is that of the same outputs before, else float32. */
 type TypeOf<Asked, Before extends DType> = Asked extends Unstated | undefined ? Before : DTypeOf<Asked>;
 
-/** Puts a pruned model, or the model of an extractor, on several devices as it is: the form without names. */
+/** Puts a model with its own outputs, or a pruned model as it is, on several devices: the form without names. */
 export async function createFeatureExtractor<
-  From extends PrunedModel | Extractor,
+  From extends ExtractorSource,
   Asked extends OutputDtypes | undefined | Unstated = Unstated,
 >(
   model: From,
   returnNodes: undefined,
   given: GivenDevices<Asked>,
 ): Promise<DataParallel<KeyOf<From>, TypeOf<Asked, TypeBefore<From>>>>;
-/** Creates a feature extractor of a pruned model, or of the model of an extractor, as it is: the form without names. */
+/** Creates a feature extractor of a model with its own outputs, or of a pruned model as it is: the form without names. */
 export async function createFeatureExtractor<
-  From extends PrunedModel | Extractor,
+  From extends ExtractorSource,
   Several extends Devices | undefined | Unstated = Unstated,
   Single extends Device | undefined | Unstated = Unstated,
   Asked extends OutputDtypes | undefined | Unstated = Unstated,
@@ -113,8 +113,8 @@ export async function createFeatureExtractor<
  * @param model - A model, or where to open one. From an extractor, the new one takes the source model, and every option that you
  * leave out of its devices, sessions and lanes. From a pruned model, it takes the source model; from what {@link differentiate} gives, that
  * model itself, whose outputs are named `gradient/NAME`. What {@link lowerPrecision} gives runs as it is.
- * @param returnNodes - Names to return, or names mapped to output keys. Leave them out to run a pruned model, or the model of an
- * extractor, as it is; options that change what is computed are refused then.
+ * @param returnNodes - Names to return, or names mapped to output keys. Leave them out for the outputs of the file, such as one that
+ * {@link pruneModel} has saved. A pruned model, or that of an extractor, then runs as it is; options that change what it computes are refused.
  * @param given - See {@link FeatureExtractorOptions}.
  * @returns The extractor; with `devices`, or from one on several devices, a {@link DataParallel}. Close it after use.
  * @throws {@link TapirError} those of {@link pruneModel}; `SESSION_FAILED` if the engine refuses the model; `ENGINE_UNSUPPORTED`;

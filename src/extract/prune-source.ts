@@ -14,8 +14,8 @@ import { dtypesInGraph } from './replicas/output-dtype.js';
 export type ExtractorSource = ModelSource | OnnxModel | PrunedModel | Extractor;
 
 /**
- * The pruned model of a source: as it is, or cut again for other names. Throws those of {@link pruneModel}; `OPTION_INVALID` for options
- * that change a model without `returnNodes`, and for `returnNodes` of a lowered model.
+ * The pruned model of a source: cut for names, without them for its outputs; a pruned model then runs as it is. Throws those of
+ * {@link pruneModel}; `OPTION_INVALID` for options that change a pruned model without `returnNodes`, and for `returnNodes` of a lowered model.
  */
 export async function pruneSource(
   model: ExtractorSource,
@@ -24,15 +24,18 @@ export async function pruneSource(
   asked: Options<RewriteOptions>,
 ): Promise<PrunedModel> {
   const pruned = extractorInternals.has(model) ? model.model : prunedInternals.has(model) ? model : undefined;
-  if (returnNodes !== undefined) {
-    const source = pruned ? await sourceOf(pruned, returnNodes) : (model as ModelSource | OnnxModel);
+  if (returnNodes !== undefined || !pruned) {
+    const source =
+      pruned && returnNodes !== undefined
+        ? await sourceOf(pruned, returnNodes)
+        : (model as ModelSource | OnnxModel);
     const opened = readModel(source);
-    const keys = readReturnNodes(returnNodes).pairs.map(({ key }) => key);
+    // A name of an output may be the path of a module as well.
+    const nodes = returnNodes ?? opened.outputs.map(({ name }) => [`tensor:${name}`, name] as const);
+    const keys = readReturnNodes(nodes).pairs.map(({ key }) => key);
     const outputDtype = dtypesInGraph(rewriting.outputDtype, keys, modelInternals.of(opened).graph);
-    return pruneToRun(opened, returnNodes, { ...rewriting, outputDtype });
+    return pruneToRun(opened, nodes, { ...rewriting, outputDtype });
   }
-  // Anything else needs names; what is no model at all is refused first.
-  if (!pruned) return pruneToRun(model as ModelSource | OnnxModel, returnNodes as never, rewriting);
   const changed = Object.keys(REWRITE_FIELDS).find(
     (option) => option !== 'outputDtype' && Object.hasOwn(asked, option),
   );

@@ -23,7 +23,7 @@ const ULTRALYTICS_GREY = 114;
 
 /**
  * The transform that a choice means for a model. `'auto'` is the configuration beside the model; without one, `ImageNet1K_V1`, marked
- * {@link Transform.assumed}; at the size that the choice states.
+ * {@link Transform.assumed}, with the warning `TAPIR_TRANSFORM_ASSUMED`; at the size that the choice states.
  *
  * @param own - What `'auto'` is for this model, if its user said so.
  * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED`; `OPTION_INVALID`, also if the model's file contradicts the guess: the message then
@@ -56,9 +56,24 @@ function assumeTransform(model: OnnxModel): Transform {
       `its output "${vector.name}" is that of a model of transformers, whose preprocessor_config.json is missing beside it`,
     );
   const guess = createTransform(GUESS);
-  if (!canFeed || reasons.length === 0) return new Transform(guess.options, guess.preset, null, true);
+  if (!canFeed || reasons.length === 0) {
+    warnOfGuess(model);
+    return new Transform(guess.options, guess.preset, null, true);
+  }
   const expected = `stated for this model: no configuration lies beside it, and ${GUESS} is not its preprocessing, because ${reasons.join('; ')}. The closest that its file tells is --transform '${JSON.stringify(closest(facts))}'; compare it with what the model was trained on`;
   throw invalidOption('transform', expected, undefined);
+}
+
+const warned = new WeakSet<OnnxModel>();
+
+/** Warns once of each model whose pixels are assumed. */
+function warnOfGuess(model: OnnxModel): void {
+  if (warned.has(model)) return;
+  warned.add(model);
+  process.emitWarning(
+    `${GUESS} is assumed: no configuration lies beside the model. If the model was trained with other pixels, its numbers are wrong. State its own: the option "transform", or --transform`,
+    { code: 'TAPIR_TRANSFORM_ASSUMED' },
+  );
 }
 
 /** What speaks against ImageNet's pixels, channels first, in the normalisation of torchvision. */

@@ -175,10 +175,10 @@ describe('tapir extract, options', () => {
         ...flags,
       ]);
     expect((await verify()).stdout).toContain(
-      'x is [2, 3, 224, 224]; the file leaves 224 and 224 open (--size or --input-shape set them)',
+      'x was fed as [2, 3, 224, 224]; dims[2] = 224 and dims[3] = 224 made up, as the file leaves it open (--size or --input-shape state it)',
     );
     expect((await verify('--size', 'h=48')).stdout).toContain(
-      'x is [2, 3, 48, 224]; the file leaves 224 open',
+      'x was fed as [2, 3, 48, 224]; dims[3] = 224 made up,',
     );
     const given = await verify('--input-shape', 'x=1,3,48,320');
     expect(given.stdout).toMatch(/on 1 row of[^]*\[1, 3, 48, 320\]/);

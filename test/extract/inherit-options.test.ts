@@ -1,4 +1,5 @@
 /** Extractors made of others: what is left out is inherited, and undefined counts as left out. */
+import { join } from 'node:path';
 import {
   createFeatureExtractor,
   DataParallel,
@@ -10,7 +11,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { extractorInternals } from '../../build/modules/extract/extractor.js';
 import { inheritFrom, readSession } from '../../src/extract/inherit-options.js';
 import { SESSION_DEFAULTS } from '../../src/runtime/lanes/session-options.js';
-import { tinyResNet } from '../support/fixtures.js';
+import { scratchFolder, tinyResNet } from '../support/fixtures.js';
 
 const open: { close(): Promise<void> }[] = [];
 afterAll(() => Promise.all(open.map((one) => one.close())));
@@ -76,11 +77,15 @@ describe('createFeatureExtractor of a pruned model', () => {
     expect((await other.run(photo)).logits.dims).toEqual([2, 10]);
   });
 
-  it('a model of a file needs names', async () => {
-    await expect(createFeatureExtractor(tinyResNet(), undefined as never)).rejects.toMatchObject({
-      code: 'OPTION_INVALID',
-      details: { option: 'returnNodes' },
-    });
+  it('a file without names gives its own outputs: one that was saved gives what it was cut for', async () => {
+    const file = join(scratchFolder(), 'cut.onnx');
+    const pruned = await pruneModel(tinyResNet(), { layer4: 'features', fc: 'logits' });
+    await pruned.save(file);
+    const cut = keep(await createFeatureExtractor(file, undefined, { outputDtype: 'float16' }));
+    const asked = keep(await createFeatureExtractor(pruned, undefined, { outputDtype: 'float16' }));
+    const run = await cut.run(photo);
+    expect(Object.keys(run)).toEqual(['features', 'logits']);
+    expect(run).toEqual(await asked.run(photo));
   });
 });
 

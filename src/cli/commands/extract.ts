@@ -196,9 +196,9 @@ function reportVerified(
       `  more rows do not run, although the file leaves the batch open: ${shown(rowsRefused)}; --dynamic-batch rewrites the graph\n`,
     );
   for (const { name, dims, madeUp } of inputs.filter((input) => input.madeUp.length > 0)) {
-    const sizes = madeUp.map((axis) => dims[axis]).join(' and ');
+    const sizes = madeUp.map((axis) => `dims[${axis}] = ${dims[axis]}`).join(' and ');
     terminal.out(
-      `  ${name} is ${formatDims(dims)}; the file leaves ${sizes} open (--size or --input-shape set them)\n`,
+      `  ${name} was fed as ${formatDims(dims)}; ${sizes} made up, as the file leaves it open (--size or --input-shape state it)\n`,
     );
   }
   const lines = outputs.map(({ name, dims, isEqual, maxDifference }) => [

@@ -156,7 +156,7 @@ export function sayFeedNotes(
   for (const note of planFeeds(extractor, transform, rows).notes) terminal.err(`note: ${note}\n`);
 }
 
-/** The transform that the flags mean for a model; standard error says where `auto` came from or what `DEFAULT` is, and warns if it is assumed. */
+/** The transform that the flags mean for a model; standard error says where `auto` came from or what `DEFAULT` is. */
 export function readTransformFlag(
   terminal: Terminal,
   flags: TransformFlags & Pick<ExtractorFlags, 'decode'>,
@@ -168,13 +168,10 @@ export function readTransformFlag(
   return transform;
 }
 
-const ASSUMED =
-  'warning: ImageNet1K_V1 is assumed: no configuration lies beside the model. If the model was trained with other pixels, its numbers are wrong; --transform states its own\n';
-
-/** A line that says which transform it is and where it came from, and a warning if it is assumed. */
+/** A line that says which transform it is and where it came from; empty if it is assumed, of which a warning tells. */
 function describeTransform(transform: Transform): string {
   const { source, options } = transform;
-  if (!source) return ASSUMED;
+  if (!source) return '';
   const text = (size: unknown): string =>
     JSON.stringify(size)
       .replaceAll(/["{}]/g, '')

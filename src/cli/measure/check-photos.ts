@@ -237,8 +237,7 @@ async function checkVectors(
   }
   const otherOutput = compares > 0 ? undefined : nameOutputs(reference, exact);
   if (otherOutput !== undefined) return { verdict: 'no', says: otherOutput };
-  if (left.size > 0)
-    problems.push(`nothing here is ${[...left].slice(0, 3).join(', ')}${left.size > 3 ? ', …' : ''}`);
+  if (left.size > 0) problems.push(describeAbsent(left, keys));
   const breathe = createBreathe(setup.signal);
   for (const [key, comparer] of comparers) {
     // Without neighbours: a reference may have two photos.
@@ -256,7 +255,24 @@ async function checkVectors(
       else found.push(says);
     }
   }
-  return problems.length > 0 ? { verdict: 'no', says: problems.join('; ') } : yes(found.join('; '));
+  // What holds is said beside what does not.
+  const says = [...problems, ...found].join('; ');
+  return problems.length > 0 ? { verdict: 'no', says } : yes(says);
+}
+
+const MOST_MISSING = 3;
+
+/** The photos of entries of the reference that no photo here belongs to. */
+function describeAbsent(left: ReadonlySet<string>, keys: readonly string[]): string {
+  const names = new Set(
+    Array.from(left, (entry) => {
+      const key = keys.find((one) => entry.endsWith(`:${one}`));
+      return key === undefined ? entry : entry.slice(0, -key.length - 1);
+    }),
+  );
+  const some = [...names].slice(0, MOST_MISSING).join(', ');
+  const are = names.size === 1 ? 'is' : 'are';
+  return `${counted(names.size, 'photo')} of the reference ${are} not here: ${some}${names.size > MOST_MISSING ? ', …' : ''}`;
 }
 
 /** What to ask for, if the reference has vectors of other outputs only. */

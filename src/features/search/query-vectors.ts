@@ -3,6 +3,7 @@ import { invalidOption, type Options } from '../../base/checks.js';
 import type { Dataset } from '../../datasets/files/dataset.js';
 import { readRecordedModel, type RecordedModel } from '../../datasets/embed/recorded-model.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
+import { partName } from '../../images/pixels/tile-grid.js';
 import type { Pool } from '../../graph/rewrite/feature-parts.js';
 import { PARTS, POOLS, type RewriteOptions } from '../../model/prune/rewrite-options.js';
 
@@ -36,14 +37,17 @@ export function partsOf(
   };
 }
 
-/** An input of the dataset as a query. */
+/** A row of the dataset as a query. */
 export interface RowQuery {
+  /** The path of its input, and which part of that it is. */
+  readonly name: string;
   readonly row: number;
   readonly vector: Float32Array;
 }
 
 /**
- * Reads the features of inputs by their paths, in the given order.
+ * Reads the features of inputs, in the given order: by a path, which gives all rows of its input (tiles, crops, clips), or by a path and the
+ * part that stands behind it in results.
  *
  * @throws {@link TapirError} `OPTION_INVALID` for a path that is not in the dataset, or whose input could not be embedded.
  */
@@ -53,16 +57,24 @@ export async function readRowQueries(
   paths: readonly string[],
 ): Promise<RowQuery[]> {
   if (paths.length === 0) return [];
-  const rows = new Map<string, number | null>();
-  const wanted = new Set(paths);
-  for await (const { path, row } of dataset.rows())
-    if (path !== null && wanted.has(path)) rows.set(path, row);
-  const vectors = await readRows(dataset, key, new Set(rows.values()));
-  return paths.map((path) => {
-    const row = rows.get(path) ?? null;
-    const vector = row === null ? undefined : vectors.get(row);
-    if (row !== null && vector) return { row, vector };
-    const expected = rows.has(path) ? 'an input that could be embedded' : 'an input of the dataset';
+  const asked = new Map<string, { readonly name: string; readonly row: number | null }[]>(
+    paths.map((path) => [path, []]),
+  );
+  for await (const { row, ...input } of dataset.rows()) {
+    if (input.path === null) continue;
+    const name = input.path + partName(input);
+    for (const one of new Set([input.path, name])) asked.get(one)?.push({ name, row });
+  }
+  const rows = [...asked.values()].flat().flatMap(({ row }) => row ?? []);
+  const vectors = await readRows(dataset, key, new Set(rows));
+  return paths.flatMap((path) => {
+    const found = asked.get(path)!;
+    const queries = found.flatMap(({ name, row }) => {
+      const vector = row === null ? undefined : vectors.get(row);
+      return row !== null && vector ? [{ name, row, vector }] : [];
+    });
+    if (queries.length > 0) return queries;
+    const expected = found.length > 0 ? 'an input that could be embedded' : 'an input of the dataset';
     throw invalidOption('path', expected, path);
   });
 }
@@ -70,13 +82,13 @@ export async function readRowQueries(
 async function readRows(
   dataset: Dataset,
   key: string,
-  wanted: ReadonlySet<number | null>,
+  wanted: ReadonlySet<number>,
 ): Promise<ReadonlyMap<number, Float32Array>> {
   const vectors = new Map<number, Float32Array>();
   for await (const { firstRow, rows, data } of dataset.blocks(key)) {
     const elements = data.length / rows;
     for (const row of wanted) {
-      if (row === null || row < firstRow || row >= firstRow + rows) continue;
+      if (row < firstRow || row >= firstRow + rows) continue;
       const at = (row - firstRow) * elements;
       vectors.set(row, data.slice(at, at + elements));
     }

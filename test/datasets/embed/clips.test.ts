@@ -246,6 +246,14 @@ describe('clips', () => {
     const query = Float32Array.from(await expected(framesOf('c', [8, 9, 10, 11])));
     const [hits] = await searchDataset(dataset, [query], { top: 1 });
     expect(hits![0]).toMatchObject({ path: 'c', clipStart: 8 });
+    // A path means all its clips, and the name that results show means one.
+    const searched = async (path: string): Promise<string[]> => {
+      const { stdout } = await runTapir(['search', out, '--path', path, '--json']);
+      const { results } = JSON.parse(stdout) as { results: { query: string }[] };
+      return results.map((one) => one.query);
+    };
+    expect((await searched('a')).toSorted()).toEqual([0, 4, 8].map((start) => `a [from frame ${start}]`));
+    expect(await searched('a [from frame 4]')).toEqual(['a [from frame 4]']);
     // Other clips make another dataset.
     await expect(embedFolder(extractor, source, { ...options, clips: { frames: 2 } })).rejects.toMatchObject({
       code: 'DATASET_MISMATCH',

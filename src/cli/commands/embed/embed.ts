@@ -2,6 +2,7 @@
 import { counted } from '../../../base/printable.js';
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
+import type { LatestRun } from '../../../datasets/files/manifest.js';
 import { describeCosines } from '../../../datasets/records/float32-comparison.js';
 import { embedWarm, type EmbedSummary } from '../../../datasets/embed/embed-folder.js';
 import type { EmbedProgress } from '../../../datasets/embed/progress.js';
@@ -143,7 +144,8 @@ function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing
   const rate = run.seconds > 0 ? ` (${(embedded / run.seconds).toFixed(1)}/s)` : '';
   const ok = embedded - failed;
   const time = `in ${run.seconds.toFixed(1)} s${rate} on ${run.device}`;
-  terminal.out(`${ok} of ${embedded} images embedded ${time}\n`);
+  const [inputs, part] = nounsOf(run);
+  terminal.out(`${ok} of ${embedded} ${inputs} embedded ${time}\n`);
   const notes = [
     [skipped, `were there already; the dataset has ${counts.inputs} inputs now`],
     [duplicates, 'were given more than once; each is in the dataset once'],
@@ -161,6 +163,13 @@ function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing
   for (const [key, { folder, dtype, dims, rows }] of Object.entries(features)) {
     terminal.out(`  ${key}: ${counted(rows, 'row')} of ${formatDims(dims)} ${dtype} in ${out}/${folder}\n`);
   }
-  terminal.out(`  a row per input (path, status, row, size, error): ${out}/metadata\n`);
+  terminal.out(`  a row per ${part} (path, status, row, size, error): ${out}/metadata\n`);
   terminal.out(`  how it was made: ${out}/manifest.json\n`);
+}
+
+/** What was given, and what has a row of vectors. */
+function nounsOf({ tiles, clips, cropRows }: LatestRun): readonly [string, string] {
+  if (clips) return ['clips', 'clip'];
+  if (tiles) return ['images', 'tile'];
+  return ['images', cropRows === 'each' ? 'crop' : 'input'];
 }
