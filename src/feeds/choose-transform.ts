@@ -80,20 +80,20 @@ export const TRANSFORM_FIELDS: Fields<TransformChoice> = {
     oneOf(['ignore', 'exif'], 'ignore', 'exif turns photos upright; ignore reads them as stored'),
   ),
   alpha: optional(
-    oneOf(
-      ['drop', 'white'],
-      'drop',
-      'white lays transparent photos over white; drop shows what is under alpha',
-    ),
+    oneOf(['drop', 'white'], 'drop', 'white lays transparent photos over white; drop ignores alpha'),
   ),
   backend: optional(
-    oneOf(['pil', 'torchvision'], 'torchvision', 'arithmetic of a configuration of transformers'),
+    oneOf(
+      ['pil', 'torchvision'],
+      'torchvision',
+      'with a configuration of transformers: compute as its processors on Pillow or on torchvision do',
+    ),
   ),
   resampler: optional(
     oneOf(
       ['pillow', 'pillow-13', 'torch', 'torch-float'],
       'pillow',
-      'whose resize, whatever the transform says',
+      'resize as this library does, whatever the transform says',
     ),
   ),
   crops: optional(

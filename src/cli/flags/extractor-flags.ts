@@ -59,7 +59,7 @@ export function addExtractorFlags(command: Command): void {
     binding: rare('--binding <name>'),
     cudaLibraries: rare('--cuda-libs <folder>'),
     isolation: rare('--isolation <kind>'),
-  }).option(rare('--threads <n>'), 'CPU threads of the model; 0 for all cores', parseCount, 0);
+  }).option(rare('--threads <n>'), 'CPU threads of the model; 0: all cores', parseCount, 0);
   addFlags(command, EMBED_FIELDS, { decodeThreads: rare('--decode-threads <n>') });
   addFlags(command.optionsGroup('Pixels:'), EMBED_FIELDS, TRANSFORM_FLAGS);
   command
@@ -72,7 +72,7 @@ export function addExtractorFlags(command: Command): void {
     .addOption(
       new Option(
         rare('--normalize <where>'),
-        'where pixels are normalised; auto: in the graph on a GPU, else beside it',
+        'where pixels are normalised; auto: in the graph on a GPU, else on the CPU before it',
       )
         .choices(NORMALIZE)
         .default('auto'),

@@ -22,7 +22,7 @@ export function addPartFlags(command: Command): void {
     )
     .option(
       '--pool <[key=]how>',
-      'one vector per row: avg or max of a map, cls or mean-tokens of tokens; repeatable with keys',
+      'one vector per image: avg or max of a map, cls or mean-tokens of tokens; repeatable with keys',
       collect,
     )
     .option(rare('--l2-normalize'), 'divide by the Euclidean norm over channels', false)

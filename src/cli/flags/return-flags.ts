@@ -5,7 +5,7 @@ import { openModel, type OnnxModel } from '../../model/open/open-model.js';
 import type { ReturnNodes } from '../../model/open/return-nodes.js';
 
 export const RETURN_HELP =
-  'what to return: a tensor, node or module path; add "=KEY" to name the output; repeatable';
+  'what to return: a name that "tapir nodes" lists (tensor, node or module path); add "=KEY" to name the output; repeatable';
 
 /** `a=x,b=y` in one flag. */
 const JOINED = /^[^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)+$/;

@@ -100,7 +100,7 @@ export const EMBED_FOLDER_FIELDS: Fields<EmbedFolderOptions> = {
   ...EMBED_FIELDS,
   out: checkedBy((option, value) => resolve(checkText(option, value)), ''),
   dtype: oneOf(['float32', 'float16'], 'float32', 'element type of features on disk'),
-  format: oneOf(FEATURE_FORMATS, 'npy', 'of the feature files'),
+  format: oneOf(FEATURE_FORMATS, 'npy', 'format of the feature files'),
   shardSize: integer(1, 1e7, 8192, 'inputs per file'),
   maxFailures: optional(
     checkedBy<MaxFailures>(
@@ -115,13 +115,13 @@ export const EMBED_FOLDER_FIELDS: Fields<EmbedFolderOptions> = {
       0,
       1,
       0,
-      'with another precision than float32: stop if the cosine to float32 on the first 16 images is less, such as 0.998',
+      'with another precision than float32: stop if one of the first 16 images has a smaller cosine to its vector in float32; such as 0.998',
     ),
   ),
   choice: unchecked<EngineChoice | undefined>(undefined),
   shard: optional(
     (option, value) => checkShard(option, value as Shard),
-    'embed part i (from 0) of n into OUT/parts/i-of-n; auto: as torchrun, Slurm or Open MPI say; auto/n: also Kubernetes',
+    'embed part i (from 0) of n into OUT/parts/i-of-n, for "tapir merge"; auto: i and n from torchrun, Slurm or Open MPI; auto/n: i also from Kubernetes',
   ),
   removeMissing: boolean(
     false,

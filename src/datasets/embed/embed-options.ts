@@ -82,13 +82,13 @@ export interface EmbedOptions extends OneRowOptions {
 export const ONE_ROW_FIELDS: Fields<OneRowOptions> = {
   ...SOURCE_FIELDS,
   ...TRANSFORM_FIELDS,
-  batch: integer(0, 4096, 0, 'images per run; 0 for 8 on the CPU and 32 on a GPU'),
-  keepDims: boolean(false, 'keep trailing 1×1 dims'),
+  batch: integer(0, 4096, 0, 'images that the model takes at once; 0: 8 on the CPU, 32 on a GPU'),
+  keepDims: boolean(false, 'keep trailing 1×1 dims: [2048, 1, 1] instead of [2048]'),
   decodeThreads: integer(
     0,
     1024,
     0,
-    'threads that decode images; 0 for the cores that the devices leave free',
+    'threads that decode images; 0: one for each core that the devices leave free',
   ),
   checksum: boolean(false, 'hash each file, to find changes that keep size and time'),
   signal,
@@ -96,7 +96,7 @@ export const ONE_ROW_FIELDS: Fields<OneRowOptions> = {
 
 export const EMBED_FIELDS: Fields<EmbedOptions> = {
   ...ONE_ROW_FIELDS,
-  cropRows: oneOf(CROP_ROWS, 'mean', 'of several crops: the mean of their features, or a row for each'),
+  cropRows: oneOf(CROP_ROWS, 'mean', 'with --crops: the mean of the features of all crops, or a row for each'),
   // Checked with the transform.
   tiles: unchecked<TilesGiven | undefined>(undefined),
   clips: optional((_option, value) => planClips(value as Options<ClipCutOptions>)),

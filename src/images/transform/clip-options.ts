@@ -25,10 +25,15 @@ const MOST_FRAMES = 4096;
 const MOST_STRIDE = 65_536;
 
 export const CLIP_CUT_FIELDS: Fields<ClipCutOptions> = {
-  frames: integer(1, MOST_FRAMES, 16, 'embed clips of so many frames, of folders of frames, GIFs and WebPs'),
-  stride: integer(1, MOST_STRIDE, 1, 'a clip takes every so many frames'),
+  frames: integer(1, MOST_FRAMES, 16, 'embed clips of n frames, out of folders of frames, GIFs and WebPs'),
+  stride: integer(1, MOST_STRIDE, 1, 'take one frame of n: with 2, every second one'),
   step: optional(
-    integer(1, MOST_FRAMES * MOST_STRIDE, 16, 'frames from the start of a clip to the next; frames · stride'),
+    integer(
+      1,
+      MOST_FRAMES * MOST_STRIDE,
+      16,
+      'frames from the start of a clip to the next (default: frames · stride)',
+    ),
   ),
 };
 

@@ -78,8 +78,13 @@ export const TILE_FIELDS: Fields<TileOptions> = {
     'sizes of the picture that are tiled, as factors: 1,0.5',
     readNumbers,
   ),
-  interpolation: oneOf(INTERPOLATIONS, 'bilinear', 'of scaled pictures'),
-  minStd: number(0, 255, 0, 'leave out tiles whose grey values deviate less: background'),
+  interpolation: oneOf(INTERPOLATIONS, 'bilinear', 'how --scales resizes pictures'),
+  minStd: number(
+    0,
+    255,
+    0,
+    'leave out tiles whose grey values have a smaller standard deviation: background',
+  ),
 };
 
 /** Checked options, as the grid takes them. */

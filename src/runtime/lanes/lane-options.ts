@@ -105,7 +105,7 @@ export const LANE_FIELDS: Fields<LaneOptions> = {
   isolation: oneOf(
     ['thread', 'process'],
     'thread',
-    'where sessions run: in threads, or in processes whose crash is survived',
+    'where sessions run: in threads, or in processes: a crash then ends only its own session',
   ),
   exitTimeoutMs: integer(0, 3_600_000, 10_000),
   cudaLibraries: optional(

@@ -28,7 +28,9 @@ import { rare } from '../../flags/rare.js';
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('embed')
-    .description('embed images into a dataset; run the same command again to resume, or to add new images')
+    .description(
+      'embed images into a dataset; run the same command again to resume, or to add new images. --out, --model and --return are required',
+    )
     .argument(
       '<source>',
       'folder (searched recursively), pattern, list (.txt, .csv, .tsv, .jsonl, .parquet), archive (.tar, .tar.gz, .zip; several: "shard-{000..009}.tar"), or - for standard input',
@@ -49,7 +51,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .addOption(
       new Option(
         '--format <format>',
-        'of the feature files: npy, arrow or parquet; with --out -, of the rows: jsonl or arrow',
+        'format of the feature files: npy, arrow or parquet; with --out -, of the rows: jsonl or arrow',
       )
         .choices([...new Set([...FEATURE_FORMATS, ...ROW_FORMATS])])
         .default(EMBED_FOLDER_FIELDS.format.fallback),
