@@ -96,7 +96,11 @@ export const ONE_ROW_FIELDS: Fields<OneRowOptions> = {
 
 export const EMBED_FIELDS: Fields<EmbedOptions> = {
   ...ONE_ROW_FIELDS,
-  cropRows: oneOf(CROP_ROWS, 'mean', 'with --crops: the mean of the features of all crops, or a row for each'),
+  cropRows: oneOf(
+    CROP_ROWS,
+    'mean',
+    'with --crops: the mean of the features of all crops, or a row for each',
+  ),
   // Checked with the transform.
   tiles: unchecked<TilesGiven | undefined>(undefined),
   clips: optional((_option, value) => planClips(value as Options<ClipCutOptions>)),
