@@ -18,4 +18,6 @@ for (const { name, seconds } of files.slice(0, 10))
 for (const { name, assertionResults } of testResults)
   for (const { status, failureMessages, fullName } of assertionResults)
     if (status === 'passed' && failureMessages.length > 0)
-      console.log(`second try: ${name.slice(project.length)} > ${fullName}: ${failureMessages[0].split('\n')[0]}`);
+      console.log(
+        `second try: ${name.slice(project.length)} > ${fullName}: ${failureMessages[0].split('\n')[0]}`,
+      );

@@ -46,7 +46,7 @@ const PAGES: Readonly<Record<string, string | Readonly<Record<number, string | C
     1: 'it installs the package',
     3: 'it builds a clone',
     4: {
-      without: [[/npm install|engines install/, 'it installs packages']],
+      without: [[/npm i(?:nstall)? |engines install/, 'it installs packages']],
       instead: { '--out vectors': '--out others' },
     },
     5: 'it downloads weights, and reads no photos',

@@ -94,9 +94,9 @@ describe('createFeatureExtractor', () => {
     expectTypeOf(await createFeatureExtractor(pruned)).toEqualTypeOf<FeatureExtractor>();
     expectTypeOf(await createFeatureExtractor(pruned, ['fc'])).toEqualTypeOf<FeatureExtractor<'fc'>>();
     expectTypeOf(await createFeatureExtractor('m.onnx')).toEqualTypeOf<FeatureExtractor>();
-    expectTypeOf(await createFeatureExtractor('m.onnx', undefined, { devices: 'all' })).toEqualTypeOf<
-      DataParallel
-    >();
+    expectTypeOf(
+      await createFeatureExtractor('m.onnx', undefined, { devices: 'all' }),
+    ).toEqualTypeOf<DataParallel>();
   });
 
   it('types the elements of outputs where an option states them', async () => {

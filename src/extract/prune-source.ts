@@ -34,7 +34,11 @@ export async function pruneSource(
     const nodes = returnNodes ?? opened.outputs.map(({ name }) => [`tensor:${name}`, name] as const);
     const keys = readReturnNodes(nodes).pairs.map(({ key }) => key);
     const outputDtype = dtypesInGraph(rewriting.outputDtype, keys, modelInternals.of(opened).graph);
-    return pruneToRun(opened, nodes, { ...rewriting, outputDtype });
+    return pruneToRun(opened, nodes, {
+      ...rewriting,
+      outputDtype,
+      keepTensorNames: returnNodes === undefined,
+    });
   }
   const changed = Object.keys(REWRITE_FIELDS).find(
     (option) => option !== 'outputDtype' && Object.hasOwn(asked, option),

@@ -47,7 +47,11 @@ export function addCommand(program: Command, terminal: Terminal): void {
     )
     .argument('<dataset>', 'folder that tapir embed has written')
     .argument('[images...]', 'images to search for, embedded like the dataset')
-    .option('--path <path>', 'search for an input of the dataset, by its path (all its tiles, crops or clips) or by the name that results show; repeatable', collect)
+    .option(
+      '--path <path>',
+      'search for an input of the dataset, by its path (all its tiles, crops or clips) or by the name that results show; repeatable',
+      collect,
+    )
     .option(
       '--text <words>',
       'find the images that fit a text, with a model such as CLIP or SigLIP; repeatable',
@@ -139,7 +143,7 @@ async function readQueries(
   return {
     like: [
       ...images.map((query, i) => ({ query, vector: shown[i]!, row: null })),
-      ...rows.map(({ name, ...row }) => ({ query: name, ...row })),
+      ...rows.map(({ name, row, vector }) => ({ query: name, row, vector })),
       ...texts.map((query, i) => ({ query, vector: words[i]!, row: null })),
       ...vectors.flat(),
     ],

@@ -81,7 +81,7 @@ export async function pruneModel(
 export function pruneToRun(
   model: OnnxModel | ModelSource,
   returnNodes: ReturnNodes,
-  given: Options<RewriteOptions> = {},
+  given: Options<RewriteOptions & Pick<PruneOptions, 'keepTensorNames'>> = {},
 ): Promise<PrunedModel> {
   return pruneModel(model, returnNodes, { ...given, fillTypes: false });
 }
