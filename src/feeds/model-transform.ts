@@ -71,7 +71,7 @@ function warnOfGuess(model: OnnxModel): void {
   if (warned.has(model)) return;
   warned.add(model);
   process.emitWarning(
-    `${GUESS} is assumed: no configuration lies beside the model. If the model was trained with other pixels, its numbers are wrong. State its own: the option "transform", or --transform`,
+    `${GUESS} is assumed: no configuration lies beside the model. If the model was trained with other pixels, its numbers are wrong. State its own: --transform torchvision:WEIGHTS or FILE (in code, the option "transform")`,
     { code: 'TAPIR_TRANSFORM_ASSUMED' },
   );
 }

@@ -183,7 +183,7 @@ function describeTransform(transform: Transform): string {
   const name = source.file ?? `${TORCHVISION_PREFIX}${source.weights}`;
   const steps =
     tensorsText(transform) ??
-    `resize ${text(options.resize)}, ${options.interpolation}, crop ${text(options.crop)}`;
+    `resize ${text(options.resize)}, ${options.interpolation}, ${options.crop === null ? 'no crop' : `crop ${text(options.crop)}`}`;
   return `transform: ${name} (${kind}): ${steps}\n${others.join('')}`;
 }
 

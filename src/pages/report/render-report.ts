@@ -85,7 +85,8 @@ function renderSelector(outputs: readonly CollectedOutput[]): Markup | null {
 function renderMap({ ok }: Inputs, { images }: PageData): Markup {
   const count = images.names.length;
   const sampled = count < ok ? `${formatCount(count)} of ${formatCount(ok)} images, drawn at random. ` : '';
-  return markup`<noscript><p class="note">The map needs the page’s script, which this browser does not run.</p></noscript>
+  return markup`<h2 class="visually-hidden">Map</h2>
+  <noscript><p class="note">The map needs the page’s script, which this browser does not run.</p></noscript>
   <div class="map-frame">
       <div class="toolbar tools line" role="toolbar" aria-label="Map">
         <div class="segments" role="group" aria-label="Projection">

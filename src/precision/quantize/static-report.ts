@@ -105,7 +105,7 @@ function tooLow(
   });
   return new TapirError(
     'PRECISION_TOO_LOW',
-    `no choice of layers in 8 bits keeps a least cosine of ${minCosine} (minCosine) and ${100 * minNeighbours} % of neighbours (minNeighbours); measured: ${steps.join('; ')}; ${isCut ? 'the time ended before the search: give more (seconds), or ' : ''}choose lower limits, more photos (sample), or engine "openvino" with precision "bfloat16"`,
+    `no choice of layers in 8 bits keeps a least cosine of ${minCosine} (minCosine, --min-cosine) and ${100 * minNeighbours} % of neighbours (minNeighbours, --min-neighbours); measured: ${steps.join('; ')}; ${isCut ? 'the time ended before the search: give more (seconds, --seconds), or ' : ''}choose lower limits, more photos (sample, --sample), or engine "openvino" with precision "bfloat16" (--engine, --precision)`,
     { details: { output, cosine: all.cosines[worst]!.least, minCosine } },
   );
 }
