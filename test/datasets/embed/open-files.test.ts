@@ -52,7 +52,7 @@ describe.skipIf(process.platform === 'win32')('without room for another open fil
       const extractor = await createFeatureExtractor(${JSON.stringify(model)}, { avgpool: 'v' });
       const embed = async (source) => {
         const rows = [];
-        for await (const { path, error } of embedImages(extractor, source, { decodeThreads: 1, batch: 1 }))
+        for await (const { path, error } of embedImages(extractor, source, { transform: 'ImageNet1K_V1', decodeThreads: 1, batch: 1 }))
           rows.push([path, error?.code]);
         return rows;
       };
