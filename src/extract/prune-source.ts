@@ -24,27 +24,27 @@ export async function pruneSource(
   asked: Options<RewriteOptions>,
 ): Promise<PrunedModel> {
   const pruned = extractorInternals.has(model) ? model.model : prunedInternals.has(model) ? model : undefined;
-  if (returnNodes !== undefined || !pruned) {
-    const source =
-      pruned && returnNodes !== undefined
-        ? await sourceOf(pruned, returnNodes)
-        : (model as ModelSource | OnnxModel);
-    const opened = readModel(source);
-    // A name of an output may be the path of a module as well.
-    const nodes = returnNodes ?? opened.outputs.map(({ name }) => [`tensor:${name}`, name] as const);
-    const keys = readReturnNodes(nodes).pairs.map(({ key }) => key);
-    const outputDtype = dtypesInGraph(rewriting.outputDtype, keys, modelInternals.of(opened).graph);
-    return pruneToRun(opened, nodes, {
-      ...rewriting,
-      outputDtype,
-      keepTensorNames: returnNodes === undefined,
-    });
-  }
+  if (!pruned) return pruneOpened(readModel(model as ModelSource | OnnxModel), returnNodes, rewriting);
+  if (returnNodes !== undefined)
+    return pruneOpened(await sourceOf(pruned, returnNodes), returnNodes, rewriting);
   const changed = Object.keys(REWRITE_FIELDS).find(
     (option) => option !== 'outputDtype' && Object.hasOwn(asked, option),
   );
   if (changed === undefined) return pruned;
   throw invalidOption(changed, 'left out without "returnNodes": the pruned model runs as it is', 'a value');
+}
+
+/** Cuts a model for names, without them for its outputs. */
+function pruneOpened(
+  model: OnnxModel,
+  returnNodes: ReturnNodes | undefined,
+  rewriting: RewriteOptions,
+): Promise<PrunedModel> {
+  // A name of an output may be the path of a module as well.
+  const nodes = returnNodes ?? model.outputs.map(({ name }) => [`tensor:${name}`, name] as const);
+  const keys = readReturnNodes(nodes).pairs.map(({ key }) => key);
+  const outputDtype = dtypesInGraph(rewriting.outputDtype, keys, modelInternals.of(model).graph);
+  return pruneToRun(model, nodes, { ...rewriting, outputDtype, keepTensorNames: returnNodes === undefined });
 }
 
 /** The model that the names of a request are looked up in. The gradients of a model are tensors of the model that computes them. */
