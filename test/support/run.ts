@@ -40,6 +40,10 @@ export function runCommand(
     // The test runner's own settings are of no use to the child.
     delete env['NODE_OPTIONS'];
     const child = spawn(program, args, { cwd: options.cwd ?? projectPath('.'), env });
+    // A program may end without reading its input.
+    child.stdin.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') reject(error);
+    });
     child.stdin.write(options.input ?? '');
     if (options.isInputOpen !== true) child.stdin.end();
     let stdout = '';
