@@ -32,7 +32,6 @@ export { HttpFailure } from './base/http/http-failure.js';
 
 // Tensors.
 export { makeTensor, mismatch, readTensor, type NamedTensor } from './tensor/tensor.js';
-export { readFeeds } from './tensor/read-feeds.js';
 export { selectRows } from './tensor/rows.js';
 export { permute } from './tensor/permute.js';
 export { floatsOf } from './tensor/widen.js';
@@ -54,6 +53,7 @@ export { findGrid } from './graph/rewrite/token-grid.js';
 export { DEVICE } from './runtime/lanes/device.js';
 export { LANE_FIELDS, readLaneOptions, type LaneOptions } from './runtime/lanes/lane-options.js';
 export { describePrecision } from './runtime/capabilities/capabilities.js';
+export { readRunInput } from './extract/replicas/read-run-input.js';
 export { readModelCall } from './extract/inherit-options.js';
 
 // Labels of classes.

@@ -14,10 +14,10 @@ import {
   makeTensor,
   mismatch,
   readClassLabels,
-  readFeeds,
   readLaneOptions,
   readModelCall,
   readOptions,
+  readRunInput,
   selectRows,
   signal,
   unchecked,
@@ -158,7 +158,7 @@ export class Attribution {
   async run(input: RunInput, given: Options<AttributionRunOptions> = {}): Promise<AttributionResult> {
     const { target, signal } = readOptions(ATTRIBUTION_RUN_FIELDS, given, 'run');
     const { classes: stated, imageLayout } = this.#passes.plan;
-    const feeds = readFeeds(this.inputs, input);
+    const feeds = readRunInput(this.inputs, input);
     const image = this.#readImage(feeds);
     const isForward = !this.gradients || stated === undefined || readsLogits(target);
     const forward = isForward ? await this.#passes.forward(feeds, signal) : undefined;

@@ -6,11 +6,12 @@ import { devicesLike, namedDevices } from '../runtime/devices/device-list.js';
 import { deviceRows, readSplit, type Split } from './replicas/split.js';
 import { arePhotos } from '../images/transform/photo-tensors.js';
 import type { DType, NamedTensor, Tensor } from '../tensor/tensor.js';
-import { Extractor, extractorInternals, feedsOf, isPhoto } from './extractor.js';
+import { Extractor, extractorInternals, feedsOf } from './extractor.js';
 import { FeatureExtractor } from './feature-extractor.js';
 import { mapInOrder } from './replicas/map-in-order.js';
 import { openReplicas } from './replicas/open-replicas.js';
 import { PARALLEL_FIELDS, readParallelOptions, type ParallelOptions } from './replicas/parallel-options.js';
+import { isPhoto } from './replicas/read-run-input.js';
 import { ReplicaSet } from './replicas/replica-set.js';
 import { readRunOptions, RUN_FIELDS, type RunInput, type RunOptions } from './replicas/run-options.js';
 

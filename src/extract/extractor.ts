@@ -5,15 +5,14 @@ import type { FeatureInfo } from '../model/prune/feature-info.js';
 import { Internals } from '../model/open/internals.js';
 import type { EngineName, EnginePrecision, Precision } from '../runtime/capabilities/capabilities.js';
 import { hidesNan, precisionOf, type PrunedModel } from '../model/prune/pruned-model.js';
-import { findBroken, readFeeds } from '../tensor/read-feeds.js';
+import { findBroken } from '../tensor/read-feeds.js';
 import { mismatch, type DType, type NamedTensor, type Tensor } from '../tensor/tensor.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { ReplicaSet } from './replicas/replica-set.js';
-import type { LoadedPhoto, RunInput, RunOptions } from './replicas/run-options.js';
+import { readRunInput } from './replicas/read-run-input.js';
+import type { RunInput, RunOptions } from './replicas/run-options.js';
 import { PhotoEmbedder, type EmbedPhotoOptions } from './replicas/photo-embedder.js';
 import type { ImageSource } from '../images/file/image-source.js';
-import { arePhotos } from '../images/transform/photo-tensors.js';
-import { feedTensors } from '../feeds/match-tensors.js';
 
 const EXPECTED = 'an extractor, as createFeatureExtractor or DataParallel.create gives it';
 
@@ -129,27 +128,11 @@ export function feedsOf(
   { inputs, model }: Pick<Extractor, 'inputs' | 'model'>,
   input: RunInput,
 ): NamedTensor[] {
-  const tensors = tensorsOfPhotos(input);
-  const feeds = tensors
-    ? feedTensors(inputs, tensors)
-    : readFeeds(inputs, isPhoto(input) ? input.toTensor() : input);
+  const feeds = readRunInput(inputs, input);
   const broken = hidesNan(model) ? findBroken(feeds) : undefined;
   if (!broken) return feeds;
   const expected = 'finite: the model rounds it to 8 bits, which hides other values';
   throw mismatch(broken.name, expected, 'NaN or infinity');
-}
-
-/** The tensors of photos, which are matched to the inputs; undefined for what is fed as it is. */
-function tensorsOfPhotos(input: RunInput): Readonly<Record<string, Tensor>> | undefined {
-  if (arePhotos(input)) return input;
-  return isPhoto(input) ? input.toTensors?.() : undefined;
-}
-
-/** Whether it is one photo, which cannot be split over devices. */
-export function isPhoto(input: RunInput): input is LoadedPhoto {
-  return (
-    typeof input === 'object' && input !== null && 'toTensor' in input && typeof input.toTensor === 'function'
-  );
 }
 
 /** How many batches at once keep all sessions of an extractor busy. */

@@ -1,5 +1,6 @@
 /** The transform of a model: the one that was asked for, else the one beside it, else a guess that its file does not contradict. */
-import { invalidOption, type Options } from '../base/checks.js';
+import { basename } from 'node:path';
+import { invalidOption, show, type Options } from '../base/checks.js';
 import { chooseTransform, type TransformAsked, type TransformRequest } from './choose-transform.js';
 import { TRANSFORM_PRESETS, type TransformOptions } from '../images/transform/transform-options.js';
 import { createTransform, Transform } from '../images/transform/transform.js';
@@ -70,8 +71,10 @@ const warned = new WeakSet<OnnxModel>();
 function warnOfGuess(model: OnnxModel): void {
   if (warned.has(model)) return;
   warned.add(model);
+  const { path } = modelInternals.of(model);
+  const name = path === undefined ? 'the model' : show(basename(path));
   process.emitWarning(
-    `${GUESS} is assumed: no configuration lies beside the model. If the model was trained with other pixels, its numbers are wrong. State its own: --transform torchvision:WEIGHTS or FILE (in code, the option "transform")`,
+    `${GUESS} is assumed: no configuration lies beside ${name}. If the model was trained with other pixels, its numbers are wrong. State its own: --transform torchvision:WEIGHTS or FILE (in code, the option "transform")`,
     { code: 'TAPIR_TRANSFORM_ASSUMED' },
   );
 }

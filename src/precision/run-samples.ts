@@ -3,7 +3,7 @@ import { invalidOption } from '../base/checks.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
 import type { SessionHolder } from '../model/oracle/session-holder.js';
 import { describeInputs } from '../model/open/value-info.js';
-import { readFeeds } from '../tensor/read-feeds.js';
+import { readRunInput } from '../extract/replicas/read-run-input.js';
 import { wholePart } from '../tensor/tensor-part.js';
 import type { NamedTensor } from '../tensor/tensor.js';
 
@@ -19,7 +19,7 @@ export async function readSamples(
 ): Promise<Sample[]> {
   const inputs = describeInputs(rewrite);
   const samples: Sample[] = [];
-  for await (const sample of given) samples.push(readFeeds(inputs, sample));
+  for await (const sample of given) samples.push(readRunInput(inputs, sample));
   if (samples.length < least) throw invalidOption('samples', expected, samples.length);
   return samples;
 }

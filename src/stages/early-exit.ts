@@ -9,13 +9,13 @@ import type { Devices } from '../runtime/lanes/device.js';
 import { LANE_FIELDS, type LaneOptions } from '../runtime/lanes/lane-options.js';
 import { openAll } from '../runtime/open-all.js';
 import type { SessionOptions } from '../runtime/lanes/session-options.js';
-import { readFeeds } from '../tensor/read-feeds.js';
 import { copyRow, selectRows, takeRow } from '../tensor/rows.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { elementCount, makeTensor, type Tensor } from '../tensor/tensor.js';
 import { createFeatureExtractor } from '../extract/create-feature-extractor.js';
 import { runsAtOnce, type Extractor } from '../extract/extractor.js';
 import { PARALLEL_FIELDS } from '../extract/replicas/parallel-options.js';
+import { readRunInput } from '../extract/replicas/read-run-input.js';
 import { mapInOrder } from '../extract/replicas/map-in-order.js';
 import {
   readRunOptions,
@@ -23,7 +23,7 @@ import {
   type RunInput,
   type RunOptions,
 } from '../extract/replicas/run-options.js';
-import { checkLogits, countRows, type ExitLogits } from './exit-logits.js';
+import { checkClasses, checkLogits, countRows, type ExitLogits } from './exit-logits.js';
 import { cutExits, onlyNode, type ExitPlace, type ExitStage } from './exit-model.js';
 import {
   CRITERIA,
@@ -227,7 +227,7 @@ export class EarlyExit<Key extends string = string> {
     { signal, transfer }: RunOptions,
     stay: (at: ExitLogits) => number[],
   ): AsyncGenerator<ExitLogits> {
-    const feeds = readFeeds(this.inputs, input);
+    const feeds = readRunInput(this.inputs, input);
     let rows = Array.from({ length: countRows(feeds) }, (_, row) => row);
     let known = new Map<string, Tensor>(feeds.map((feed) => [feed.name, feed]));
     let classes: string | undefined;
@@ -327,5 +327,16 @@ export async function createEarlyExit<const Nodes extends ReturnNodes>(
     (extractor) => extractor.close(),
   );
   const open = stages.map((stage, i) => Object.assign(stage, { extractor: opened[i]! }));
-  return newEarlyExit({ key: final.key as KeysOf<Nodes>, inputs, stages: open, leaves });
+  const network = newEarlyExit({ key: final.key as KeysOf<Nodes>, inputs, stages: open, leaves });
+  try {
+    checkClasses(
+      open.map(({ extractor, logits }) =>
+        extractor.outputs.find(({ name }) => name === logits)?.dims?.slice(1),
+      ),
+    );
+    return network;
+  } catch (error) {
+    await network.close();
+    throw error;
+  }
 }

@@ -1,5 +1,6 @@
 /** The logits of an exit, checked. */
 import { TapirError } from '../base/errors.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
 import { mismatch, type NamedTensor, type Tensor } from '../tensor/tensor.js';
 
 /** The logits of the rows that reached an exit. */
@@ -30,8 +31,31 @@ export function checkLogits(
   const isFit = dims[0] === rows && (classes === undefined || dims.slice(1).join() === classes);
   if (logits?.dtype === 'float32' && isFit) return logits;
   const actual = `${logits?.dtype ?? 'nothing'} [${dims.join(', ')}]`;
-  const reason = `each exit gives float32 [${[rows, classes ?? 'classes'].join(', ')}]`;
-  throw new TapirError('OUTPUT_MISFIT', `exit ${exit} gives ${actual}, but ${reason}`, {
+  throw misfit(exit, actual, `each exit gives float32 [${[rows, classes ?? 'classes'].join(', ')}]`);
+}
+
+/**
+ * Checks that all exits predict the same classes, as far as their sessions know the sizes of a row's logits. Throws `OUTPUT_MISFIT`: a
+ * batch whose rows all leave early would hide it.
+ */
+export function checkClasses(exits: readonly (TensorInfo['dims'] | undefined)[]): void {
+  const known = exits.map((dims) =>
+    dims?.every((size) => typeof size === 'number') ? dims.join(', ') : undefined,
+  );
+  const [final] = known.slice(-1);
+  const exit = known.findIndex(
+    (classes) => classes !== undefined && final !== undefined && classes !== final,
+  );
+  if (exit < 0) return;
+  throw misfit(
+    exit,
+    `[rows, ${known[exit]}]`,
+    `the network's end gives [rows, ${final}]: each exit predicts the same classes`,
+  );
+}
+
+function misfit(exit: number, actual: string, reason: string): TapirError<'OUTPUT_MISFIT'> {
+  return new TapirError('OUTPUT_MISFIT', `exit ${exit} gives ${actual}, but ${reason}`, {
     details: { output: `exit ${exit}`, actual, reason },
   });
 }

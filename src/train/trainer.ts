@@ -5,7 +5,7 @@ import { readOptions, signal, type Fields } from '../base/options.js';
 import { Internals } from '../model/open/internals.js';
 import type { OnnxModel } from '../model/open/open-model.js';
 import { checkSameRows, readBatch } from '../tensor/batch.js';
-import { readFeeds } from '../tensor/read-feeds.js';
+import { readRunInput } from '../extract/replicas/read-run-input.js';
 import { mismatch, nameTensor, type Tensor } from '../tensor/tensor.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { checkOnePiece, splitBatch } from '../extract/replicas/batch-pieces.js';
@@ -236,7 +236,7 @@ export class Trainer {
     const target = prepareTarget(setup.loss, loss.dims, given);
     const targets = loss.targets.map((name): TensorInfo => ({ name, dtype: 'float32', dims: loss.dims }));
     const feeds = [
-      ...readFeeds(this.inputs, input),
+      ...readRunInput(this.inputs, input),
       ...target.fed.map((tensor, i) => nameTensor(loss.targets[i]!, tensor)),
     ];
     const batch = readBatch([...this.inputs, ...targets], feeds, 0);

@@ -11,6 +11,7 @@ import {
   type TensorLike,
 } from 'onnx-tapir';
 import { afterAll, describe, expect, it } from 'vitest';
+import { ONE_CORE } from '../support/cpu.js';
 import { fixturePath, sharedFixtures } from '../support/fixtures.js';
 import { readCorpus, readValue, type CorpusEntry, type Tap } from '../support/graphs.js';
 
@@ -25,7 +26,6 @@ linkSync(join(scratch, 'generated/outside/secret.bin'), join(scratch, 'generated
 const fileOf = (entry: CorpusEntry): string =>
   join(entry.file.startsWith('generated') ? scratch : source, entry.file);
 const session = { graphOptimizationLevel: 'disabled' } as const;
-const device = { type: 'cpu', threads: 1 } as const;
 
 /** Float tensors may differ in the last bits on another processor; all else is equal. */
 function expectEqual(actual: Tensor, expected: TensorLike, name: string): void {
@@ -79,7 +79,7 @@ describe('corpus: cut graphs', () => {
         continue;
       }
       const extractor = await createFeatureExtractor(model, request, {
-        device,
+        device: ONE_CORE,
         session,
         outputDtype: 'keep',
       });
@@ -115,7 +115,9 @@ describe('corpus: cut graphs', () => {
       const names = model.outputs.map(({ name }) => `tensor:${name}`);
       if (names.length === 0) return; // A graph without outputs has nothing to ask for.
       try {
-        await (await createFeatureExtractor(model, names, { device, session, outputDtype: 'keep' })).close();
+        await (
+          await createFeatureExtractor(model, names, { device: ONE_CORE, session, outputDtype: 'keep' })
+        ).close();
       } catch (error) {
         expect(isTapirError(error, 'OUTPUT_NOT_TENSOR'), String(error)).toBe(true);
       }

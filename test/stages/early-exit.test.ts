@@ -258,6 +258,16 @@ describe('createEarlyExit', () => {
     });
   });
 
+  it('refuses a head for other classes than those of the end, before a run', async () => {
+    const head = { weight: { dims: [7, 16], data: new Float32Array(112) }, pool: 'avg' as const };
+    const exits = [{ node: 'layer1', head, until: never }];
+    await expect(createEarlyExit(tinyResNet(), ['fc'], { exits })).rejects.toMatchObject({
+      code: 'OUTPUT_MISFIT',
+      message:
+        "exit 0 gives [rows, 7], but the network's end gives [rows, 10]: each exit predicts the same classes",
+    });
+  });
+
   it('refuses a graph whose batch is fixed, and tensors without rows after an exit', async () => {
     const nodes = (second: string): GraphSpec['nodes'] => [
       { op: 'Relu', inputs: ['x'], outputs: ['a'] },

@@ -1,4 +1,4 @@
-/** What the CPU of the tests computes exactly. */
+/** The CPU of the tests: what it computes exactly, and how much of it a file takes. */
 import { arch } from 'node:os';
 import { listCpuFlags } from '../../src/runtime/cpu-features.js';
 
@@ -8,3 +8,6 @@ import { listCpuFlags } from '../../src/runtime/cpu-features.js';
  */
 export const addsInt8Exactly: boolean =
   arch() !== 'x64' || listCpuFlags().some((flag) => flag.includes('vnni') || flag === 'amx_int8');
+
+/** For whole networks: two files of tests run at once, and sessions on all cores take them from each other (1.6 times as long). */
+export const ONE_CORE = { type: 'cpu', threads: 1 } as const;

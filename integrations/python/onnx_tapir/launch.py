@@ -20,7 +20,10 @@ def main() -> None:
     try:
         os.execvp(command[0], command)
     except OSError as error:
-        print(f"cannot start {command[0]}: {error.strerror}", file=sys.stderr)
+        hint = ""
+        if isinstance(error, FileNotFoundError):
+            hint = '; install it (npm install --global onnx-tapir), or say how to start it: tapir=["npx", "tapir"]'
+        print(f"cannot start {command[0]}: {error.strerror}{hint}", file=sys.stderr)
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 

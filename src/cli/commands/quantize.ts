@@ -52,9 +52,9 @@ export function addCommand(program: Command, terminal: Terminal): void {
     ...TRANSFORM_FLAGS,
     activations: '--activations <kind>',
     minCosine: '--min-cosine <x>',
-    minNeighbours: rare('--min-neighbours <x>'),
+    minNeighbours: '--min-neighbours <x>',
     sample: '--sample <n>',
-    seconds: rare('--seconds <n>'),
+    seconds: '--seconds <n>',
   });
   addSaveFlags(quantize)
     .option(rare('--json'), 'print the report as JSON', false)

@@ -2,12 +2,12 @@
 import { TapirError } from '../../base/errors.js';
 import { checkIterable } from '../../base/checks.js';
 import { checkSameRows, partsOf, readBatch, type Batch } from '../../tensor/batch.js';
-import { readFeeds } from '../../tensor/read-feeds.js';
 import { shareRows } from './parallel-plan.js';
 import type { BatchSplit } from './split.js';
 import type { FeedPart } from '../../tensor/tensor-part.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import type { Task } from './dispatch.js';
+import { readRunInput } from './read-run-input.js';
 import type { RunInput } from './run-options.js';
 
 /** Batches: tensors, or tensors by input name. */
@@ -29,7 +29,7 @@ export async function* readBatches(
   let isEmpty = true;
   for await (const given of source) {
     signal?.throwIfAborted();
-    const batch = readBatch(inputs, readFeeds(inputs, given), 0);
+    const batch = readBatch(inputs, readRunInput(inputs, given), 0);
     checkSameRows(batch);
     if (batch.rows === 0) continue;
     isEmpty = false;

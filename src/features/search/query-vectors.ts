@@ -1,5 +1,5 @@
 /** How a feature of a dataset was made, and inputs of the dataset as queries. */
-import { invalidOption, type Options } from '../../base/checks.js';
+import { invalidOption, show, type Options } from '../../base/checks.js';
 import type { Dataset } from '../../datasets/files/dataset.js';
 import { readRecordedModel, type RecordedModel } from '../../datasets/embed/recorded-model.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
@@ -60,9 +60,11 @@ export async function readRowQueries(
   const asked = new Map<string, { readonly name: string; readonly row: number | null }[]>(
     paths.map((path) => [path, []]),
   );
+  let first: string | undefined;
   for await (const { row, ...input } of dataset.rows()) {
     if (input.path === null) continue;
     const name = input.path + partName(input);
+    first ??= name;
     for (const one of new Set([input.path, name])) asked.get(one)?.push({ name, row });
   }
   const rows = [...asked.values()].flat().flatMap(({ row }) => row ?? []);
@@ -74,7 +76,8 @@ export async function readRowQueries(
       return row !== null && vector ? [{ name, row, vector }] : [];
     });
     if (queries.length > 0) return queries;
-    const expected = found.length > 0 ? 'an input that could be embedded' : 'an input of the dataset';
+    if (found.length > 0) throw invalidOption('path', 'an input that could be embedded', path);
+    const expected = `an input of the dataset: a path, or the name that results show${first === undefined ? '' : `, as ${show(first)}`}`;
     throw invalidOption('path', expected, path);
   });
 }

@@ -5,6 +5,7 @@ import { createModel, listModels } from 'onnx-tapir/zoo';
 import { describe, expect, it } from 'vitest';
 import { scanModel } from '../../../src/onnx/scan/scan.js';
 import { memorySource } from '../../../src/onnx/wire/source.js';
+import { ONE_CORE } from '../../support/cpu.js';
 import { sharedNote } from '../../support/fixtures.js';
 import {
   differences,
@@ -41,6 +42,7 @@ async function compareNames(model: OnnxModel, facts: Facts): Promise<string[]> {
     const part = names.slice(at, at + MOST_NAMES);
     const extractor = await createFeatureExtractor(model, new Map(part.map(([name]) => [name, name])), {
       session: { graphOptimizationLevel: 'disabled' },
+      device: ONE_CORE,
     });
     const outputs = await extractor.run(image);
     await extractor.close();

@@ -45,7 +45,12 @@ export function addBenchEmbedCommand(bench: Command, terminal: Terminal): void {
     .description('measure decoding, the model, and both together, and show where the time goes')
     .argument('<source>', 'folder of images, searched recursively; read repeatedly')
     .optionsGroup('Measurement:')
-    .option('--batch <n>', 'images per run; 0 finds the fastest', parseCount, 0)
+    .option(
+      '--batch <n>',
+      'images per run; 0 tries several sizes first, which takes minutes for a large model',
+      parseCount,
+      0,
+    )
     .option('--json', 'print JSON', false)
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
   addFlags(command, MEASURE_EMBEDDING_FIELDS, { seconds: '--seconds <n>', rounds: '--rounds <n>' });

@@ -43,7 +43,14 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
     const settings = { ...readFlags(EMBED_ROWS_FIELDS, flags), ...told };
     for await (const bytes of embedRows(extractor, images, settings, lanes)) await terminal.write(bytes);
     view.end();
-    reportFailures(terminal, failures, failed, embedded, "all of them are rows with status 'error'");
+    reportFailures(
+      terminal,
+      failures,
+      failed,
+      embedded,
+      'images',
+      "all of them are rows with status 'error'",
+    );
     reportUnread(terminal, unread);
     if (failed > 0) terminal.exitCode = EXIT.someFailed;
   } finally {

@@ -125,10 +125,11 @@ export function reportFailures(
   failures: readonly EmbedFailure[],
   failed: number,
   embedded: number,
+  inputs: string,
   whereAll: string,
 ): void {
   if (failed === 0) return;
-  terminal.err(`${failed} of ${embedded} images could not be embedded:\n`);
+  terminal.err(`${failed} of ${embedded} ${inputs} could not be embedded:\n`);
   for (const { path, error } of failures.slice(0, FAILURES_SHOWN))
     terminal.err(`  ${shown(path ?? '(bytes)')}: ${shown(error.details.reason)} [${error.code}]\n`);
   if (failed > FAILURES_SHOWN) terminal.err(`  … ${whereAll}\n`);

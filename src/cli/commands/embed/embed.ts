@@ -125,6 +125,9 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
   }
 }
 
+/** Dims of a row of a map: channels, height, width. */
+const MAP_RANK = 3;
+
 /** @param isRemoving - The run removes inputs, so those that are left could not be looked at. */
 function describeMissing(isRemoving: boolean): string {
   return isRemoving
@@ -137,7 +140,8 @@ function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing
     summary;
   const { counts, run, features } = manifest;
   const whereAll = "all of them are in the metadata (status = 'error'); the same command tries them again";
-  reportFailures(terminal, failures, failed, embedded, whereAll);
+  const [inputs, part] = nounsOf(run);
+  reportFailures(terminal, failures, failed, embedded, inputs, whereAll);
   reportUnread(terminal, summary.unreadFiles);
   if (json) {
     const counted = { embedded, failed, skipped, duplicates, changed, missing, removed };
@@ -146,7 +150,6 @@ function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing
   const rate = run.seconds > 0 ? ` (${(embedded / run.seconds).toFixed(1)}/s)` : '';
   const ok = embedded - failed;
   const time = `in ${run.seconds.toFixed(1)} s${rate} on ${run.device}`;
-  const [inputs, part] = nounsOf(run);
   terminal.out(`${ok} of ${embedded} ${inputs} embedded ${time}\n`);
   const notes = [
     [skipped, `were there already; the dataset has ${counts.inputs} inputs now`],
@@ -164,6 +167,8 @@ function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing
   }
   for (const [key, { folder, dtype, dims, rows }] of Object.entries(features)) {
     terminal.out(`  ${key}: ${counted(rows, 'row')} of ${formatDims(dims)} ${dtype} in ${out}/${folder}\n`);
+    if (dims.length === MAP_RANK)
+      terminal.out(`    a map, which search compares place by place; --pool ${key}=avg gives a vector\n`);
   }
   terminal.out(`  a row per ${part} (path, status, row, size, error): ${out}/metadata\n`);
   terminal.out(`  how it was made: ${out}/manifest.json\n`);

@@ -66,7 +66,10 @@ export function addCommand(program: Command, terminal: Terminal): void {
       '--zero-shot <file>',
       'train nothing: give every image of the dataset one of these labels (a line each), with CLIP or SigLIP',
     )
-    .option('--templates <file>', 'sentences with {} for the label, one per line')
+    .option(
+      '--templates <file>',
+      'sentences with {} for the label, one per line (default: "a photo of a {}.")',
+    )
     .option(
       '--model <file>',
       'with --zero-shot: the ONNX file that made the dataset, with its text tower beside it',
