@@ -46,8 +46,7 @@ describe.each(inputs)('%s', (_, given, tensor) => {
       loss: 'cross-entropy',
       optimizer: { kind: 'sgd', lr: 0 },
     });
-    expect(await trainer.step({ input: given, target })).toEqual(
-      await trainer.step({ input: tensor, target }),
-    );
+    const { loss } = await trainer.step({ input: given, target });
+    expect(loss).toBe((await trainer.step({ input: tensor, target })).loss);
   });
 });

@@ -147,7 +147,7 @@ def test_all_that_wait_hear_of_the_end() -> None:
 
 def test_a_command_that_is_not_there_is_said_so() -> None:
     process = start(command=["no-such-tapir"])
-    with pytest.raises(TapirProcessError, match="cannot start no-such-tapir: No such file") as raised:
+    with pytest.raises(TapirProcessError, match="cannot start no-such-tapir: No such file.*install it") as raised:
         process.embed(cells("a"))
     assert raised.value.is_final
 

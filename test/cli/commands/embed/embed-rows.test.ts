@@ -311,7 +311,7 @@ describe('tapir embed --out -, an output whose dims the model does not state', (
         batch,
       ]);
     const single = await run('1');
-    expect(single).toMatchObject({ code: 0, stderr: AUTO_TRANSFORM });
+    expect(single).toMatchObject({ code: 0, stderr: AUTO_TRANSFORM.replace('model', 'gram') });
     expect(rowsOf(single.stdout).every(({ y }) => (y as number[]).length === 1)).toBe(true);
     const pairs = await run('2');
     expect(pairs.stdout).toBe('');
