@@ -80,7 +80,7 @@ function checkDistinct(pairs: readonly ReturnNode[]): void {
     if (other !== undefined && other !== request) {
       throw new TapirError(
         'OPTION_INVALID',
-        `returnNodes gives the key ${show(key)} to both ${show(other)} and ${show(request)}; keys must differ`,
+        `returnNodes gives the key ${show(key)} to both ${show(other)} and ${show(request)}; keys must differ (the name of the node comes first: { layer4: 'features' })`,
         { details: { option: 'returnNodes', expected: 'distinct keys', actual: key } },
       );
     }

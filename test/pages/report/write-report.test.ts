@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { createFeatureExtractor, createTransform, embedFolder, type Tensor } from 'onnx-tapir';
 import { drawFeatures } from 'onnx-tapir/explain';
-import { type ReportSummary } from 'onnx-tapir/pages';
+import { writeReport, type ReportSummary } from 'onnx-tapir/pages';
 import type { Browser, Page } from 'playwright-core';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -70,6 +70,16 @@ const dataOf = (file: string): PageData => {
 };
 
 describe('tapir report', () => {
+  it.each(['list.txt', '*/*-0.jpg'])('finds the photos of %s by itself', async (source) => {
+    const folder = scratchFolder();
+    cpSync(projectPath('examples/photos/sea'), join(folder, 'sea'), { recursive: true });
+    writeFileSync(join(folder, 'list.txt'), 'sea/sea-0.jpg\n');
+    await using extractor = await createFeatureExtractor(tinyResNet(), { avgpool: 'embedding' });
+    const transform = createTransform({ resize: 64, crop: 64 });
+    await embedFolder(extractor, join(folder, source), { out: join(folder, 'vectors'), transform });
+    expect(await writeReport(join(folder, 'vectors'))).toMatchObject({ images: 1, pictures: 1 });
+  });
+
   it('draws what outputs with places see, in the colours of drawFeatures', async () => {
     const shown = readFileSync(page, 'utf8').split('id="features-section"')[1]!.split('</section>')[0]!;
     const drawn = [...shown.matchAll(/data:image\/png;base64,([^"]+)/g)].map(([, text]) =>

@@ -1,5 +1,7 @@
 /** The manifest as rows of text. Opening the dataset checks only what reading needs; every other field may hold anything. */
+import { dirname } from 'node:path';
 import { describeCosines } from '../../../datasets/records/float32-comparison.js';
+import { readPattern } from '../../../datasets/sources/folders/pattern.js';
 import { factsOf, textOf, type Fact } from '../../../html/facts.js';
 
 /** The manifest's facts by chapter. */
@@ -24,8 +26,7 @@ export function readFacts(manifest: unknown): Facts {
     model: textOf(at('model', 'file')),
     requests: Object.keys(Object(at('features')) as object),
     createdAt: textOf(at('createdAt')),
-    // A table lies anywhere.
-    imageFolder: source === '' || at('source', 'kind') === 'table' ? undefined : source,
+    imageFolder: source === '' ? undefined : imageFolderOf(textOf(at('source', 'kind')), source),
     chapters: [
       { title: 'Model', facts: factsOf(at('model')) },
       { title: 'Request', facts: requests },
@@ -34,6 +35,18 @@ export function readFacts(manifest: unknown): Facts {
       { title: 'Versions', facts: factsOf(at('versions')) },
     ].filter(({ facts }) => facts.length > 0),
   };
+}
+
+/** Where the paths of the metadata begin; undefined if the manifest does not tell. */
+function imageFolderOf(kind: string, location: string): string | undefined {
+  if (kind === 'list') return dirname(location);
+  // A table that was imported lies anywhere.
+  if (kind === 'table') return undefined;
+  try {
+    return kind === 'glob' ? readPattern(location).base : location;
+  } catch {
+    return undefined; // Not a pattern that we wrote.
+  }
 }
 
 function requestText(entry: unknown): Fact {

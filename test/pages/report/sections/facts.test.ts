@@ -24,3 +24,14 @@ it('shows the comparison with float32, if the manifest has a whole one', () => {
   ])
     expect(factsOf(damaged)).toEqual([{ title: 'Run', facts: [precision] }]);
 });
+
+it.each([
+  ['folder', '/photos', '/photos'],
+  ['list', '/photos/list.csv', '/photos'],
+  ['glob', '/photos/*/{a,b}.jpg', '/photos'],
+  ['glob', '/{1..9}{1..9}{1..9}{1..9}{1..9}{1..9}/*', undefined],
+  ['table', '/photos', undefined],
+  ['stream', '', undefined],
+])('finds the photos of a %s %s in %s', (kind, location, folder) => {
+  expect(readFacts({ source: { kind, location } }).imageFolder).toBe(folder);
+});
