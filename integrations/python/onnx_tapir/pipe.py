@@ -147,6 +147,11 @@ class Pipe:
             if timer:
                 timer.cancel()
 
+    def warnings(self) -> list[str]:
+        """What the process has warned of so far, as far as it is in the end of its standard error; all of it after :meth:`close`."""
+        lines = self._stderr.decode("utf-8", "replace").splitlines()
+        return [line.removeprefix("warning: ") for line in lines if line.startswith("warning: ")]
+
     def close(self) -> None:
         """Ends the process: by the end of its input, or else by force. Requests under way fail."""
         process = self._process

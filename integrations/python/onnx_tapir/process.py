@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import warnings
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -133,14 +134,17 @@ class TapirProcess:
 def check_options(options: EmbedOptions, dataset_columns: Iterable[str] | None = None) -> pa.Schema:
     """Checks on the driver, before anything is scheduled, that the command, its version, the model and the options work.
 
-    Starts the command once, on the CPU and without an image. Returns the columns that will be added. Raises
-    :class:`TapirError`, and ``ValueError`` for columns that do not fit.
+    Starts the command once, on the CPU and without an image. Returns the columns that will be added. Passes on what the
+    command warns of, such as an assumed transform. Raises :class:`TapirError`, and ``ValueError`` for columns that do not fit.
     """
     pipe = Pipe([*options.command(is_check=True), "--column", "path"], "path", options.env)
     try:
         added = pipe.describe(options.timeout_s)
     finally:
         pipe.close()
+    # On the workers they go into a log that nobody reads: a wrong transform would be found by its numbers only.
+    for text in pipe.warnings():
+        warnings.warn(text, stacklevel=3)
     if dataset_columns is not None:
         columns.check_columns(dataset_columns, options.column, added.names)
     return added

@@ -47,6 +47,8 @@ def main() -> None:
         time.sleep(600)
     if how == "noise":
         sys.stderr.write("noise\n" * 200_000)
+    if how == "warning":
+        sys.stderr.write("warning: pixels are assumed\nnote: another line\n")
     if how == "deaf":
         # Closes its input at once, and says why later.
         os.close(0)

@@ -183,6 +183,12 @@ def test_the_driver_learns_the_columns(options, pids) -> None:
     assert not is_alive(pids()[0])
 
 
+def test_the_driver_hears_what_the_command_warns_of(options) -> None:
+    with pytest.warns(UserWarning) as heard:
+        check_options(options(fake="warning"), ["path"])
+    assert [str(one.message) for one in heard if one.category is UserWarning] == ["pixels are assumed"]
+
+
 @pytest.mark.parametrize(
     ("given", "columns", "error", "says", "code"),
     [
