@@ -148,7 +148,7 @@ class Pipe:
                 timer.cancel()
 
     def warnings(self) -> list[str]:
-        """What the process has warned of so far, as far as it is in the end of its standard error; all of it after :meth:`close`."""
+        """What the process has warned of, in the end of its standard error; all of that after :meth:`close`."""
         lines = self._stderr.decode("utf-8", "replace").splitlines()
         return [line.removeprefix("warning: ") for line in lines if line.startswith("warning: ")]
 
