@@ -352,7 +352,11 @@ describe('tapir embed', () => {
     cpSync(join(photos, 'sea/sea-0.jpg'), join(some, 'good.jpg'));
     writeFileSync(join(some, 'bad.jpg'), 'no image');
     const out = join(scratch, 'some-out');
-    const ended = await runTapir(['embed', some, '--model', model, '--return', 'fc', '--out', out]);
+    const nodes = ['--return', 'fc', '--return', 'layer2=map'];
+    const ended = await runTapir(['embed', some, '--model', model, ...nodes, '--out', out]);
+    expect(ended.stdout).toMatch(
+      /fc: .*\n  map: .*\n    a map, which search compares place by place; --pool map=avg gives a vector\n/,
+    );
     expect(ended.code).toBe(1);
     expect(ended.stderr).toContain('1 of 2 images could not be embedded:\n  bad.jpg: its format is not');
     expect(existsSync(join(out, 'manifest.json'))).toBe(true);
