@@ -40,8 +40,8 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
   } as const;
   const trainer = await tapir.createTrainer(model, training);
   const attribution = await tapir.createAttribution(model, { layer: 'relu' });
-  const exits = { exits: [{ node: 'relu', until: { confidence: 0.5 } }] };
-  const early = await tapir.createEarlyExit(model, ['fc'], exits as never).catch(() => undefined);
+  const exits = { exits: [{ node: 'fc', until: { confidence: 0.5 } }] };
+  const early = await tapir.createEarlyExit(model, ['fc'], exits);
   await tapir.embedFolder(extractor, at('photos'), { out: at('vectors'), transform });
   const dataset = await tapir.openDataset(at('vectors'));
   const probe = await tapir.trainProbe(dataset, 'by-folder', { kind: 'centroid' });
