@@ -21,7 +21,8 @@ export function describeVerdict(outputs: readonly ComparedOutput[]): string {
 export function describeAgreement({ images, identical, cosine, notFinite }: Agreement): string {
   const left = notFinite === 0 ? '' : ` ${notFinite} with NaN or infinite values are left out.`;
   if (images === 0) return `There is no image to compare.${left}`;
-  if (cosine === null) return `The vectors have different shapes, so only neighbours are compared: --return and --return-b name other layers.${left}`;
+  if (cosine === null)
+    return `The vectors have different shapes, so only neighbours are compared: --return and --return-b name other layers.${left}`;
   if (identical === images) return `The vectors are the same for all ${images} images.${left}`;
   const same = identical === 0 ? '' : `; ${identical} of them have the same vectors`;
   return `${images} images were compared${same}.${left}`;
