@@ -42,7 +42,7 @@ export function checkClasses(exits: readonly (TensorInfo['dims'] | undefined)[])
   const known = exits.map((dims) =>
     dims?.every((size) => typeof size === 'number') ? dims.join(', ') : undefined,
   );
-  const [final] = known.slice(-1);
+  const final = known.at(-1);
   const exit = known.findIndex(
     (classes) => classes !== undefined && final !== undefined && classes !== final,
   );

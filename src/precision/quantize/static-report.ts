@@ -105,7 +105,7 @@ function tooLow(
   });
   return new TapirError(
     'PRECISION_TOO_LOW',
-    `no choice of layers in 8 bits keeps a least cosine of ${minCosine} (minCosine, --min-cosine) and ${100 * minNeighbours} % of neighbours (minNeighbours, --min-neighbours); measured: ${steps.join('; ')}; ${isCut ? 'the time ended before the search: give more (seconds, --seconds), or ' : ''}choose lower limits, or more photos (sample, --sample). Without 8 bits, engine "openvino" with precision "bfloat16" is often faster too: it needs no other file`,
+    `no choice of layers in 8 bits keeps a least cosine of ${minCosine} (minCosine, --min-cosine) and ${100 * minNeighbours} % of neighbours (minNeighbours, --min-neighbours); measured: ${steps.join('; ')}; ${isCut ? 'the time ended before the search: give more (seconds, --seconds), or ' : ''}choose lower limits, or more photos (sample, --sample). The alternative is to embed the model as it is, with engine "openvino" and precision "bfloat16"`,
     { details: { output, cosine: all.cosines[worst]!.least, minCosine } },
   );
 }
