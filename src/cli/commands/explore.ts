@@ -17,6 +17,7 @@ import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from 
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { parseCount } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
+import { addTileFlags, readTileFlags, type TileFlags } from '../flags/tile-flags.js';
 import { rare } from '../flags/rare.js';
 
 /** The flags that are options of `writeExplorer`. */
@@ -30,7 +31,7 @@ const FLAGS = {
 } as const;
 
 interface ExploreFlags
-  extends CommonFlags, Pick<ExplorerOptions, Exclude<keyof typeof FLAGS, 'returnNodes'>> {
+  extends CommonFlags, TileFlags, Pick<ExplorerOptions, Exclude<keyof typeof FLAGS, 'returnNodes'>> {
   readonly out?: string;
   readonly port: number;
   readonly open: boolean;
@@ -54,6 +55,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
       runExplore(terminal, model, photos, flags),
     );
   addFlags(command, EXPLORER_FIELDS, FLAGS);
+  addTileFlags(command);
 }
 
 async function runExplore(
@@ -66,12 +68,13 @@ async function runExplore(
     throw invalidOption('--cam', 'left out without --out: a served page draws it on demand', flags.layer);
   if (flags.out === undefined && flags.time)
     throw invalidOption('--time', 'left out without --out: a served page measures it on demand', true);
+  const tiles = readTileFlags(flags);
   const path = await findModelFile(given, terminal, flags.yes);
   const labels = await readLabelsFlag(flags.labels);
-  if (flags.out === undefined) return serve(terminal, path, photos, labels, flags);
+  if (flags.out === undefined) return serve(terminal, path, photos, { ...flags, labels, tiles });
   const { out } = flags;
   const written = await withProgressLine(terminal, (watch) =>
-    writeExplorer(path, { ...readFlags(EXPLORER_FIELDS, flags), out, photos, labels, ...watch }),
+    writeExplorer(path, { ...readFlags(EXPLORER_FIELDS, flags), out, photos, labels, tiles, ...watch }),
   );
   for (const problem of written.problems) terminal.err(`note: ${shown(problem)}\n`);
   if (flags.json) printJson(terminal, written);
@@ -83,12 +86,21 @@ async function serve(
   terminal: Terminal,
   path: string,
   photos: readonly string[],
-  labels: readonly string[] | undefined,
-  { port, open, json, device, returnNodes: names = [], ...flags }: ExploreFlags,
+  {
+    port,
+    open,
+    json,
+    device,
+    returnNodes: names = [],
+    labels,
+    tiles,
+    ...flags
+  }: Omit<ExploreFlags, 'labels'> & Pick<ExplorerOptions, 'labels' | 'tiles'>,
 ): Promise<void> {
   await using explorer = await Explorer.open(path, path, {
     ...readFlags(TRANSFORM_FIELDS, flags),
     labels,
+    tiles,
     device,
   });
   const picked = names.length === 0 ? [] : (await explorer.pick(names)).map(({ id }) => id);

@@ -11,6 +11,8 @@ import { openSharp, type Sharp } from './open-sharp.js';
 
 /** Regions that hold memory or a file until they are closed. */
 export interface OpenRegions extends ImageRegions {
+  /** The whole image to look at. One that is not held in memory has at most `maxSide` pixels a side. */
+  shrunk(maxSide: number): Promise<RgbImage>;
   close(): Promise<void>;
 }
 
@@ -33,17 +35,20 @@ const TILE_SIDE = 512;
 export function inMemoryRegions(image: RgbImage): OpenRegions {
   const { height, width } = image;
   const read = (region: Region): Promise<RgbImage> => Promise.resolve(cutRegion(image, region));
-  return { height, width, read, close: () => Promise.resolve() };
+  return { height, width, read, shrunk: () => Promise.resolve(image), close: () => Promise.resolve() };
 }
 
 /** Regions of a tiled TIFF. */
 export function inFile(image: SharpImage, { height, width }: Size): OpenRegions {
+  const pixelsOf = (opened: Sharp): Promise<RgbImage> =>
+    readPixels(inColours(opened, image.isCmyk, image), image.isCmyk, image);
   const read = (region: Region): Promise<RgbImage> =>
-    explained(image, async () => {
-      const opened = await open(image, false);
-      return readPixels(inColours(opened.extract(region), image.isCmyk, image), image.isCmyk, image);
-    });
-  return { height, width, read, close: () => Promise.resolve() };
+    explained(image, async () => pixelsOf((await open(image, false)).extract(region)));
+  const shrunk = (maxSide: number): Promise<RgbImage> =>
+    explained(image, async () =>
+      pixelsOf((await open(image, true)).resize(maxSide, maxSide, { fit: 'inside' })),
+    );
+  return { height, width, read, shrunk, close: () => Promise.resolve() };
 }
 
 /**

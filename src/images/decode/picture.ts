@@ -13,8 +13,8 @@ import { FORMATS_SHOWN, imageFormat, type ImageFormat } from '../formats/image-f
 import type { Marks } from '../formats/marks.js';
 import { inMemory, readTiffPages, type TiffFile, type TiffPage } from '../formats/tiff.js';
 import { readJpegFrame } from '../jpeg/jpeg-segments.js';
-import type { Region, Size } from '../pixels/geometry.js';
-import { turned } from '../pixels/rgb-image.js';
+import type { Size } from '../pixels/geometry.js';
+import { turned, type RgbImage } from '../pixels/rgb-image.js';
 import type { Sampling } from '../resample/kernel.js';
 import { resampleRegion, type ImageRegions } from '../resample/resample.js';
 import { CMYK, decodeBytes, failureOf, readTiffPixels } from './decode.js';
@@ -71,14 +71,24 @@ export class Picture implements Size {
     return { ...size, read: (region) => resampleRegion(full, size, region, sampling) };
   }
 
+  /** The whole picture to look at, from the smallest page of a pyramid that has `maxSide` pixels a side. */
+  async preview(maxSide: number): Promise<RgbImage> {
+    const sideOf = ({ height, width }: Size): number => Math.max(height, width);
+    const level = this.#levels.reduce((best, one) =>
+      sideOf(one) >= maxSide && sideOf(one) < sideOf(best) ? one : best,
+    );
+    return (await this.#opened(level)).shrunk(maxSide);
+  }
+
   #regionsOf(level: Level): ImageRegions {
     const { height, width } = level;
-    const read = async (region: Region) => {
-      let opened = this.#open.get(level);
-      if (!opened) this.#open.set(level, (opened = level.open()));
-      return (await opened).read(region);
-    };
-    return { height, width, read };
+    return { height, width, read: async (region) => (await this.#opened(level)).read(region) };
+  }
+
+  #opened(level: Level): Promise<OpenRegions> {
+    let opened = this.#open.get(level);
+    if (!opened) this.#open.set(level, (opened = level.open()));
+    return opened;
   }
 
   async close(): Promise<void> {

@@ -72,9 +72,61 @@ export class TileReader {
     return { tiles: cut.filter((_, i) => isKept(i)), next: first + tiles.length };
   }
 
+  /** The first of the tiles from `first` to before `end` that is no background; undefined if all are. Throws `IMAGE_*`. */
+  async find(first: number, end: number): Promise<CutTile | undefined> {
+    for (let at = first; at < end;) {
+      const { tiles, next } = await this.read(at);
+      const [tile] = tiles;
+      if (tile) return tile.index < end ? tile : undefined;
+      at = next;
+    }
+    return undefined;
+  }
+
   close(): Promise<void> {
     return this.picture.close();
   }
+}
+
+/** Some tiles of a picture, and the picture to look at. */
+export interface SampledTiles {
+  readonly tiles: readonly LoadedTile[];
+  readonly preview: RgbImage;
+  /** Of the full picture. */
+  readonly size: Size;
+}
+
+/**
+ * Loads tiles from all over a picture, those of background left out, and the picture itself. Throws as {@link loadTiles} does.
+ *
+ * @param maxSide - Pixels that a side of the picture should have; a small picture keeps its size.
+ */
+export async function sampleTiles(
+  source: ImageSource,
+  transform: Transform,
+  tiles: TilePlan,
+  { most, maxSide }: { readonly most: number; readonly maxSide: number },
+): Promise<SampledTiles> {
+  checkTiled(transform);
+  const reader = await TileReader.open(await openImageSource(source), transform, tiles);
+  const { picture, grid } = reader;
+  const found: LoadedTile[] = [];
+  try {
+    const count = Math.min(most, grid.count);
+    const firstOf = (place: number): number => Math.floor((place * grid.count) / count);
+    for (let place = 0; place < count; place++) {
+      const tile = await reader.find(firstOf(place), firstOf(place + 1));
+      if (tile) found.push(loadedTile(tile, picture, transform));
+    }
+    return { tiles: found, preview: await picture.preview(maxSide), size: picture };
+  } finally {
+    await reader.close();
+  }
+}
+
+function loadedTile({ tile, image }: CutTile, picture: Picture, transform: Transform): LoadedTile {
+  const pixels = { image: transformTile(transform, image), from: picture, reduction: 1 } as const;
+  return Object.assign(imageOf(pixels, transform), { tile });
 }
 
 /** A tile of its full size: a part of pixels at the top left, and around it the fill. */
@@ -153,10 +205,7 @@ export async function* loadTiles(
     for (let at = 0; at < grid.count;) {
       const run = await reader.read(at);
       at = run.next;
-      for (const { tile, image } of run.tiles) {
-        const pixels = { image: transformTile(chosen, image), from: picture, reduction: 1 } as const;
-        yield Object.assign(imageOf(pixels, chosen), { tile });
-      }
+      for (const tile of run.tiles) yield loadedTile(tile, picture, chosen);
     }
   } finally {
     await reader.close();

@@ -11,6 +11,7 @@ import { createFeatureExtractor } from '../../extract/create-feature-extractor.j
 import type { Extractor } from '../../extract/extractor.js';
 import type { ImageSource } from '../../images/file/image-source.js';
 import type { TransformAsked } from '../../feeds/choose-transform.js';
+import { planTiles, type TilesGiven } from '../../images/transform/tile-options.js';
 import { modelInternals } from '../../model/open/model-state.js';
 import { openModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
@@ -40,6 +41,8 @@ import { Shelf } from './shelf.js';
 
 /** How an explorer computes. */
 export interface ExplorerSetup extends TransformAsked {
+  /** How pictures are cut into tiles; undefined for whole photos. */
+  readonly tiles?: TilesGiven | undefined;
   /** Of the classes, in their order; undefined for those in the model's metadata. */
   readonly labels: readonly string[] | undefined;
   readonly device: Device;
@@ -77,9 +80,10 @@ export class Explorer {
     this.#device = setup.device;
     this.#labels = setup.labels;
     this.page = describeModel(model, path);
+    const tiles = setup.tiles && planTiles(setup.tiles);
     let problem: string | null = null;
     try {
-      this.#photos = new Photos(model, setup);
+      this.#photos = new Photos(model, setup, tiles);
     } catch (error) {
       if (!isTapirError(error)) throw error;
       problem = shown(reasonOf(error));
@@ -112,10 +116,10 @@ export class Explorer {
     return this.#photos?.code ?? { input: null, transform: '', isTensor: false };
   }
 
-  /** Adds a photo. Throws `OPTION_INVALID` if the model takes none, and those of {@link loadImage}. */
-  async addPhoto(source: ImageSource, name: string): Promise<PagePhoto> {
+  /** Adds a photo, or tiles of it. Throws `OPTION_INVALID` if the model takes none, and those of {@link loadImage}. */
+  async addPhoto(source: ImageSource, name: string): Promise<readonly PagePhoto[]> {
     if (!this.#photos) throw invalidOption('photo', 'left out for this model', this.noPhotos);
-    return (await this.#photos.add(source, name)).page;
+    return (await this.#photos.add(source, name)).map(({ page }) => page);
   }
 
   /** Sizes and costs of a run; with times if asked for. */

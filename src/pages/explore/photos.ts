@@ -9,16 +9,24 @@ import { rgbOf } from '../../explain/photos/draw-heatmap.js';
 import { encodeWebp } from '../../images/encode.js';
 import { chooseTransform, type TransformAsked } from '../../feeds/choose-transform.js';
 import type { ImageSource } from '../../images/file/image-source.js';
+import { partName } from '../../images/pixels/tile-grid.js';
+import type { RgbImage } from '../../images/pixels/rgb-image.js';
 import { loadImage, type LoadedImage } from '../../images/transform/load-image.js';
+import { sampleTiles } from '../../images/transform/load-tiles.js';
+import type { TilePlan } from '../../images/transform/tile-options.js';
 import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
 import { createTransform, type Transform } from '../../images/transform/transform.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { type Tensor } from '../../tensor/tensor.js';
-import type { PagePhoto, PhotoCode } from './page/data.js';
+import type { PagePhoto, PagePlaceInPicture, PhotoCode } from './page/data.js';
 
 /** The most photos that are held at a time; a further one replaces the oldest. */
 const MOST_PHOTOS = 24;
+/** The most tiles of a picture. */
+const MOST_TILES = 12;
 const PICTURE_SIDE = 448;
+/** The longest side of a picture that is cut into tiles. */
+const WHOLE_SIDE = 480;
 const PICTURE_QUALITY = 85;
 
 /** A photo, what the page shows of it, and the feed. */
@@ -78,10 +86,17 @@ function codeOf({ options }: Transform): string {
   return given.length === 0 ? '' : `{ ${given.join(', ')} }`;
 }
 
+/** The `data:` address of a picture. */
+async function addressOf(image: RgbImage, maxSide: number): Promise<string> {
+  const webp = await encodeWebp(image, maxSide, PICTURE_QUALITY);
+  return `data:image/webp;base64,${Buffer.from(webp).toString('base64')}`;
+}
+
 /** The photos of a page. */
 export class Photos {
   readonly #feeds: FeedPlan;
   readonly #transform: Transform;
+  readonly #tiles: TilePlan | undefined;
   readonly #held = new Map<string, HeldPhoto>();
   #count = 0;
 
@@ -99,7 +114,7 @@ export class Photos {
   }
 
   /** Throws `OPTION_INVALID` if the model takes no photo that the transform makes; the message says what would fit. */
-  constructor(model: OnnxModel, choice: TransformAsked) {
+  constructor(model: OnnxModel, choice: TransformAsked, tiles: TilePlan | undefined) {
     // A photo feeds the only input that takes images; what needs another one is refused when it is asked for.
     const images = model.inputs.filter(
       ({ dims, dtype }) => dims?.length === 4 && !/^u?int(16|32|64)/.test(dtype ?? ''),
@@ -107,7 +122,8 @@ export class Photos {
     const inputs = images.length === 1 ? images : model.inputs;
     const { transform, note } = preparationOf(choice, model, inputs[0]);
     this.note = note;
-    this.#feeds = planPicture({ inputs, imageNormalization: null }, transform);
+    this.#tiles = tiles;
+    this.#feeds = planPicture({ inputs, imageNormalization: null }, transform, { tiles });
     this.#transform = layOut(this.#feeds);
   }
 
@@ -116,12 +132,31 @@ export class Photos {
     return [...this.#held.values()];
   }
 
-  /** Reads a photo. Throws those of {@link loadImage}. */
-  async add(source: ImageSource, name: string): Promise<HeldPhoto> {
-    const image = await loadImage(source, this.#transform);
-    const webp = await encodeWebp({ ...image, data: rgbOf(image) }, PICTURE_SIDE, PICTURE_QUALITY);
-    const picture = `data:image/webp;base64,${Buffer.from(webp).toString('base64')}`;
-    const page = { id: String(this.#count++), name: shown(name), picture };
+  /** Reads a photo, or tiles from all over a picture. Throws those of {@link loadImage}. */
+  async add(source: ImageSource, name: string): Promise<readonly HeldPhoto[]> {
+    if (!this.#tiles) return [await this.#hold(await loadImage(source, this.#transform), name, null)];
+    const sampling = { most: MOST_TILES, maxSide: WHOLE_SIDE };
+    const { tiles, preview, size } = await sampleTiles(source, this.#transform, this.#tiles, sampling);
+    const picture = await addressOf(preview, WHOLE_SIDE);
+    const held: HeldPhoto[] = [];
+    for (const image of tiles) {
+      const { x, y, width, height } = image.tile;
+      const place = {
+        picture,
+        left: x / size.width,
+        top: y / size.height,
+        width: width / size.width,
+        height: height / size.height,
+      };
+      // oxlint-disable-next-line no-await-in-loop -- tiles have their order
+      held.push(await this.#hold(image, `${name}${partName(image)}`, place));
+    }
+    return held;
+  }
+
+  async #hold(image: LoadedImage, name: string, place: PagePlaceInPicture | null): Promise<HeldPhoto> {
+    const picture = await addressOf({ ...image, data: rgbOf(image) }, PICTURE_SIDE);
+    const page = { id: String(this.#count++), name: shown(name), picture, place };
     const held = { page, image, feed: feedOfPicture(this.#feeds, image) };
     this.#held.set(page.id, held);
     const [oldest] = this.#held.keys();

@@ -11,10 +11,12 @@ import {
   signal,
   text,
   texts,
+  unchecked,
   type Fields,
 } from '../../base/options.js';
 import { checkLabels } from '../../extract/class-labels.js';
 import { TRANSFORM_FIELDS, type TransformChoice } from '../../feeds/choose-transform.js';
+import type { TilesGiven } from '../../images/transform/tile-options.js';
 import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { Explorer } from './explorer.js';
@@ -37,6 +39,11 @@ export interface ExplorerOptions extends TransformChoice {
    * @default []
    */
   readonly photos: readonly string[];
+  /**
+   * Cuts each picture into tiles and looks at some of them, at most 12, from all over it: see {@link TileOptions}; `size` is required.
+   * @default undefined, which is whole photos
+   */
+  readonly tiles: TilesGiven | undefined;
   /**
    * Names of nodes whose features the page shows for each photo, and which it proposes to return. Without names, it shows those of the
    * module that it opens, which costs most.
@@ -83,6 +90,7 @@ export interface ExplorerOptions extends TransformChoice {
 export const EXPLORER_FIELDS: Fields<ExplorerOptions> = {
   out: text('explore.html'),
   photos: texts(),
+  tiles: unchecked<TilesGiven | undefined>(undefined),
   returnNodes: texts([], 'pick this node; with --out, show its features for each photo; repeatable'),
   layer: optional(checkText, 'with --out: show Grad-CAM of this layer, such as layer4, for each photo'),
   class: optional(checkText, 'with --cam: index of the class, or its label (default: the predicted class)'),
@@ -132,13 +140,16 @@ export async function writeExplorer(
   await using explorer = await Explorer.open(checkText('model', model), basename(model), options);
   const picked = returnNodes.length === 0 ? [] : await explorer.pick(returnNodes);
   const [shownLayer] = layer === undefined ? [] : await explorer.pick([layer]);
+  let added = 0;
   for (const photo of photos) {
     signal?.throwIfAborted();
     // oxlint-disable-next-line no-await-in-loop -- photos have their order
-    await explorer.addPhoto(photo, basename(photo));
+    added += (await explorer.addPhoto(photo, basename(photo))).length;
   }
   const recorded: Record<string, unknown> = {};
   const problems: string[] = [];
+  const { length: held } = explorer.photos;
+  if (held < added) problems.push(`photos: a page holds ${held}, so the first ${added - held} are left out`);
   const asked = {
     ...options,
     layer: shownLayer?.request,

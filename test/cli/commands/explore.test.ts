@@ -21,6 +21,17 @@ describe('tapir explore', () => {
     expect(JSON.parse(again.stdout)).toMatchObject({ path: out, problems: [] });
   });
 
+  it('cuts pictures into tiles', async () => {
+    const out = join(scratch, 'tiles.html');
+    const tiles = ['--tile', '128', '--overlap', '16', '--edge', 'pad'];
+    expect(await explore(photo, ...tiles, '--out', out)).toMatchObject({ code: 0, stderr: '' });
+    expect(readFileSync(out, 'utf8')).toContain('"name":"city-1.jpg [128×128 at 112,0]"');
+    expect(await explore(photo, '--overlap', '16', '--out', out)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('--tile') as string,
+    });
+  });
+
   it('takes labels from a file', async () => {
     const labels = join(scratch, 'labels.txt');
     writeFileSync(labels, Array.from({ length: 10 }, (_, i) => `kind ${i}`).join('\n'));

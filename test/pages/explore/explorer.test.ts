@@ -1,6 +1,9 @@
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { loadTiles } from 'onnx-tapir';
+import sharp from 'sharp';
+import { partName } from '../../../src/images/pixels/tile-grid.js';
 import { Explorer } from '../../../src/pages/explore/explorer.js';
 import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { tinyTowers } from '../../support/explore.js';
@@ -43,6 +46,46 @@ it('picks inputs and further outputs, and refuses weights', async () => {
   ]);
   expect(new Set(picked.map(({ id }) => id)).size).toBe(4);
   await expect(explorer.pick(['sizes'])).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+});
+
+it('cuts a picture into tiles from all over it, as loadTiles does', async () => {
+  const tiles = { size: 64, minStd: 8 };
+  const setup = { transform: 'auto', labels: undefined, device: 'cpu', tiles } as const;
+  await using explorer = await Explorer.open(tinyResNet(), 'net.onnx', setup);
+  // Grey on the left half, stripes on the right.
+  const [width, height] = [512, 256];
+  const pixels = Buffer.from(
+    Array.from({ length: width * height * 3 }, (_, i) => {
+      const x = Math.floor(i / 3) % width;
+      return x < width / 2 ? 128 : (x % 16) * 16;
+    }),
+  );
+  const png = await sharp(pixels, { raw: { width, height, channels: 3 } })
+    .png()
+    .toBuffer();
+  const photos = await explorer.addPhoto(png, 'slide.png');
+  const all: string[] = [];
+  for await (const image of loadTiles(png, {}, tiles)) all.push(`slide.png${partName(image)}`);
+  expect(all).toHaveLength(16);
+  const names = photos.map(({ name }) => name);
+  expect(names.filter((name) => !all.includes(name))).toEqual([]);
+  // 12 stretches of 32 tiles, of which those of the left half alone have nothing to show.
+  expect(names.length).toBeGreaterThanOrEqual(8);
+  expect(new Set(names).size).toBe(names.length);
+  for (const { place, picture } of photos) {
+    expect(place).toMatchObject({ width: 64 / width, height: 64 / height });
+    expect(place!.left).toBeGreaterThanOrEqual(0.5);
+    expect(place!.picture).toBe(photos[0]!.place!.picture);
+    expect(place!.picture).not.toBe(picture);
+  }
+  const { dims } = await explorer.features('layer4', photos[0]!.id);
+  expect(dims[0]).toBe(1);
+  await expect(
+    Explorer.open(tinyResNet(), 'net.onnx', { ...setup, tiles: { size: 0 } }),
+  ).rejects.toMatchObject({
+    code: 'OPTION_INVALID',
+    message: expect.stringContaining('tiles.size') as string,
+  });
 });
 
 it('refuses a model of more nodes than a page shows, before it describes them', async () => {

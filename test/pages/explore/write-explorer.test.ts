@@ -172,6 +172,32 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     expect(problems).toEqual([]);
   });
 
+  it('shows where the tiles of a picture lie, and what each of them gives', async () => {
+    const url = await fileUrl(tiny, { photos: [photo], tiles: { size: 128 }, returnNodes: ['layer3'] });
+    const { page, problems } = await open(url);
+    const places = await page.$$eval('#see .place', (all) =>
+      all.map((one) => [one.getAttribute('aria-label'), one.getAttribute('aria-pressed')] as const),
+    );
+    expect(places).toHaveLength(12);
+    expect(places[0]).toEqual([expect.stringContaining(' [128×128 at 0,0]'), 'true']);
+    const [whole, last] = await page.$$eval('#see .whole img, #see .place', (all) =>
+      [all[0]!, all.at(-1)!].map((one) => one.getBoundingClientRect()),
+    );
+    expect(Math.abs(last!.right - whole!.right)).toBeLessThan(2);
+    expect(Math.abs(last!.bottom - whole!.bottom)).toBeLessThan(2);
+    // Its other part lies under tiles that share it.
+    await page.click('#see .place >> nth=7', { position: { x: 4, y: 4 } });
+    expect(await page.getAttribute('#see .place >> nth=7', 'aria-pressed')).toBe('true');
+    await page.waitForSelector('#see .views canvas');
+    expect(problems).toEqual([]);
+  });
+
+  it('says how many photos a page does not hold', async () => {
+    const out = join(scratch, 'many.html');
+    const many = await writeExplorer(tiny, { out, photos: [photo, photo, photo], tiles: { size: 128 } });
+    expect(many.problems).toEqual(['photos: a page holds 24, so the first 12 are left out']);
+  });
+
   it('shows what the file holds of a photo, in each way', async () => {
     const url = await fileUrl(tiny, {
       photos: [photo],

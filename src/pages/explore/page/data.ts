@@ -100,6 +100,19 @@ export interface PagePhoto {
   readonly name: string;
   /** A `data:` address. */
   readonly picture: string;
+  /** Of a tile: its picture, and where it lies in it; null for a photo. */
+  readonly place: PagePlaceInPicture | null;
+}
+
+/** Where a tile lies in its picture. */
+export interface PagePlaceInPicture {
+  /** The whole picture: a `data:` address. */
+  readonly picture: string;
+  /** Parts of the picture's sides, from 0 to 1. */
+  readonly left: number;
+  readonly top: number;
+  readonly width: number;
+  readonly height: number;
 }
 
 /** Bytes of places, row by row, in base64. */

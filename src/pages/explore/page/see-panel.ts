@@ -52,7 +52,14 @@ export class SeePanel {
     const view = this.#view();
     const said = make('p', 'note bad', { hidden: this.#said === '' }, this.#said);
     const place = make('div', 'views');
-    const parts = [this.#makeStrip(), said, this.#makeClasses(), this.#makeModes(view), place];
+    const parts = [
+      this.#makeStrip(),
+      this.#makePlaces(),
+      said,
+      this.#makeClasses(),
+      this.#makeModes(view),
+      place,
+    ];
     this.#card.replaceChildren(head, ...parts.filter((part) => part !== undefined));
     if (!view) return place.replaceChildren(...this.#makeMissing());
     place.append(note('Computing …'));
@@ -180,6 +187,28 @@ export class SeePanel {
     return make('div', 'strip line', thumbs, chooser);
   }
 
+  /** The picture that the chosen tile is of, with a button on the place of each of its tiles. */
+  #makePlaces(): HTMLElement | undefined {
+    const whole = this.#photo?.place?.picture;
+    if (whole === undefined) return undefined;
+    const places = this.#photos.flatMap((photo) => {
+      const { place, name } = photo;
+      if (place?.picture !== whole) return [];
+      const share = (part: number): string => `${part * 100}%`;
+      return make('button', 'place', {
+        title: name,
+        'aria-label': name,
+        'aria-pressed': photo === this.#photo,
+        '--left': share(place.left),
+        '--top': share(place.top),
+        '--width': share(place.width),
+        '--height': share(place.height),
+        click: () => this.#choose(() => (this.#photo = photo)),
+      });
+    });
+    return make('div', 'whole', make('img', '', { src: whole, alt: 'The whole picture' }), places);
+  }
+
   async #add(files: readonly File[]): Promise<void> {
     this.#said = '';
     for (const file of files) {
@@ -187,8 +216,8 @@ export class SeePanel {
       const outcome = await this.#page.source.addPhoto(file);
       if ('problem' in outcome) this.#said = `${file.name}: ${outcome.problem}`;
       else {
-        this.#photos.push(outcome.value);
-        this.#photo = outcome.value;
+        this.#photos.push(...outcome.value);
+        this.#photo = outcome.value[0];
       }
     }
     await this.#draw();

@@ -10,7 +10,8 @@ export interface Source {
   /** Whether there is an answer. */
   has(question: string): boolean;
   cut(names: readonly string[]): Promise<Outcome<PageCut>>;
-  addPhoto(file: File): Promise<Outcome<PagePhoto>>;
+  /** Gives the photo, or tiles of the picture. */
+  addPhoto(file: File): Promise<Outcome<readonly PagePhoto[]>>;
   save(
     names: readonly string[],
     file: string,
