@@ -43,17 +43,15 @@ export { listDevices, type DeviceInfo } from './runtime/devices/device-list.js';
 export type { CudaOptions, SessionOptions } from './runtime/lanes/session-options.js';
 export { embedImages, type Embedded } from './datasets/embed/embed-images.js';
 export type { ImageError } from './images/file/image-errors.js';
-export {
-  createTransform,
-  type Transform,
-  type TransformLike,
-  type TransformSource,
-} from './images/transform/transform.js';
+export { createTransform, type TransformLike } from './feeds/create-transform.js';
+export type { Transform, TransformSource } from './images/transform/transform.js';
 export type { FloatImage } from './images/transform/float-image.js';
-export { loadClip, type ClipOptions, type LoadedClip } from './images/transform/load-clip.js';
-export { loadImage, type LoadedImage } from './images/transform/load-image.js';
+export { loadClip, type ClipOptions, type LoadedClip } from './feeds/load-clip.js';
+export { loadImage } from './feeds/load-image.js';
+export type { LoadedImage } from './images/transform/load-pixels.js';
 export { collateImages } from './images/transform/collate-images.js';
-export { loadTiles, type LoadedTile } from './images/transform/load-tiles.js';
+export { loadTiles } from './feeds/load-tiles.js';
+export type { LoadedTile } from './images/transform/read-tiles.js';
 export type { ClipCutOptions } from './images/transform/clip-options.js';
 export type { TileOptions } from './images/transform/tile-options.js';
 export type { Tile } from './images/pixels/tile-grid.js';

@@ -195,7 +195,7 @@ describe('loadImage', () => {
     expectTypeOf<'Squash224'>().toExtend<TransformLike>();
     expectTypeOf<{ resize: 384; crop: { height: 1; width: 2 }; mean: undefined }>().toExtend<TransformLike>();
     expectTypeOf<{ size: 384 }>().not.toExtend<TransformLike>();
-    expectTypeOf<'resnet'>().not.toExtend<TransformLike>();
+    expectTypeOf<'torchvision:ResNet50_Weights.DEFAULT'>().toExtend<TransformLike>();
     expectTypeOf<number>().not.toExtend<ImageSource>();
   });
 });

@@ -1,25 +1,21 @@
 /** The transform that a call asks for: what belongs to its model, or what is stated; and changes on top of either. */
-import { resolve } from 'node:path';
 import { invalidOption, isPlainObject, type Options } from '../base/checks.js';
 import { reasonOf } from '../base/errors.js';
 import { oneOf, optional, unchecked, type Fields } from '../base/options.js';
-import {
-  TRANSFORM_PRESETS,
-  type TransformOptions,
-  type TransformPreset,
-} from '../images/transform/transform-options.js';
-import { createTransform, Transform, type TransformLike } from '../images/transform/transform.js';
+import { TRANSFORM_PRESETS, type TransformOptions } from '../images/transform/transform-options.js';
+import { Transform } from '../images/transform/transform.js';
 import { CROPS } from '../images/pixels/crops.js';
 import type { Backend } from '../images/configs/config-fields.js';
+import { createTransform, readTransformLike, type TransformLike } from './create-transform.js';
 import { PHOTO_SIZE, type PhotoSize } from './photo-size.js';
-import { lookUpTransform, readConfig, readTransformFile } from '../images/configs/find-transform.js';
+import { lookUpTransform } from '../images/configs/find-transform.js';
 import { isOwn, transformFromConfig } from '../images/configs/transform-from-config.js';
 
 /**
  * What functions that know a model take as a transform. `'auto'` is what belongs to the model. Options without `resize` and `crop` change
  * what belongs to the model; options with one of them, and all else, state the whole transform.
  */
-export type TransformRequest = 'auto' | TransformLike | PartialTransform | (string & {});
+export type TransformRequest = 'auto' | TransformLike | PartialTransform;
 
 /** Options on top of the transform that belongs to a model. */
 export type PartialTransform = Options<
@@ -133,7 +129,9 @@ export function chooseTransform<Otherwise extends Transform | undefined>(
       return own === 'auto'
         ? findOwn(model, asked)
         : chooseTransform({ transform: own, backend: asked }, model, otherwise);
-    return isJson ? transformFromConfig(request, { backend }) : readRequest(request, backend);
+    return isJson
+      ? transformFromConfig(request, { backend })
+      : readTransformLike(request as TransformLike, backend, 'auto');
   };
   const isStated = Object.keys(options).some((name) => VALUES.has(name));
   const transform = read() ?? (isStated ? createTransform() : otherwise());
@@ -165,20 +163,6 @@ function findOwn(model: string | undefined, backend: Backend | undefined): Trans
 function isPartial(request: unknown): request is PartialTransform {
   if (!isPlainObject(request) || request instanceof Transform || isOwn(request)) return false;
   return Object.keys(request).every((name) => name === 'backend' || name in TRANSFORM_PRESETS.ImageNet1K_V1);
-}
-
-/** Reads a transform that is stated whole. */
-function readRequest(request: unknown, backend: Backend | undefined): Transform {
-  if (typeof request !== 'string') return createTransform(request as TransformLike);
-  if (request.startsWith('torchvision:')) return transformFromConfig(request);
-  const presets = Object.keys(TRANSFORM_PRESETS);
-  if (presets.some((name) => name.toLowerCase() === request.toLowerCase()))
-    return createTransform(request as TransformPreset);
-  const json = readConfig(resolve(request));
-  if (json !== undefined) return readTransformFile(resolve(request), json, { backend });
-  const names = presets.map((name) => `"${name}"`).join(', ');
-  const expected = `"auto", ${names}, "torchvision:WEIGHTS", a file that exists, or options (as text: JSON)`;
-  throw invalidOption('transform', expected, request);
 }
 
 function parseOptions(text: string): unknown {

@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import { invalidOption, show, type Options } from '../base/checks.js';
 import { chooseTransform, type TransformAsked, type TransformRequest } from './choose-transform.js';
 import { TRANSFORM_PRESETS, type TransformOptions } from '../images/transform/transform-options.js';
-import { createTransform, Transform } from '../images/transform/transform.js';
+import { makeTransform, Transform } from '../images/transform/transform.js';
 import { fitSize } from './photo-size.js';
 import { modelInternals } from '../model/open/model-state.js';
 import type { OnnxModel } from '../model/open/open-model.js';
@@ -56,7 +56,7 @@ function assumeTransform(model: OnnxModel): Transform {
     reasons.push(
       `its output "${vector.name}" is that of a model of transformers, whose preprocessor_config.json is missing beside it`,
     );
-  const guess = createTransform(GUESS);
+  const guess = makeTransform(GUESS);
   if (!canFeed || reasons.length === 0) {
     warnOfGuess(model);
     return new Transform(guess.options, guess.preset, null, true);

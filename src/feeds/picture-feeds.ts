@@ -1,5 +1,5 @@
 /** Pictures that are loaded one by one, as feeds. */
-import type { LoadedImage } from '../images/transform/load-image.js';
+import type { LoadedImage } from '../images/transform/load-pixels.js';
 import { encodeFloat16 } from '../tensor/float16.js';
 import { fillFeed, isShared } from '../tensor/image-feed.js';
 import { makeTensor, nameTensor, type NamedTensor } from '../tensor/tensor.js';

@@ -5,7 +5,7 @@ import type { TensorInfo } from '../tensor/tensor-info.js';
 import { countCrops, type CropRows } from '../images/pixels/crops.js';
 import type { Size } from '../images/pixels/geometry.js';
 import type { ClipPlan } from '../images/transform/clip-options.js';
-import { checkTiled } from '../images/transform/load-tiles.js';
+import { checkTiled } from '../images/transform/read-tiles.js';
 import type { TilePlan } from '../images/transform/tile-options.js';
 import type { Transform } from '../images/transform/transform.js';
 

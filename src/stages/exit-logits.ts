@@ -3,6 +3,8 @@ import { TapirError } from '../base/errors.js';
 import type { TensorInfo } from '../tensor/tensor-info.js';
 import { mismatch, type NamedTensor, type Tensor } from '../tensor/tensor.js';
 
+type Dims = NonNullable<TensorInfo['dims']>;
+
 /** The logits of the rows that reached an exit. */
 export interface ExitLogits {
   readonly exit: number;
@@ -39,19 +41,26 @@ export function checkLogits(
  * batch whose rows all leave early would hide it.
  */
 export function checkClasses(exits: readonly (TensorInfo['dims'] | undefined)[]): void {
-  const known = exits.map((dims) =>
-    dims?.every((size) => typeof size === 'number') ? dims.join(', ') : undefined,
-  );
-  const final = known.at(-1);
-  const exit = known.findIndex(
-    (classes) => classes !== undefined && final !== undefined && classes !== final,
-  );
+  const final = exits.at(-1);
+  const exit = exits.findIndex((dims) => dims && final && !mayAgree(dims, final));
   if (exit < 0) return;
   throw misfit(
     exit,
-    `[rows, ${known[exit]}]`,
-    `the network's end gives [rows, ${final}]: each exit predicts the same classes`,
+    rowsOf(exits[exit]!),
+    `the network's end gives ${rowsOf(final!)}: each exit predicts the same classes; give the exit a head, or name a node with scores`,
   );
+}
+
+function mayAgree(dims: Dims, final: Dims): boolean {
+  const isKnown = (size: Dims[number] | undefined): size is number => typeof size === 'number';
+  return (
+    dims.length === final.length &&
+    dims.every((size, axis) => !isKnown(size) || !isKnown(final[axis]) || size === final[axis])
+  );
+}
+
+function rowsOf(dims: Dims): string {
+  return `[${['rows', ...dims.map((size) => size ?? '?')].join(', ')}]`;
 }
 
 function misfit(exit: number, actual: string, reason: string): TapirError<'OUTPUT_MISFIT'> {

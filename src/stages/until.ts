@@ -87,5 +87,5 @@ export function fitThresholds(
 export function readUntils(option: string, given: readonly Until[], count: number): Leaves[] {
   if (!Array.isArray(given) || given.length !== count)
     throw invalidOption(option, `a list of ${count} conditions, one per exit`, given);
-  return given.map((until, i) => readUntil(`${option}[${i}]`, until));
+  return given.map((until, i) => readUntil(`${option}[${i}]${option === 'exits' ? '.until' : ''}`, until));
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { FeedBatch } from '../../src/feeds/feed-batches.js';
 import { openFeeds } from '../../src/feeds/open-feeds.js';
 import { planFeeds } from '../../src/feeds/plan-feeds.js';
-import { createTransform } from '../../src/images/transform/transform.js';
+import { createTransform } from '../../src/feeds/create-transform.js';
 import type { SourceItem } from '../../src/feeds/items/source-item.js';
 import { TapirError } from '../../src/base/errors.js';
 import type { DecodeLanes } from '../../src/images/lanes/decode-lanes.js';

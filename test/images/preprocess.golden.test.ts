@@ -13,8 +13,8 @@ import {
   type TransformOptions,
   type TransformPreset,
 } from '../../src/images/transform/transform-options.js';
-import { loadImage } from '../../src/images/transform/load-image.js';
-import { createTransform } from '../../src/images/transform/transform.js';
+import { loadImage } from '../../src/feeds/load-image.js';
+import { createTransform } from '../../src/feeds/create-transform.js';
 import { fixturePath, sharedFixtures } from '../support/fixtures.js';
 
 interface Expected {

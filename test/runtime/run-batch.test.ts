@@ -7,7 +7,7 @@ import { runPhotos } from '../../src/datasets/embed/embed-batches.js';
 import { createFeatureModel } from '../../src/extract/replicas/feature-model.js';
 import { newFeatureExtractor } from '../../src/extract/feature-extractor.js';
 import { ReplicaSet } from '../../src/extract/replicas/replica-set.js';
-import { createTransform } from '../../src/images/transform/transform.js';
+import { createTransform } from '../../src/feeds/create-transform.js';
 import { pruneModel } from '../../src/model/oracle/prune-model.js';
 import type { ResolvedDevice } from '../../src/runtime/lanes/device.js';
 import { LANE_DEFAULTS } from '../../src/runtime/lanes/lane-options.js';

@@ -264,7 +264,28 @@ describe('createEarlyExit', () => {
     await expect(createEarlyExit(tinyResNet(), ['fc'], { exits })).rejects.toMatchObject({
       code: 'OUTPUT_MISFIT',
       message:
-        "exit 0 gives [rows, 7], but the network's end gives [rows, 10]: each exit predicts the same classes",
+        "exit 0 gives [rows, 7], but the network's end gives [rows, 10]: each exit predicts the same classes; give the exit a head, or name a node with scores",
+    });
+  });
+
+  it('refuses an exit that gives a map, although its sides are open', async () => {
+    const open = modelBytes({
+      inputs: [{ name: 'x', dims: ['rows', 3, 'height', 'width'] }],
+      outputs: [{ name: 'y', dims: ['rows', 3] }],
+      nodes: [
+        { op: 'Relu', inputs: ['x'], outputs: ['map'] },
+        { op: 'GlobalAveragePool', inputs: ['map'], outputs: ['pooled'] },
+        { op: 'Flatten', inputs: ['pooled'], outputs: ['y'] },
+      ],
+    });
+    await expect(
+      createEarlyExit(open, ['y'], { exits: [{ node: 'map', until: never }] }),
+    ).rejects.toMatchObject({
+      code: 'OUTPUT_MISFIT',
+      message: expect.stringContaining("the network's end gives [rows, 3]: each exit predicts") as string,
+    });
+    await expect(createEarlyExit(open, ['y'], { exits: [{ node: 'map' } as never] })).rejects.toMatchObject({
+      message: expect.stringContaining('"exits[0].until"') as string,
     });
   });
 

@@ -13,7 +13,7 @@ import type { Extractor } from '../../extract/extractor.js';
 import { textOf } from '../../html/facts.js';
 import { formatValue } from '../../html/numbers.js';
 import type { TransformChoice } from '../../feeds/choose-transform.js';
-import { loadImage } from '../../images/transform/load-image.js';
+import { loadImage } from '../../feeds/load-image.js';
 import { tensorsText } from '../../images/transform/tensors-text.js';
 import { precisionOf, type PrunedModel } from '../../model/prune/pruned-model.js';
 import { OutputComparer } from '../../precision/compare/compare-outputs.js';

@@ -5,7 +5,7 @@ import { embedImages } from '../../datasets/embed/embed-images.js';
 import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { Extractor } from '../../extract/extractor.js';
-import { createTransform } from '../../images/transform/transform.js';
+import { makeTransform } from '../../images/transform/transform.js';
 import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
 import type { Device } from '../../runtime/lanes/device.js';
 import { elementCount, type Tensor } from '../../tensor/tensor.js';
@@ -52,7 +52,7 @@ export class QueryModels {
   async embedImages(images: readonly (string | Uint8Array)[], signal?: AbortSignal): Promise<Float32Array[]> {
     if (images.length === 0) return [];
     const { key } = this.#options;
-    const transform = createTransform(readRecipe(this.#dataset, key).transform);
+    const transform = makeTransform(readRecipe(this.#dataset, key).transform);
     const extractor = await (this.#extractor ??= this.#openExtractor());
     const vectors: Float32Array[] = [];
     for await (const { features, error } of embedImages(extractor, images, { transform, signal })) {

@@ -1,7 +1,7 @@
 /** Configuration files of the libraries that trained a model → its transform. */
 import { checkOneOf, withDefaults, type Options } from '../../base/checks.js';
 import { TRANSFORM_PRESETS, type TransformPreset } from '../transform/transform-options.js';
-import { createTransform, Transform } from '../transform/transform.js';
+import { makeTransform, Transform } from '../transform/transform.js';
 import { ConfigFields, type Backend, type ConfigOptions, type ResolvedConfig } from './config-fields.js';
 import { isHuggingFace, readHuggingFace, type ModelConfig } from './hugging-face.js';
 import { isOpenClip, readOpenClip } from './open-clip.js';
@@ -54,7 +54,7 @@ export function readTransform(
   given: Options<ConfigReading>,
 ): Transform {
   const { options, ...source } = resolveConfig(readText(config), given);
-  return new Transform(createTransform(options).options, null, { file, ...source });
+  return new Transform(makeTransform(options).options, null, { file, ...source });
 }
 
 function resolveConfig(config: unknown, given: Options<ConfigReading>): ResolvedConfig {

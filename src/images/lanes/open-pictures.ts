@@ -3,7 +3,7 @@ import { packError } from '../../base/errors.js';
 import { decoderVersions } from '../decode/open-sharp.js';
 import type { StampTaker } from '../file/image-file.js';
 import { runLength } from '../pixels/tile-grid.js';
-import { TileReader, transformTile } from '../transform/load-tiles.js';
+import { TileReader, transformTile } from '../transform/read-tiles.js';
 import type { Transform } from '../transform/transform.js';
 import type { DecodeReply, TileRequest } from './decode-protocol.js';
 

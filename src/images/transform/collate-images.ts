@@ -1,7 +1,7 @@
 /** Photos → the tensors of a batch. */
 import { invalidOption } from '../../base/checks.js';
 import { createData, elementCount, makeTensor, mismatch, type Tensor } from '../../tensor/tensor.js';
-import type { LoadedImage } from './load-image.js';
+import type { LoadedImage } from './load-pixels.js';
 import { markAsPhotos, transformOf } from './photo-tensors.js';
 import type { Transform } from './transform.js';
 

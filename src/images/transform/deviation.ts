@@ -3,7 +3,7 @@ import { decodeBytes } from '../decode/decode.js';
 import type { Reduction } from '../decode/reduction.js';
 import { readImageFile } from '../file/image-file.js';
 import { openImageSource, type ImageSource } from '../file/image-source.js';
-import { createTransform, type TransformLike } from './transform.js';
+import type { Transform } from './transform.js';
 
 /** The difference between an image decoded both ways, over its transformed bytes (0 to 255, before normalisation). */
 export interface Deviation {
@@ -19,17 +19,13 @@ export interface Deviation {
  * Decodes an image with `decode: 'exact'` and with `decode: 'fast'`, whatever the transform says, transforms both, and compares the
  * results. Throws as {@link loadImage} does.
  */
-export async function measureDeviation(
-  source: ImageSource,
-  transform: TransformLike = 'ImageNet1K_V1',
-): Promise<Deviation> {
-  const chosen = createTransform(transform);
+export async function measureDeviation(source: ImageSource, transform: Transform): Promise<Deviation> {
   const file = await openImageSource(source);
   const bytes = readImageFile(file);
-  const fast = await decodeBytes(file, bytes, { ...chosen.options, decode: 'fast' });
+  const fast = await decodeBytes(file, bytes, { ...transform.options, decode: 'fast' });
   if (fast.reduction === 1) return { mean: 0, max: 0, reduction: 1 };
-  const exact = await decodeBytes(file, bytes, { ...chosen.options, decode: 'exact' });
-  return { ...compare(chosen.apply(fast).data, chosen.apply(exact).data), reduction: fast.reduction };
+  const exact = await decodeBytes(file, bytes, { ...transform.options, decode: 'exact' });
+  return { ...compare(transform.apply(fast).data, transform.apply(exact).data), reduction: fast.reduction };
 }
 
 function compare(a: Uint8Array, b: Uint8Array): { readonly mean: number; readonly max: number } {

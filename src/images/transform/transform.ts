@@ -1,5 +1,5 @@
 /** Decoded image → resized and cropped pixels → normalised floats, with the numbers of the library that trained the model. */
-import { invalidOption, withDefaults, type Options } from '../../base/checks.js';
+import { withDefaults, type Options } from '../../base/checks.js';
 import { checkTransform } from './check-transform.js';
 import { jpegOptions } from '../decode/decode.js';
 import { misfitImage, tooLargeImage } from '../file/image-errors.js';
@@ -17,9 +17,6 @@ import { TRANSFORM_PRESETS, type TransformOptions, type TransformPreset } from '
 import { createValueTable, normalizeScaled } from './value-table.js';
 import { patchTensors } from '../patches/patch-tensors.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
-
-/** What functions take as a transform: one from {@link createTransform}, a preset's name, or options. */
-export type TransformLike = Transform | TransformPreset | Options<TransformOptions>;
 
 /** Where a transform came from. */
 export interface TransformSource {
@@ -208,32 +205,9 @@ function toSize(size: number | Size): Size {
   return typeof size === 'number' ? Object.freeze({ height: size, width: size }) : size;
 }
 
-/**
- * Creates a transform: decode, resize, crop, normalise, with exactly the pixels and floats of torchvision.
- *
- * @param given - A preset's name, or options; options you leave out have the values of `ImageNet1K_V1`. A transform is returned
- * unchanged.
- * @returns The transform, for {@link loadImage} and the embed functions. It keeps a frozen copy of the options.
- * @throws {@link TapirError} `OPTION_INVALID`.
- *
- * @example
- * ```ts
- * import { createTransform, loadImage } from 'onnx-tapir';
- *
- * const clip = createTransform({ resize: 224, interpolation: 'bicubic', mean: [0.481, 0.458, 0.408], std: [0.269, 0.261, 0.276] });
- * const image = await loadImage('photo.jpg', clip);
- * console.log(image.toTensor().dims); // [1, 3, 224, 224]
- * ```
- */
-export function createTransform(given: TransformLike = 'ImageNet1K_V1'): Transform {
-  if (given instanceof Transform) return given;
-  if (typeof given !== 'string')
-    return new Transform(
-      checkTransform(withDefaults(TRANSFORM_PRESETS.ImageNet1K_V1, given, 'transform')),
-      null,
-    );
-  const names = Object.keys(TRANSFORM_PRESETS) as TransformPreset[];
-  const preset = names.find((name) => name.toLowerCase() === given.toLowerCase());
-  if (!preset) throw invalidOption('transform', names.map((name) => `"${name}"`).join(', '), given);
-  return new Transform(checkTransform(TRANSFORM_PRESETS[preset]), preset);
+/** The transform of a preset, or of options; those that are left out have the values of `ImageNet1K_V1`. Throws `OPTION_INVALID`. */
+export function makeTransform(given: TransformPreset | Options<TransformOptions>): Transform {
+  if (typeof given === 'string') return new Transform(checkTransform(TRANSFORM_PRESETS[given]), given);
+  const options = withDefaults(TRANSFORM_PRESETS.ImageNet1K_V1, given, 'transform');
+  return new Transform(checkTransform(options), null);
 }

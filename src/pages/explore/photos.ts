@@ -11,11 +11,12 @@ import { chooseTransform, type TransformAsked } from '../../feeds/choose-transfo
 import type { ImageSource } from '../../images/file/image-source.js';
 import { partName } from '../../images/pixels/tile-grid.js';
 import type { RgbImage } from '../../images/pixels/rgb-image.js';
-import { loadImage, type LoadedImage } from '../../images/transform/load-image.js';
-import { sampleTiles } from '../../images/transform/load-tiles.js';
+import { loadImage } from '../../feeds/load-image.js';
+import type { LoadedImage } from '../../images/transform/load-pixels.js';
+import { sampleTiles } from '../../images/transform/read-tiles.js';
 import type { TilePlan } from '../../images/transform/tile-options.js';
 import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
-import { createTransform, type Transform } from '../../images/transform/transform.js';
+import { makeTransform, type Transform } from '../../images/transform/transform.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import { type Tensor } from '../../tensor/tensor.js';
 import type { PagePhoto, PagePlaceInPicture, PhotoCode } from './page/data.js';
@@ -65,7 +66,7 @@ function atItsSize(
       transform: found,
       note: `Photos are prepared as ${shown(basename(found.source.file ?? found.source.kind))} says.`,
     };
-  const transform = createTransform('ImageNet1K_V1');
+  const transform = makeTransform('ImageNet1K_V1');
   const [, first, second, third] = image?.dims ?? [];
   const [height, width] = third === 3 && first !== 3 ? [first, second] : [second, third];
   if (typeof height !== 'number' || typeof width !== 'number' || (height === 224 && width === 224))
@@ -79,7 +80,7 @@ function atItsSize(
 
 /** The options that differ from those of a transform without any, as an object literal; empty for none. */
 function codeOf({ options }: Transform): string {
-  const defaults = createTransform({}).options;
+  const defaults = makeTransform({}).options;
   const given = (Object.keys(options) as (keyof typeof options)[])
     .filter((name) => JSON.stringify(options[name]) !== JSON.stringify(defaults[name]))
     .map((name) => `${name}: ${JSON.stringify(options[name])}`);

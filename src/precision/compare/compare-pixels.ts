@@ -1,6 +1,6 @@
 /** Whether two transforms are the same, and how far their pixels are apart. */
 import { isImageError } from '../../images/file/image-errors.js';
-import { loadImage } from '../../images/transform/load-image.js';
+import { loadImage } from '../../feeds/load-image.js';
 import type { Transform } from '../../images/transform/transform.js';
 import { fileOf, type SourceItem } from '../../feeds/items/source-item.js';
 

@@ -4,7 +4,8 @@ import { basename, dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { chooseTransform, type TransformAsked } from '../../../src/feeds/choose-transform.js';
 import { findTransform } from '../../../src/images/configs/find-transform.js';
-import { createTransform, type Transform } from '../../../src/images/transform/transform.js';
+import { createTransform } from '../../../src/feeds/create-transform.js';
+import type { Transform } from '../../../src/images/transform/transform.js';
 import { scratchFolder } from '../../support/fixtures.js';
 
 const scratch = scratchFolder();

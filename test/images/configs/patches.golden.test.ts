@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { transformFromConfig } from '../../../src/images/configs/transform-from-config.js';
 import { collateImages } from '../../../src/images/transform/collate-images.js';
-import { loadImage } from '../../../src/images/transform/load-image.js';
+import { loadImage } from '../../../src/feeds/load-image.js';
 import type { Tensor } from '../../../src/tensor/tensor.js';
 import { sharedFixtures, sharedNote } from '../../support/fixtures.js';
 

@@ -4,8 +4,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { transformFromConfig } from '../../../src/images/configs/transform-from-config.js';
-import { loadImage } from '../../../src/images/transform/load-image.js';
-import { createTransform } from '../../../src/images/transform/transform.js';
+import { loadImage } from '../../../src/feeds/load-image.js';
+import { createTransform } from '../../../src/feeds/create-transform.js';
 import { fixturePath, sharedFixtures, sharedNote } from '../../support/fixtures.js';
 
 interface Golden {

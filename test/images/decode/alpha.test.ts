@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { readMarks } from '../../../src/images/formats/format-table.js';
 import type { Marks } from '../../../src/images/formats/marks.js';
 import { onWhite } from '../../../src/images/pixels/on-white.js';
-import { loadImage } from '../../../src/images/transform/load-image.js';
+import { loadImage } from '../../../src/feeds/load-image.js';
 import { fixturePath } from '../../support/fixtures.js';
 
 const files = JSON.parse(readFileSync(fixturePath('alpha/alpha.json'), 'utf8')) as Record<

@@ -9,8 +9,8 @@ import { decodeImage } from '../../../src/images/decode/decode.js';
 import { resizedSize } from '../../../src/images/pixels/geometry.js';
 import { TRANSFORM_PRESETS } from '../../../src/images/transform/transform-options.js';
 import { chooseReduction, sourceSize } from '../../../src/images/decode/reduction.js';
-import { loadImage } from '../../../src/images/transform/load-image.js';
-import { createTransform } from '../../../src/images/transform/transform.js';
+import { loadImage } from '../../../src/feeds/load-image.js';
+import { createTransform } from '../../../src/feeds/create-transform.js';
 import { fixturePath, scratchFolder } from '../../support/fixtures.js';
 
 interface Reduced {

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openImageSource, type ImageSource } from '../../../src/images/file/image-source.js';
-import { loadImage } from '../../../src/images/transform/load-image.js';
+import { loadImage } from '../../../src/feeds/load-image.js';
 import { fixturePath } from '../../support/fixtures.js';
 
 const photo = fixturePath('preprocess/images/own_444.jpg');

@@ -7,7 +7,7 @@ import { readBmpHeader } from '../../../src/images/formats/bmp-header.js';
 import { decodeImage } from '../../../src/images/decode/decode.js';
 import { imageFormat } from '../../../src/images/formats/image-format.js';
 import { TRANSFORM_PRESETS } from '../../../src/images/transform/transform-options.js';
-import { loadImage } from '../../../src/images/transform/load-image.js';
+import { loadImage } from '../../../src/feeds/load-image.js';
 import { fixturePath } from '../../support/fixtures.js';
 
 interface Expected {

@@ -6,8 +6,8 @@ import fc from 'fast-check';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { imageFormat } from '../../../src/images/formats/image-format.js';
-import { loadImage } from '../../../src/images/transform/load-image.js';
-import { createTransform } from '../../../src/images/transform/transform.js';
+import { loadImage } from '../../../src/feeds/load-image.js';
+import { createTransform } from '../../../src/feeds/create-transform.js';
 import { FORMATS, type SharpFormat } from '../../../src/images/formats/format-table.js';
 import { fixturePath } from '../../support/fixtures.js';
 

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isTiffCutOff, readTiffColour, readTiffSize } from '../../../src/images/formats/tiff.js';
-import { loadImage } from '../../../src/images/transform/load-image.js';
+import { loadImage } from '../../../src/feeds/load-image.js';
 import { fixturePath } from '../../support/fixtures.js';
 
 const fixture = (name: string): Buffer => readFileSync(fixturePath(`preprocess/images/${name}`));

@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { placeCrops } from '../../../src/images/pixels/crops.js';
-import { loadImage } from '../../../src/images/transform/load-image.js';
-import { createTransform } from '../../../src/images/transform/transform.js';
+import { loadImage } from '../../../src/feeds/load-image.js';
+import { createTransform } from '../../../src/feeds/create-transform.js';
 import type { TransformOptions } from '../../../src/images/transform/transform-options.js';
 import { projectPath, sharedFixtures, sharedNote } from '../../support/fixtures.js';
 

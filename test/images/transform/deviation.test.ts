@@ -1,8 +1,8 @@
 /** How much the fast mode differs from the exact pixels. */
 import { describe, expect, it } from 'vitest';
 import { measureDeviation } from '../../../src/images/transform/deviation.js';
-import { loadImage } from '../../../src/images/transform/load-image.js';
-import { createTransform } from '../../../src/images/transform/transform.js';
+import { loadImage } from '../../../src/feeds/load-image.js';
+import { createTransform } from '../../../src/feeds/create-transform.js';
 import { fixturePath } from '../../support/fixtures.js';
 
 const imagePath = (name: string): string => fixturePath(`preprocess/images/${name}`);
@@ -26,7 +26,7 @@ describe('measureDeviation', () => {
   });
 
   it('is zero if nothing is reduced', async () => {
-    expect(await measureDeviation(imagePath('png_rgb_333x500.png'))).toEqual({
+    expect(await measureDeviation(imagePath('png_rgb_333x500.png'), createTransform())).toEqual({
       mean: 0,
       max: 0,
       reduction: 1,

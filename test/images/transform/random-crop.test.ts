@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { createRandom } from '../../../src/base/random.js';
-import { loadPixels } from '../../../src/images/transform/load-image.js';
+import { loadPixels } from '../../../src/images/transform/load-pixels.js';
 import { drawCrop, flipRows } from '../../../src/images/transform/random-crop.js';
-import { createTransform } from '../../../src/images/transform/transform.js';
+import { createTransform } from '../../../src/feeds/create-transform.js';
 import { fixturePath, projectPath } from '../../support/fixtures.js';
 
 interface Crops {

@@ -1,9 +1,9 @@
 /** Options of a transform. Pixels: preprocess.golden.test.ts. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { loadImage } from '../../../src/images/transform/load-image.js';
+import { loadImage } from '../../../src/feeds/load-image.js';
 import { TRANSFORM_PRESETS, type TransformPreset } from '../../../src/images/transform/transform-options.js';
-import { createTransform } from '../../../src/images/transform/transform.js';
+import { createTransform } from '../../../src/feeds/create-transform.js';
 import { projectPath } from '../../support/fixtures.js';
 
 const photo = projectPath('examples/photos/sea/sea-0.jpg');

@@ -11,7 +11,8 @@ import {
 import { fitPhotos } from '../../../feeds/plan-feeds.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
 import { TRANSFORM_FIELDS } from '../../../feeds/choose-transform.js';
-import { loadImage, type LoadedImage } from '../../../images/transform/load-image.js';
+import { loadImage } from '../../../feeds/load-image.js';
+import type { LoadedImage } from '../../../images/transform/load-pixels.js';
 import { describeFeatures } from '../../../model/oracle/describe-features.js';
 import { openModel, type OnnxModel } from '../../../model/open/open-model.js';
 import type { FeatureInfo } from '../../../model/prune/feature-info.js';

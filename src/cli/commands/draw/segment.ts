@@ -11,7 +11,7 @@ import { fitSize } from '../../../feeds/photo-size.js';
 import { transformFromConfig } from '../../../images/configs/transform-from-config.js';
 import { encodePng } from '../../../images/encode.js';
 import { encodePalettePng } from '../../../images/palette-png.js';
-import { loadImage } from '../../../images/transform/load-image.js';
+import { loadImage } from '../../../feeds/load-image.js';
 import type { Transform } from '../../../images/transform/transform.js';
 import { openModel, type OnnxModel } from '../../../model/open/open-model.js';
 import { checkAbsent } from '../../../model/open/save-whole.js';

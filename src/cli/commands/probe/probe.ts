@@ -13,7 +13,7 @@ import { writeWithCompanion } from '../../../base/folder-lock.js';
 import { invalidOption } from '../../../base/checks.js';
 import { openDataset, type Dataset } from '../../../datasets/files/dataset.js';
 import { readRecordedModel } from '../../../datasets/embed/recorded-model.js';
-import { createTransform } from '../../../images/transform/transform.js';
+import { makeTransform } from '../../../images/transform/transform.js';
 import { checkAbsent } from '../../../model/open/save-whole.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
@@ -120,7 +120,7 @@ async function writeClassifier(
   const { transform } = readRecordedModel(dataset);
   const saveModel = (): Promise<void> => classifier.save(out, { overwrite });
   const saveBoth = (): Promise<void> =>
-    saveWithTransform(out, createTransform(transform), overwrite, saveModel);
+    saveWithTransform(out, makeTransform(transform), overwrite, saveModel);
   await (save === undefined ? saveBoth() : writeWithCompanion(save, encodeProbe(probe), overwrite, saveBoth));
 }
 

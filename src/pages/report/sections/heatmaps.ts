@@ -8,8 +8,9 @@ import { createAttribution, type AttributionResult } from '../../../explain/attr
 import type { AttributionMethod } from '../../../explain/methods.js';
 import { ATTRIBUTION_FIELDS } from '../../../explain/options.js';
 import { encodeWebp } from '../../../images/encode.js';
-import { loadImage, type LoadedImage } from '../../../images/transform/load-image.js';
-import { createTransform, type Transform } from '../../../images/transform/transform.js';
+import { loadImage } from '../../../feeds/load-image.js';
+import type { LoadedImage } from '../../../images/transform/load-pixels.js';
+import { makeTransform, type Transform } from '../../../images/transform/transform.js';
 import { blendHeatmap, DRAW_FIELDS } from '../../../explain/photos/draw-heatmap.js';
 import { fitPhotos } from '../../../feeds/plan-feeds.js';
 import type { Breathe } from '../../../tensor/vectors/breathe.js';
@@ -105,7 +106,7 @@ export async function makeHeatmaps(
   const recorded = readRecordedModel(dataset);
   const model = await openRecordedModel(recorded, path);
   await using attribution = await createAttribution(model, { layer, method, output, labels });
-  const transform = fitPhotos(attribution, createTransform(recorded.transform));
+  const transform = fitPhotos(attribution, makeTransform(recorded.transform));
   const run: Run = (image) => attribution.run(image.toTensor(), { signal });
   const pairs: HeatmapPair[] = [];
   let unreadable = 0;

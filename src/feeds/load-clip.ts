@@ -1,14 +1,11 @@
 /** Frames of a video → the clip that a model is fed. */
-import { invalidOption, type Options } from '../../base/checks.js';
-import { integer, optional, readOptions, type Fields } from '../../base/options.js';
-import { decodePages, type PageRange } from '../decode/decode-pages.js';
-import { misfitImage } from '../file/image-errors.js';
-import { readImageFile, type ImageFile, type StampTaker } from '../file/image-file.js';
-import type { ImageSource } from '../file/image-source.js';
-import { readMarks } from '../formats/format-table.js';
-import type { Size } from '../pixels/geometry.js';
-import { loadImage, type LoadedImage, type LoadedPixels } from './load-image.js';
-import { createTransform, type Transform, type TransformLike } from './transform.js';
+import { invalidOption, type Options } from '../base/checks.js';
+import { integer, optional, readOptions, type Fields } from '../base/options.js';
+import { misfitImage } from '../images/file/image-errors.js';
+import type { ImageSource } from '../images/file/image-source.js';
+import type { LoadedImage } from '../images/transform/load-pixels.js';
+import { createTransform, type TransformLike } from './create-transform.js';
+import { loadImage } from './load-image.js';
 
 /** Options of {@link loadClip}. */
 export interface ClipOptions {
@@ -53,8 +50,7 @@ export interface LoadedClip {
  * @remarks Frames are read one after the other in the calling thread. A program such as ffmpeg makes files of the frames of a video.
  *
  * @param frames - The frames of a video in order; each as {@link loadImage} takes it.
- * @param transform - A preset's name, options, or a transform; `torchvision:R3D_18_Weights.DEFAULT` through
- * {@link transformFromConfig} gives that of torchvision's weights.
+ * @param transform - As {@link createTransform} takes it.
  * @param given - See {@link ClipOptions}.
  * @returns The clip; `toTensor()` normalises it.
  * @throws {@link TapirError} `IMAGE_MISFIT` if there are fewer frames than asked for, or frames have unlike sizes; `OPTION_INVALID`; those of
@@ -62,10 +58,10 @@ export interface LoadedClip {
  *
  * @example
  * ```ts
- * import { loadClip, transformFromConfig } from 'onnx-tapir';
+ * import { loadClip } from 'onnx-tapir';
  *
- * const transform = transformFromConfig('torchvision:R3D_18_Weights.DEFAULT');
- * const clip = await loadClip(['000.png', '001.png', '002.png', '003.png'], transform, { frames: 2, stride: 2 });
+ * const frames = ['000.png', '001.png', '002.png', '003.png'];
+ * const clip = await loadClip(frames, 'torchvision:R3D_18_Weights.DEFAULT', { frames: 2, stride: 2 });
  * console.log(clip.toTensor().dims); // [1, 3, 2, 112, 112]
  * ```
  */
@@ -117,34 +113,6 @@ function planesOf(image: LoadedImage, isLast: boolean, channels: number): Float3
   if (!isLast) return data;
   const pixels = data.length / channels;
   return data.map((_, at) => data[(at % pixels) * channels + Math.floor(at / pixels)]!);
-}
-
-/**
- * Reads, decodes and transforms pages of a GIF or WebP.
- *
- * @param into - Receives their pixels, one page after the other.
- * @param taker - Receives the file's stamp, even if decoding then fails.
- */
-export async function loadPages(
-  file: ImageFile,
-  transform: Transform,
-  pages: PageRange,
-  into: Uint8Array,
-  taker: StampTaker,
-): Promise<Size & Pick<LoadedPixels, 'marks' | 'decodeMs' | 'resampleMs'>> {
-  const started = performance.now();
-  const bytes = readImageFile(file, taker);
-  const each = into.length / pages.count;
-  let [at, resampleMs, height, width] = [0, 0, 0, 0];
-  for await (const page of decodePages(file, bytes, pages, transform.options)) {
-    const decodedAt = performance.now();
-    transform.apply(page, into.subarray(at * each, (at + 1) * each));
-    resampleMs += performance.now() - decodedAt;
-    ({ height, width } = page);
-    at++;
-  }
-  const decodeMs = performance.now() - started - resampleMs;
-  return { height, width, marks: readMarks(bytes), decodeMs, resampleMs };
 }
 
 function checkSize(first: LoadedImage, image: LoadedImage, at: number): void {

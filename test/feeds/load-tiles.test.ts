@@ -4,10 +4,11 @@ import { closeSync, ftruncateSync, openSync, readFileSync, writeFileSync, writeS
 import { join } from 'node:path';
 import sharp, { type TiffOptions } from 'sharp';
 import { describe, expect, it } from 'vitest';
-import { loadImage } from '../../../src/images/transform/load-image.js';
-import { loadTiles, type LoadedTile } from '../../../src/images/transform/load-tiles.js';
-import type { TileOptions, TilesGiven } from '../../../src/images/transform/tile-options.js';
-import { scratchFolder, sharedFixtures, sharedNote } from '../../support/fixtures.js';
+import { loadImage } from '../../src/feeds/load-image.js';
+import { loadTiles } from '../../src/feeds/load-tiles.js';
+import type { LoadedTile } from '../../src/images/transform/read-tiles.js';
+import type { TileOptions, TilesGiven } from '../../src/images/transform/tile-options.js';
+import { scratchFolder, sharedFixtures, sharedNote } from '../support/fixtures.js';
 
 const scratch = scratchFolder();
 /** No transform: tiles as they are cut. */

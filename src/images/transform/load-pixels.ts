@@ -2,7 +2,6 @@
 import { decodeBytes, isWholeJpeg } from '../decode/decode.js';
 import type { Reduction } from '../decode/reduction.js';
 import { labelOf, readImageFile, type ImageFile, type StampTaker } from '../file/image-file.js';
-import { openImageSource, type ImageSource } from '../file/image-source.js';
 import { countCrops } from '../pixels/crops.js';
 import type { Size } from '../pixels/geometry.js';
 import type { RgbImage } from '../pixels/rgb-image.js';
@@ -16,7 +15,7 @@ import { cutTensors } from '../patches/patch-tensors.js';
 import { keepTransform, markAsPhotos } from './photo-tensors.js';
 import { readMarks } from '../formats/format-table.js';
 import type { Marks } from '../formats/marks.js';
-import { createTransform, transformJpeg, valuesOf, type Transform, type TransformLike } from './transform.js';
+import { transformJpeg, valuesOf, type Transform } from './transform.js';
 
 /** Transformed pixels and where they come from. */
 export interface LoadedPixels {
@@ -112,37 +111,6 @@ export interface LoadedImage extends RgbImage {
    * for bit its names, element types and dims. Of a transform with one tensor, `{ pixel_values: toTensor() }`.
    */
   toTensors(): Record<string, Tensor>;
-}
-
-/**
- * Reads an image and transforms it.
- *
- * @remarks
- * Files are read and plain JPEGs decoded in the calling thread: 2 ms for 500×375 pixels, and half as much again through Node's
- * thread pool. For folders use {@link embedFolder} or {@link embedImages}, which decode in threads.
- *
- * @param source - A path, a `file:` URL, the bytes of a file, or a Blob, Response or web stream of them; JPEG, PNG, WebP, GIF,
- * TIFF, AVIF or BMP, at most 1 GiB; HEIC with the optional package libheif-js.
- * @param transform - A preset's name, options, or a transform from {@link createTransform}.
- * @returns The pixels: `height × width × 3` bytes, RGB (or in the order of `channelOrder`), row by row; `toTensor()` normalises them.
- * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_DENIED`, `IMAGE_EMPTY`, `IMAGE_TRUNCATED`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE`,
- * `DEPENDENCY_MISSING`, `OPTION_INVALID`.
- *
- * @example
- * ```ts
- * import { loadImage } from 'onnx-tapir';
- *
- * const image = await loadImage('photo.jpg', { resize: 384, crop: 384 });
- * console.log(image.height, image.width, image.data.length); // 384 384 442368
- * const cat = await loadImage(await fetch('https://example.com/cat.jpg'), 'ImageNet1K_V2');
- * ```
- */
-export async function loadImage(
-  source: ImageSource,
-  transform: TransformLike = 'ImageNet1K_V1',
-): Promise<LoadedImage> {
-  const chosen = createTransform(transform);
-  return imageOf(await loadPixels(await openImageSource(source), chosen), chosen);
 }
 
 /** Loaded pixels as users get them. */

@@ -3,11 +3,11 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { transformFromConfig } from '../../../src/images/configs/transform-from-config.js';
-import { loadClip } from '../../../src/images/transform/load-clip.js';
-import { loadImage } from '../../../src/images/transform/load-image.js';
-import { createTransform } from '../../../src/images/transform/transform.js';
-import { projectPath, sharedFixtures, sharedNote } from '../../support/fixtures.js';
+import { transformFromConfig } from '../../src/images/configs/transform-from-config.js';
+import { loadClip } from '../../src/feeds/load-clip.js';
+import { loadImage } from '../../src/feeds/load-image.js';
+import { createTransform } from '../../src/feeds/create-transform.js';
+import { projectPath, sharedFixtures, sharedNote } from '../support/fixtures.js';
 
 interface Expected {
   readonly shape: readonly number[];

@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { loadImage } from '../../../src/images/transform/load-image.js';
-import { createTransform } from '../../../src/images/transform/transform.js';
-import { projectPath } from '../../support/fixtures.js';
+import { loadImage } from '../../src/feeds/load-image.js';
+import { createTransform } from '../../src/feeds/create-transform.js';
+import { projectPath } from '../support/fixtures.js';
 
 const photo = projectPath('examples/photos/sea/sea-0.jpg');
 

@@ -8,9 +8,9 @@ import { copyRows, toGrey, type RgbImage } from '../pixels/rgb-image.js';
 import { TileGrid, type Tile } from '../pixels/tile-grid.js';
 import { fillWith, type ImageRegions } from '../resample/resample.js';
 import type { FloatImage } from './float-image.js';
-import { imageOf, type LoadedImage } from './load-image.js';
-import { planTiles, type TilePlan, type TilesGiven } from './tile-options.js';
-import { createTransform, type Transform, type TransformLike } from './transform.js';
+import { imageOf, type LoadedImage } from './load-pixels.js';
+import type { TilePlan } from './tile-options.js';
+import type { Transform } from './transform.js';
 
 /** A tile of a picture, as a model is fed, and where it lies. */
 export interface LoadedTile extends LoadedImage {
@@ -97,7 +97,7 @@ export interface SampledTiles {
 }
 
 /**
- * Loads tiles from all over a picture, those of background left out, and the picture itself. Throws as {@link loadTiles} does.
+ * Loads tiles from all over a picture, those of background left out, and the picture itself. Throws as `loadTiles` does.
  *
  * @param maxSide - Pixels that a side of the picture should have; a small picture keeps its size.
  */
@@ -168,44 +168,20 @@ export function checkTiled({ options }: Transform): void {
   if (options.crops !== 'center') throw invalidOption('crops', '"center" with tiles', options.crops);
 }
 
-/**
- * Cuts a picture of any size into tiles, and transforms each one like a photo; row by row, level by level.
- *
- * @remarks
- * Memory does not grow with the picture: regions of a tiled TIFF, of its pyramid too, are read from its file as they are needed, and
- * other pictures are decoded once, large ones into a temporary file of 3 bytes per pixel. `limitPixels` holds only for GIF, BMP and HEIC,
- * which are decoded in memory.
- *
- * @param source - As for {@link loadImage}.
- * @param transform - A preset's name, options, or a transform from {@link createTransform}.
- * @param tiles - See {@link TileOptions}; `size` is required.
- * @returns An iterator over the tiles. Leaving the loop closes the picture.
- * @throws {@link TapirError} `OPTION_INVALID`; those of {@link loadImage}.
- *
- * @example
- * ```ts
- * import { loadTiles } from 'onnx-tapir';
- *
- * for await (const { tile, toTensor } of loadTiles('slide.tif', 'ImageNet1K_V1', { size: 512, minStd: 8 })) {
- *   console.log(tile, toTensor().dims); // { level: 0, x: 512, y: 0, width: 512, height: 512 } [1, 3, 224, 224]
- * }
- * ```
- */
-export async function* loadTiles(
+/** The tiles of a picture, one after the other. Throws as `loadTiles` does. */
+export async function* readTiles(
   source: ImageSource,
-  transform: TransformLike,
-  tiles: TilesGiven,
+  transform: Transform,
+  plan: TilePlan,
 ): AsyncGenerator<LoadedTile> {
-  const chosen = createTransform(transform);
-  checkTiled(chosen);
-  const plan = planTiles(tiles);
-  const reader = await TileReader.open(await openImageSource(source), chosen, plan);
+  checkTiled(transform);
+  const reader = await TileReader.open(await openImageSource(source), transform, plan);
   const { picture, grid } = reader;
   try {
     for (let at = 0; at < grid.count;) {
       const run = await reader.read(at);
       at = run.next;
-      for (const tile of run.tiles) yield loadedTile(tile, picture, chosen);
+      for (const tile of run.tiles) yield loadedTile(tile, picture, transform);
     }
   } finally {
     await reader.close();
