@@ -1,5 +1,6 @@
 /** `tapir extract`: writes a pruned ONNX file, and reports what it keeps and drops. */
 import { shown } from '../../base/printable.js';
+import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
 import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
@@ -99,9 +100,10 @@ export function addCommand(program: Command, terminal: Terminal): void {
   addFlags(
     extract,
     QUANTIZE_FIELDS,
-    { sample: rare('--sample <n>'), minCosine: rare('--min-cosine <x>'), ...PIXEL_FLAGS },
+    { sample: rare('--sample <n>'), minCosine: rare('--min-cosine <x>') },
     'with --samples: ',
   );
+  addFlags(extract, TRANSFORM_FIELDS, PIXEL_FLAGS, 'pixels of the cut, written beside it: ');
 }
 
 /** Prunes, saves and reports. Exit code 3 if the pruned model's values differ from the full graph's. */
@@ -123,7 +125,8 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
   const verified = flags.verify ? await verifyModel(pruned) : undefined;
   const isRight = verified === undefined || verified.maxRelative <= verified.tolerance;
   terminal.signal.throwIfAborted();
-  const transform = isRight ? await readOwnTransform(terminal, path, flags.out) : undefined;
+  const { size: _ofInputs, ...pixels } = flags;
+  const transform = isRight ? readOwnTransform(terminal, path, flags.out, pixels) : undefined;
   if (isRight)
     await saveWithTransform(flags.out, transform, saving.overwrite, () => pruned.save(flags.out, saving));
   else terminal.exitCode = EXIT.model;
@@ -134,7 +137,8 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
   report(terminal, pruned.plan, flags);
   if (lowered) terminal.out(`\n${loweringText(lowered.report)}`);
   if (verified) reportVerified(terminal, verified);
-  if (transform) terminal.out(`\npixels: ${sidecarOf(flags.out)}, from the model’s configuration\n`);
+  const origin = flags.transform === 'auto' ? 'from the model’s configuration' : 'as --transform says';
+  if (transform) terminal.out(`\npixels: ${sidecarOf(flags.out)}, ${origin}\n`);
   terminal.out(isRight ? `\nwritten: ${flags.out}\n` : '\nnot written: its values differ from the model’s\n');
 }
 

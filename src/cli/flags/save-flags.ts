@@ -3,7 +3,8 @@ import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import { writeWithCompanion } from '../../base/folder-lock.js';
-import { findTransform, sidecarOf } from '../../images/configs/find-transform.js';
+import { chooseTransform, type TransformAsked } from '../../feeds/choose-transform.js';
+import { sidecarOf } from '../../images/configs/find-transform.js';
 import type { Transform } from '../../images/transform/transform.js';
 import { SAVE_FIELDS, type SaveOptions } from '../../model/open/save-whole.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -28,21 +29,26 @@ export function readSaveFlags({ inline, repack, overwrite }: SaveFlags): SaveOpt
   return { weights: inline ? 'inline' : repack ? 'repack' : 'keep', overwrite };
 }
 
-/** The transform of a model, for the model that is made of it; undefined if it has none, or one that cannot be read. */
-export async function readOwnTransform(
+/**
+ * The transform of a model, or the one that is asked for, for the model that is made of it; undefined if it has none, or one that cannot
+ * be read. Throws those of {@link chooseTransform} for one that is asked for.
+ */
+export function readOwnTransform(
   terminal: Terminal,
   model: string,
   out: string,
-): Promise<Transform | undefined> {
+  choice: TransformAsked = { transform: 'auto' },
+): Transform | undefined {
   try {
-    return (await findTransform(model))?.transform;
+    return chooseTransform(choice, model, () => undefined);
   } catch (error) {
+    if (choice.transform !== 'auto') throw error;
     terminal.err(`note: no transform is written beside ${out}: ${reasonOf(error)}\n`);
     return undefined;
   }
 }
 
-/** Writes a model, and its transform beside it, where {@link findTransform} looks first. */
+/** Writes a model, and its transform beside it, where `findTransform` looks first. */
 export function saveWithTransform(
   out: string,
   transform: Transform | undefined,

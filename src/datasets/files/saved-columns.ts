@@ -1,5 +1,6 @@
 /** The saved columns of a dataset on disk: read with its rows, and written when somebody saves one. */
 import { existsSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
@@ -72,6 +73,27 @@ export async function saveColumn(
   }
   await writeAtomically(join(folder, COLUMNS_FILE), await saved.encode());
   return saved;
+}
+
+/**
+ * Removes a saved column from the table of the dataset.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` for a name that no saved column has, and for a column of a part that was merged;
+ * `OUTPUT_LOCKED`; `OUTPUT_UNWRITABLE`; `DATASET_INVALID`.
+ */
+export async function removeColumn({ folder, manifest }: DatasetPlace, name: string): Promise<void> {
+  await using _lock = await lockFolder(folder);
+  const saved = await readSavedColumns({ folder, manifest });
+  if (!saved.has(name))
+    throw invalidOption('column', `a saved column: ${saved.names.join(', ') || 'there are none'}`, name);
+  saved.delete(name);
+  const path = join(folder, COLUMNS_FILE);
+  if (saved.names.length === 0) await rm(path, { force: true });
+  else await writeAtomically(path, await saved.encode());
+  if ((await readSavedColumns({ folder, manifest })).has(name)) {
+    const expected = 'a column that was saved after the parts were merged; a part has this one';
+    throw invalidOption('column', expected, name);
+  }
 }
 
 function cellsOf(row: RowPlace): ReturnType<typeof placeCells> {

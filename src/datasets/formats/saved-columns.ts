@@ -80,6 +80,14 @@ export class SavedColumns {
     row.texts.set(name, text);
   }
 
+  delete(name: string): void {
+    this.#names.delete(name);
+    for (const [key, { texts }] of this.#rows) {
+      texts.delete(name);
+      if (texts.size === 0) this.#rows.delete(key);
+    }
+  }
+
   async encode(): Promise<Uint8Array> {
     const { parquetWriteBuffer } = await import('hyparquet-writer');
     const rows = [...this.#rows.values()];

@@ -53,7 +53,7 @@ export async function attribute(
 ): Promise<AttributionResult> {
   const { target, signal, ...options } = givenFields(given, 'attribute');
   if (typeof image !== 'object' || image === null)
-    throw mismatch('image', 'an image or a batch of tensors', show(image));
+    throw mismatch('image', 'a photo of loadImage, or a batch of tensors', show(image));
   await using attribution = await createAttribution(model, options);
   if (!isImage(image)) return await attribution.run(image, { target, signal });
   const result = await attribution.run(image.toTensor(), { target, signal });

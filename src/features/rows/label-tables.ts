@@ -3,7 +3,7 @@ import { extname } from 'node:path';
 import { isTapirError, TapirError } from '../../base/errors.js';
 import { readParquetRecords } from '../../base/files/parquet-reading.js';
 import type { Dataset } from '../../datasets/files/dataset.js';
-import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
+import { datasetUnreadable } from '../../base/files/dataset-invalid.js';
 import { readSavedColumns } from '../../datasets/files/saved-columns.js';
 import { PART_NAMES } from '../../datasets/formats/part-columns.js';
 import { locateFile } from '../../datasets/records/locate-file.js';
@@ -88,11 +88,11 @@ export async function* readColumnLabels(
   const optional = isSaved ? [column, ...PART_NAMES] : [];
   for (const { metadata } of manifest.shards) {
     const path = await locateFile(folder, metadata);
-    const missing = (name: string, names: readonly string[]): Error =>
-      datasetInvalid(
-        path,
-        `it has no column "${name}"; its columns are ${[...names, ...saved.names].join(', ')}`,
-      );
+    const missing = (name: string, names: readonly string[]): Error => {
+      const reason = `it has no column "${name}"; its columns are ${[...names, ...saved.names].join(', ')}`;
+      const message = `the dataset "${folder}" cannot be asked: ${reason}`;
+      return new TapirError('DATASET_INVALID', message, { details: { path, reason } });
+    };
     try {
       for await (const record of readParquetRecords(path, columns, { missing, optional })) {
         if (record['status'] === 'removed') continue;

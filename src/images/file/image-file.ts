@@ -117,6 +117,7 @@ export class FileParts {
 }
 
 function checkRegular(stats: Stats): void {
+  if (stats.isDirectory()) throw new Error('it is a folder; embedFolder and embedImages read folders');
   if (!stats.isFile()) throw new Error('it is not a regular file');
 }
 

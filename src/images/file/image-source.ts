@@ -12,6 +12,9 @@ import { labelOfUrl } from '../../base/printable.js';
  */
 export type ImageSource = string | URL | Uint8Array | Blob | Response | ReadableStream<Uint8Array>;
 
+/** No system has longer paths; base64 of a photo is longer. */
+const MOST_PATH = 32_768;
+
 const EXPECTED = 'a path, a file: URL, bytes, or a Blob, Response or web stream of bytes';
 
 /**
@@ -24,6 +27,10 @@ export async function openImageSource(source: unknown): Promise<ImageFile> {
   if (source instanceof Uint8Array) return source;
   if (typeof source === 'string' && source !== '') {
     if (/^https?:\/\//i.test(source)) throw remote(source);
+    if (source.length > MOST_PATH || source.startsWith('data:')) {
+      const expected = `${EXPECTED} (of base64, pass Buffer.from(text, "base64"))`;
+      throw invalidOption('image', expected, source);
+    }
     return source;
   }
   if (source instanceof URL) return pathOf(source);
@@ -34,8 +41,14 @@ export async function openImageSource(source: unknown): Promise<ImageFile> {
     return readStream(source.stream(), 'a Blob');
   }
   if (isStream(source)) return readStream(source, 'a stream');
-  const expected = has(source, 'then') ? `${EXPECTED} (forgotten await?)` : EXPECTED;
-  throw invalidOption('image', expected, source);
+  const hint = hintFor(source);
+  throw invalidOption('image', hint === undefined ? EXPECTED : `${EXPECTED} (${hint})`, source);
+}
+
+function hintFor(source: unknown): string | undefined {
+  if (has(source, 'then')) return 'forgotten await?';
+  if (source instanceof ArrayBuffer) return 'pass new Uint8Array(buffer)';
+  return has(source, 'pipe', 'read') ? 'of a stream of Node.js, pass Readable.toWeb(stream)' : undefined;
 }
 
 function pathOf(url: URL): string {

@@ -25,6 +25,7 @@ import {
 } from './sections/thumbnails.js';
 import { readLabels } from '../../features/rows/labels.js';
 import { namedLabels, showProbe } from './show-probe.js';
+import { removeColumn } from '../../datasets/files/saved-columns.js';
 import { readOwnColumns, saveSelection, type SelectionToSave } from './own-columns.js';
 
 /** Size limit of the page: browsers open it at once, and mail servers accept it. */
@@ -46,6 +47,8 @@ export interface MadeReport {
   readonly makePictureAt: (place: number) => Promise<string | null>;
   /** Saves images, by their places on the map, as a column of the dataset. The page has it from then on. */
   readonly saveSelection: (places: unknown, selection: SelectionToSave) => Promise<PageColumn>;
+  /** Removes a column that was saved. Throws `OPTION_INVALID`, as {@link removeColumn} does. */
+  readonly removeColumn: (name: string) => Promise<void>;
   /** Writes the page; for a page that is served, with what it needs for its questions. */
   readonly render: (server?: PageServer) => Promise<Uint8Array>;
 }
@@ -142,6 +145,12 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
       if (options.colourBy.includes(`column:${selection.name}`))
         columns = columns.filter(({ name }) => name !== selection.name);
       return column;
+    },
+    removeColumn: async (name) => {
+      await removeColumn(dataset, name);
+      ownColumns.delete(name);
+      if (options.colourBy.includes(`column:${name}`))
+        columns = columns.filter((column) => column.name !== name);
     },
     render: (server) => render(pictures, notes, server ?? null),
   };

@@ -47,6 +47,12 @@ const COLUMN_FIELDS = {
   required: ['name', 'value', 'others', 'change'],
 } as const;
 
+const REMOVE_FIELDS = {
+  type: 'object',
+  properties: { name: { type: 'string' } },
+  required: ['name'],
+} as const;
+
 /** The places of the selected images: a list in JSON. What is no JSON is no list. */
 function readPlaces(body: Buffer | undefined): unknown {
   try {
@@ -82,6 +88,17 @@ export async function serveReport(report: MadeReport, serving: ReportServing): P
         schema: { querystring: COLUMN_FIELDS },
         handler: async ({ query, body }) =>
           report.saveSelection(readPlaces(body as Buffer | undefined), query).catch(problemOf),
+      });
+      app.post<{ Querystring: { readonly name: string } }>('/api/remove-column', {
+        schema: { querystring: REMOVE_FIELDS },
+        handler: async ({ query }) => {
+          try {
+            await report.removeColumn(query.name);
+            return { removed: query.name };
+          } catch (error) {
+            return problemOf(error);
+          }
+        },
       });
       app.route<{ Querystring: SearchFields }>({
         method: ['GET', 'POST'],

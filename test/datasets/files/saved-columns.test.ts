@@ -5,7 +5,7 @@ import { createFeatureExtractor, embedFolder, mergeDataset, openDataset, type Da
 import { findDuplicates, searchDataset, trainProbe } from 'onnx-tapir/features';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { lockFolder } from '../../../src/base/folder-lock.js';
-import { saveColumn, type ColumnToSave } from '../../../src/datasets/files/saved-columns.js';
+import { removeColumn, saveColumn, type ColumnToSave } from '../../../src/datasets/files/saved-columns.js';
 import type { RowPlace } from '../../../src/datasets/formats/saved-columns.js';
 import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { copyPhotos } from '../../support/photos.js';
@@ -200,6 +200,10 @@ describe('a later run', () => {
     await mergeDataset(out);
     const ofParts = await valuesOf(out);
     expect(Object.keys(ofParts).toSorted()).toEqual(SEA);
+    await expect(removeColumn(await openDataset(out), 'keep')).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+      message: expect.stringContaining('a part has this one') as string,
+    });
     // What is saved for the whole counts.
     await save(await openDataset(out), { [SEA[0]!]: 'whole' }, { change: true });
     await mergeDataset(out);
@@ -207,6 +211,23 @@ describe('a later run', () => {
     const probe = await trainProbe(await openDataset(out), 'column:keep', { kind: 'centroid', folds: 0 });
     expect(probe.classes).toContain('whole');
   });
+});
+
+it('a saved column can be removed, and the others stay', async () => {
+  const out = newOut();
+  await embed(out);
+  const dataset = await openDataset(out);
+  await save(dataset, { [SEA[0]!]: 'yes', [SEA[1]!]: 'no' });
+  await save(dataset, { [SEA[0]!]: 'other' }, { name: 'stays' });
+  await removeColumn(dataset, 'keep');
+  expect(await valuesOf(out)).toEqual({});
+  expect(await valuesOf(out, 'stays')).toEqual({ [SEA[0]!]: 'other' });
+  await expect(removeColumn(dataset, 'keep')).rejects.toMatchObject({
+    code: 'OPTION_INVALID',
+    message: expect.stringContaining('a saved column: stays') as string,
+  });
+  await removeColumn(dataset, 'stays');
+  expect(readdirSync(out)).not.toContain('columns.parquet');
 });
 
 it('crops of a photo have a value each', async () => {

@@ -1,4 +1,5 @@
 /** Sources of images: paths, URLs, bytes, Blobs, Responses and streams. */
+import { Readable } from 'node:stream';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -69,9 +70,20 @@ describe('an image source', () => {
     });
   });
 
-  it('that is a promise says what is missing', async () => {
-    expect(await refused(fetch('data:,x'))).toMatchObject({
-      message: expect.stringMatching(/forgotten await\?/),
+  it.each([
+    ['a promise', () => fetch('data:,x'), /\(forgotten await\?\)/],
+    ['an ArrayBuffer', () => new ArrayBuffer(8), /\(pass new Uint8Array\(buffer\)\)/],
+    [
+      'a stream of Node.js',
+      () => Readable.from([Buffer.from('x')]),
+      /\(of a stream of Node\.js, pass Readable\.toWeb/,
+    ],
+    ['base64', () => Buffer.alloc(50_000).toString('base64'), /\(of base64, pass Buffer\.from.{0,120}$/],
+    ['a data: address', () => 'data:image/jpeg;base64,AAAA', /\(of base64, pass Buffer\.from/],
+  ])('that is %s says what to pass', async (_, make, message) => {
+    expect(await refused(make())).toMatchObject({
+      code: 'OPTION_INVALID',
+      message: expect.stringMatching(message) as string,
     });
   });
 

@@ -219,6 +219,20 @@ describe.skipIf(!hasBrowser)(`the page${browserNote}`, () => {
     await form.getByRole('button', { name: 'Save' }).click();
     await form.getByText('column:liked=very').waitFor();
 
+    // Another column comes and goes; a name that no saved column has is refused.
+    await form.getByLabel('Save as column').fill('gone');
+    await form.getByLabel('change a saved column').uncheck();
+    await form.getByRole('button', { name: 'Save' }).click();
+    await form.getByText('column:gone=very').waitFor();
+    expect(await page.locator('#colour-by option').allTextContents()).toContain('gone');
+    await form.getByRole('button', { name: 'Remove' }).click();
+    await form.getByRole('button', { name: 'Remove “gone” for good' }).click();
+    await form.getByText('Removed: gone').waitFor();
+    expect(await page.locator('#colour-by option').allTextContents()).not.toContain('gone');
+    await form.getByRole('button', { name: 'Remove' }).click();
+    await form.getByRole('button', { name: 'Remove “gone” for good' }).click();
+    await form.getByText('must be a saved column: liked').waitFor();
+
     // The filter holds for what is found, and for what is drawn around.
     await page.locator('#filter').selectOption({ label: 'yes' });
     expect(await page.locator('#filtered').textContent()).toBe(

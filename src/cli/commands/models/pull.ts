@@ -143,7 +143,7 @@ async function copyOut(terminal: Terminal, { files, path }: PulledModel, out: st
     await copyNew(model!.path, out);
   };
   await makeFolder(dirname(out));
-  await saveWithTransform(out, await readOwnTransform(terminal, path, out), false, copy);
+  await saveWithTransform(out, readOwnTransform(terminal, path, out), false, copy);
 }
 
 /** Where a file lies beside a model, as a path from its folder; undefined for one above it, which no model may refer to. */

@@ -78,6 +78,10 @@ function start(): void {
       data = { ...data, columns: [...others, column] };
       showColumns(column);
     },
+    onRemoved: (removed) => {
+      data = { ...data, columns: data.columns.filter(({ name }) => name !== removed) };
+      showColumns();
+    },
   });
   /** Fills the choices of a colour and of a filter. */
   const showColumns = (chosen?: PageColumn): void => {

@@ -1,21 +1,18 @@
 /** The images that the reader has gathered, by drawing around them or by a part of their names: a grid, and the list to take away. */
 import { byId, make, makeCopyButton } from '../../../html/browser/elements.js';
 import { formatCount } from '../../../html/numbers.js';
-import type { PageColumn } from './data.js';
 import type { Points } from './points.js';
-import { makeSaveForm } from './save-form.js';
+import { makeSaveForm, type SaveEvents } from './save-form.js';
 import { makeTile, shortName, type ShownImages } from './tiles.js';
 
 /** Images that the grid shows; the list has all. */
 const MOST_TILES = 96;
 
 /** What a selection tells. */
-export interface SelectionEvents {
+export interface SelectionEvents extends SaveEvents {
   /** Called with the points, or undefined for none. */
   readonly onSelect: (points: ReadonlySet<number> | undefined) => void;
   readonly onChoose: (point: number) => void;
-  /** Called with a column that was saved from a selection. */
-  readonly onSaved: (column: PageColumn) => void;
 }
 
 /** Gathers points. */
@@ -83,7 +80,7 @@ export class Selection {
     const column =
       key === null || points.length === 0
         ? []
-        : makeSaveForm(key, () => this.#imagesOf(points), this.#events.onSaved);
+        : makeSaveForm(key, () => this.#imagesOf(points), this.#events);
     this.#place.replaceChildren(
       make('div', 'tools line gathered-head', said, points.length > 0 ? [copy, save] : [], clear),
       make('div', '', column),

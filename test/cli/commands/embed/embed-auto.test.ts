@@ -1,7 +1,7 @@
 /** The model's own pixels from the command line: no flag, the configuration beside the model. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createFeatureExtractor, findTransform, loadImage } from 'onnx-tapir';
+import { createFeatureExtractor, createTransform, findTransform, loadImage } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 import { projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';
 import { runTapir } from '../../../support/run.js';
@@ -114,5 +114,16 @@ describe('other commands', () => {
     const [before, after] = [await findTransform(model), await findTransform(out)];
     expect(after).toMatchObject({ kind: 'onnx-tapir', from: `${out}.transform.json` });
     expect(after!.transform.options).toEqual(before!.transform.options);
+  });
+
+  it('tapir extract writes the transform that is stated, instead', async () => {
+    const out = join(scratch, 'stated.onnx');
+    const args = ['extract', model, '--return', 'avgpool=v', '--out', out, '--transform', 'Squash224'];
+    const ended = await runTapir(args);
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(ended.stdout).toContain('pixels: ');
+    expect((await findTransform(out))!.transform.options).toEqual(createTransform('Squash224').options);
+    const wrong = await runTapir([...args.slice(0, -1), 'nonsense', '--overwrite']);
+    expect(wrong).toMatchObject({ code: 2 });
   });
 });
