@@ -115,6 +115,18 @@ describe.each(SETS)('trainProbe on %s', (name) => {
   });
 });
 
+it('the chosen strength has the figures of the result, and those of the strength alone', async () => {
+  const dataset = datasetOf(readGolden('wine'));
+  const tried = await trainProbe(dataset, 'by-folder', { folds: 4, tolerance: 1e-7 });
+  const chosen = tried.strengths.find(({ strength }) => strength === tried.strength)!;
+  expect(chosen.accuracy).toBe(tried.results!.accuracy);
+  expect(chosen.logLoss).toBeCloseTo(tried.results!.calibration!.logLoss, 12);
+  const { strength } = chosen;
+  const alone = await trainProbe(dataset, 'by-folder', { folds: 4, tolerance: 1e-7, strength });
+  expect(alone.results!.accuracy).toBe(chosen.accuracy);
+  expect(alone.results!.calibration!.logLoss).toBeCloseTo(chosen.logLoss!, 3);
+});
+
 describe('the progress of a probe', () => {
   it.each(['logistic', 'ridge', 'centroid', 'knn'] as const)(
     '%s: all rows within each step',
