@@ -3,7 +3,7 @@ import { givenFields, type Options } from '../base/checks.js';
 import type { TransformRequest } from '../feeds/choose-transform.js';
 import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
 import type { OutputDtype, PerOutput } from '../model/prune/rewrite-options.js';
-import type { DeviceSpec, ResolvedDevice } from '../runtime/lanes/device.js';
+import { specOf, type DeviceSpec } from '../runtime/lanes/device.js';
 import type { LaneOptions } from '../runtime/lanes/lane-options.js';
 import { readSessionOptions, type SessionOptions } from '../runtime/lanes/session-options.js';
 import { DataParallel } from './data-parallel.js';
@@ -40,10 +40,6 @@ export function inheritFrom(model: unknown): Inherited | undefined {
       return { ...options, split: isSame ? options.split : PARALLEL_DEFAULTS.split };
     },
   };
-}
-
-function specOf({ type, id, uuid, isNumbered, threads }: ResolvedDevice): DeviceSpec {
-  return { type, id: uuid ?? (isNumbered ? id : undefined), threads };
 }
 
 /** Reads session options; fields that are left out are inherited. Throws `OPTION_INVALID`. */

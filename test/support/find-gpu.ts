@@ -1,11 +1,13 @@
 /**
- * Finds the GPU of tests: CUDA where TAPIR_GPU=cuda says so; else WebGPU on the first adapter, which can be SwiftShader, a Vulkan driver
- * for the CPU that comes with Debian's chromium. announce.ts looks for it once, before the tests.
+ * Finds the GPU of tests: CUDA where TAPIR_GPU=cuda says so, the plugin of WebGPU where it is `plugin` (scripts/test-gpu-plugin.sh); else
+ * WebGPU on the first adapter, which can be SwiftShader, a Vulkan driver for the CPU that comes with Debian's chromium. announce.ts looks
+ * for it once, before the tests.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { findPlugin } from '../../src/runtime/capabilities/plugins.js';
 import { projectPath } from './fixtures.js';
 import { negModel } from './tiny-models.js';
 
@@ -32,10 +34,22 @@ try {
   process.exitCode = 1;
 }`;
 
+/** A device that test/gpu runs on. */
+export type TestGpu = 'cuda:0' | 'webgpu' | `plugin:${string}`;
+
+function wantedGpu(): TestGpu {
+  const wanted = process.env['TAPIR_GPU'];
+  if (wanted === 'cuda') return 'cuda:0';
+  if (wanted !== 'plugin') return 'webgpu';
+  const plugin = findPlugin('webgpu');
+  if ('path' in plugin) return `plugin:${plugin.path}`;
+  throw new Error(plugin.reason);
+}
+
 /** Tries the GPU in another process. Throws with the reason if it does not work. */
-export function findGpu(): 'cuda:0' | 'webgpu' {
-  const device = process.env['TAPIR_GPU'] === 'cuda' ? 'cuda:0' : 'webgpu';
-  const env = { ...process.env, ...(device === 'webgpu' ? driverSettings() : {}) };
+export function findGpu(): TestGpu {
+  const device = wantedGpu();
+  const env = { ...process.env, ...(device === 'cuda:0' ? {} : driverSettings()) };
   const args = ['--input-type=module', '-e', TRY, '--', device, Buffer.from(negModel()).toString('hex')];
   const tried = spawnSync(process.execPath, args, { cwd: projectPath('.'), env, encoding: 'utf8' });
   if (tried.status === 0) return device;

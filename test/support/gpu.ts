@@ -1,17 +1,17 @@
 /** Tests on the GPU that announce.ts has found: the device, a session that keeps it warm, and what its numbers may differ by. */
 import { createFeatureExtractor, type FeatureExtractor, type Tensor } from 'onnx-tapir';
 import { afterAll, beforeAll, expect } from 'vitest';
-import { driverSettings } from './find-gpu.js';
+import { driverSettings, type TestGpu } from './find-gpu.js';
 import { SMALL_SIZE, smallNet } from './small-net.js';
 
-const found = process.env['TEST_GPU'] as 'cuda:0' | 'webgpu' | undefined;
+const found = process.env['TEST_GPU'] as TestGpu | undefined;
 export const hasGpu: boolean = found !== undefined;
 /** The device; where `hasGpu` is false, tests are skipped. */
-export const gpu: 'cuda:0' | 'webgpu' = found ?? 'webgpu';
+export const gpu: TestGpu = found ?? 'webgpu';
 /** Variables of a process on it. CUDA computes in TF32 without this one, which keeps three digits. */
 const CUDA_SETTINGS = { NVIDIA_TF32_OVERRIDE: '0' };
 export const gpuSettings: Readonly<Record<string, string>> =
-  found === 'webgpu' ? driverSettings() : found === 'cuda:0' ? CUDA_SETTINGS : {};
+  found === undefined ? {} : found === 'cuda:0' ? CUDA_SETTINGS : driverSettings();
 Object.assign(process.env, gpuSettings);
 
 /** Images for the small network. */

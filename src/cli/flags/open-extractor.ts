@@ -24,6 +24,7 @@ import {
   readDevices,
   type Device,
   type DeviceSpec,
+  specOf,
   type ResolvedDevice,
 } from '../../runtime/lanes/device.js';
 import {
@@ -196,11 +197,7 @@ export function readDeviceList(devices: string): Device[] {
 
 /** The devices that the flags name. `--threads` applies to each CPU device. */
 export function readDeviceFlags({ device, devices, threads }: ExtractorFlags): DeviceSpec[] {
-  const withThreads = ({ type, id, uuid, isNumbered = false }: ResolvedDevice): DeviceSpec => ({
-    type,
-    id: uuid ?? (isNumbered ? id : undefined),
-    threads,
-  });
+  const withThreads = (chosen: ResolvedDevice): DeviceSpec => ({ ...specOf(chosen), threads });
   if (devices === undefined) return [withThreads(readDevice('--device', device ?? 'cpu'))];
   if (device !== undefined) throw invalidOption('--device', 'left out where --devices is given', device);
   return devices.split(',').map((one) => withThreads(readDevice('--devices', one.trim())));

@@ -1,5 +1,5 @@
 /** Opening a pruned model on several devices. */
-import { shareThreads, type ResolvedDevice } from '../../runtime/lanes/device.js';
+import { keyOf, shareThreads, type ResolvedDevice } from '../../runtime/lanes/device.js';
 import { warnOfMemory } from '../../runtime/devices/balance.js';
 import { openAll } from '../../runtime/open-all.js';
 import { openReplica, type Runner } from '../../runtime/replica.js';
@@ -51,7 +51,7 @@ function canShare(
 ): boolean {
   const own = replica.facts.device;
   if (replica.devices.length !== sessionsPerDevice || replica.onLaneDeath !== onLaneDeath) return false;
-  if (own.type !== device.type || own.id !== device.id || own.uuid !== device.uuid) return false;
+  if (keyOf(own) !== keyOf(device)) return false;
   if (device.threads !== 0 && device.threads !== own.threads) return false;
   // A session that uses all cores beside other CPU lanes costs a third of the speed: their threads wait for each other.
   const isCrowded = devices.filter(({ type }) => type === 'cpu').length > 1;

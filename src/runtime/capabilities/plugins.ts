@@ -1,6 +1,6 @@
 /** Providers of ONNX Runtime that are loaded at run time: where their libraries are. */
 import { existsSync } from 'node:fs';
-import { isAbsolute, join } from 'node:path';
+import { basename, isAbsolute, join } from 'node:path';
 import { ENGINE_LIBRARIES, engineFolder, type InstallablePlugin } from '../../base/engine-packages.js';
 import { namesIn } from '../../base/folder-names.js';
 
@@ -33,6 +33,11 @@ export const PLUGIN_NAMES: readonly string[] = Object.keys(PLUGINS);
 /** Whether a text is the name of a plugin, or a path of a library. */
 export function isPlugin(name: string): boolean {
   return PLUGIN_NAMES.includes(name) || isAbsolute(name);
+}
+
+/** The name of a plugin that is known, by its name or by its library; undefined for another one. */
+export function knownPlugin(plugin: string): string | undefined {
+  return PLUGIN_NAMES.find((name) => name === plugin || PLUGINS[name]!.library.test(basename(plugin)));
 }
 
 /** The libraries of a plugin. */

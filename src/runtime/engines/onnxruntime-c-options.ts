@@ -1,4 +1,5 @@
 /** Session options for ONNX Runtime's C API: the same as for its Node binding. */
+import { knownPlugin } from '../capabilities/plugins.js';
 import { savingOptions } from '../lanes/prepared-files.js';
 import type { ResolvedDevice } from '../lanes/device.js';
 import type { LaneDescription } from '../lanes/protocol.js';
@@ -55,7 +56,8 @@ function pluginOptions(
   { plugin }: ResolvedDevice,
   { hostNodes = [] }: LaneDescription,
 ): Readonly<Record<string, string>> {
-  return plugin === 'webgpu' && hostNodes.length > 0 ? { forceCpuNodeNames: hostNodes.join('\n') } : {};
+  const isWebGpu = plugin !== undefined && knownPlugin(plugin) === 'webgpu';
+  return isWebGpu && hostNodes.length > 0 ? { forceCpuNodeNames: hostNodes.join('\n') } : {};
 }
 
 function appendCuda(api: OrtApi, options: Address, device: ResolvedDevice, session: SessionOptions): void {

@@ -141,6 +141,18 @@ function notADevice(option: string, given: unknown): TapirError<'OPTION_INVALID'
   );
 }
 
+/** What tells a device from others, whatever its threads. */
+export function keyOf({ type, id, uuid, plugin }: ResolvedDevice): string {
+  return [type, ...(plugin === undefined ? [] : [plugin]), uuid ?? id].join(':');
+}
+
+/** A device as it can be asked for again. */
+export function specOf({ type, id, uuid, plugin, isNumbered = false, threads }: ResolvedDevice): DeviceSpec {
+  const number = isNumbered ? id : undefined;
+  if (plugin === undefined) return { type, id: uuid ?? number, threads };
+  return { type, id: number === undefined ? plugin : `${plugin}:${number}`, threads };
+}
+
 /** Reads `webgpu`, `webgpu:1`, or the path of a library. */
 function readPlugin(option: string, given: unknown): Pick<ResolvedDevice, 'plugin' | 'id' | 'isNumbered'> {
   const [, plugin, number] = /^(.+?)(?::(\d{1,3}))?$/s.exec(typeof given === 'string' ? given : '') ?? [];
@@ -174,9 +186,7 @@ export function readDevices(option: string, given: unknown): ResolvedDevice[] {
     throw invalidOption(option, 'a list of devices, such as ["cuda:0", "cuda:1"], or "all"', given);
   }
   const devices = given.map((device: unknown, i) => readDevice(`${option}[${i}]`, device));
-  const keys = devices.map(({ type, id, uuid, plugin }) =>
-    [type, ...(plugin === undefined ? [] : [plugin]), uuid ?? id].join(':'),
-  );
+  const keys = devices.map(keyOf);
   const twice = keys.find((key, i) => keys.indexOf(key) !== i);
   if (twice !== undefined)
     throw invalidOption(option, `a list without repetition: "${twice}" is named twice`, keys);

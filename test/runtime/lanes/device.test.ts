@@ -1,7 +1,27 @@
 import { availableParallelism } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { deviceName, readDevice, readDevices, shareThreads } from '../../../src/runtime/lanes/device.js';
+import {
+  deviceName,
+  readDevice,
+  readDevices,
+  shareThreads,
+  specOf,
+} from '../../../src/runtime/lanes/device.js';
 import { refusal } from '../../support/refusal.js';
+
+it.each([
+  'cpu',
+  'cpu:1',
+  'cuda:0',
+  'cuda:GPU-1234',
+  'webgpu',
+  'plugin:webgpu',
+  'plugin:webgpu:1',
+  'plugin:/lib/libplugin.so',
+] as const)('%s can be asked for again as an object', (device) => {
+  const resolved = readDevice('device', device);
+  expect(readDevice('device', specOf(resolved))).toEqual(resolved);
+});
 
 describe('readDevice', () => {
   it.each([
