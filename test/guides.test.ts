@@ -56,7 +56,6 @@ const PAGES: Readonly<Record<string, string | Readonly<Record<number, string | C
   'docs/serve.md': SERVER,
   'docs/guides/any-size.md': {},
   'docs/guides/attribution.md': {
-    1: NO_PHOTOS,
     2: { given: (folder) => runTs(folder, trainPets) },
     3: { given: (folder) => runShell(folder, embed) },
     6: NO_PHOTOS,
