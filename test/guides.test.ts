@@ -54,7 +54,7 @@ const PAGES: Readonly<Record<string, string | Readonly<Record<number, string | C
   'docs/errors.md': NO_PHOTOS,
   'docs/names-sidecar.md': NO_PHOTOS,
   'docs/serve.md': SERVER,
-  'docs/guides/any-size.md': {},
+  'docs/guides/any-size.md': { 3: PACKAGES, 4: PACKAGES },
   'docs/guides/attribution.md': {
     2: { given: (folder) => runTs(folder, trainPets) },
     3: { given: (folder) => runShell(folder, embed) },
@@ -171,7 +171,8 @@ const PAGES: Readonly<Record<string, string | Readonly<Record<number, string | C
       ],
     },
     2: 'it downloads the model; the block before it has the commands',
-    4: 'it downloads the model, and reads no photos',
+    4: PACKAGES,
+    5: 'it downloads the model, and reads no photos',
   },
 };
 
