@@ -52,10 +52,21 @@ grep -qE 'city/city-0.jpg +1\.0' printed
 # Five others, none of which failed.
 [ "$(grep -cE '\.(jpg|png) ' printed)" = 6 ]
 
+# The same of a merged dataset, whose features lie in its parts.
+for part in 0/3 1/3 2/3; do embed --out merged --shard $part; done
+tapir merge merged >merge.log 2>&1 || [ $? -eq 1 ]
+block batch-runs 1 | sed 's/"vectors"/"merged"/' >block.py
+venv/bin/python block.py | tee printed
+[ "$(grep -cE '\.(jpg|png) ' printed)" = 6 ]
+
 run pipes 1 photos/sea/sea-0.jpg photos/broken.jpg photos/grey.jpg photos/海/写真.jpg photos/transparent.png
 grep -qF 'fixed_size_list<item: float>[128]' printed
 
 block vector-databases 1 >dataset.py
+venv/bin/python -c '
+from dataset import read
+one, merged = (dict(zip(*read(folder, "embedding"))) for folder in ("vectors", "merged"))
+assert len(one) == 28 and one.keys() == merged.keys() and all((merged[path] == one[path]).all() for path in one)'
 block vector-databases 2 >pipe.py
 [ -n "$databases" ] || exit 0
 nearest=$(tapir search vectors --path sea/sea-0.jpg --top 3 --json | grep -o '"path": *"[^"]*"' | cut -d'"' -f4)

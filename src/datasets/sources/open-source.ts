@@ -50,6 +50,9 @@ export interface PathStream {
  * A string is the path of a folder (searched recursively), of an archive (`.tar`, `.tar.gz`, `.tgz`, `.zip`), of a list (`.txt`,
  * `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`) or of an image; or a pattern of images or archives (`photos/*.jpg`,
  * `shard-{000..009}.tar`). Other columns of a list become columns of a dataset's metadata.
+ *
+ * Images that are given as bytes have no path: `path` of a result is null, and `index` identifies it. In a dataset they are named by
+ * their position: `#0`, `#1`, …
  */
 export type EmbedSource = string | PathStream | Iterable<ListedImage> | AsyncIterable<ListedImage>;
 

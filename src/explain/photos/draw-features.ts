@@ -82,10 +82,11 @@ const PLACE_PIXELS = 16;
  * import { createFeatureExtractor, loadImage } from 'onnx-tapir';
  * import { drawFeatures } from 'onnx-tapir/explain';
  *
- * await using extractor = await createFeatureExtractor('dinov2.onnx', { 'blocks.11': 'patches' });
+ * const extractor = await createFeatureExtractor('dinov2.onnx', { 'blocks.11': 'patches' });
  * const photo = await loadImage('dog.jpg');
  * const { patches } = await extractor.run(photo.toTensor());
  * const png = await drawFeatures(patches, { imageSize: photo });
+ * await extractor.close();
  * ```
  */
 export async function drawFeatures(

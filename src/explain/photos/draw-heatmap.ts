@@ -42,10 +42,11 @@ export const DRAW_FIELDS: Fields<DrawOptions> = { opacity: number(0, 1, 0.55), s
  * import { loadImage } from 'onnx-tapir';
  * import { createAttribution, drawHeatmap } from 'onnx-tapir/explain';
  *
- * await using cam = await createAttribution('resnet50.onnx', { layer: 'layer4' });
+ * const cam = await createAttribution('resnet50.onnx', { layer: 'layer4' });
  * const photo = await loadImage('dog.jpg');
  * const { heatmap } = await cam.run(photo.toTensor());
  * const png = await drawHeatmap(photo, heatmap);
+ * await cam.close();
  * ```
  */
 export async function drawHeatmap(

@@ -37,9 +37,10 @@ export const ENCODE_LABELS_FIELDS: Fields<EncodeLabelsOptions> = {
  * ```ts
  * import { createTextEncoder, encodeLabels } from 'onnx-tapir/features';
  *
- * await using tower = await createTextEncoder('clip/onnx/vision_model.onnx');
+ * const tower = await createTextEncoder('clip/onnx/vision_model.onnx');
  * const classes = await encodeLabels(tower, ['dog', 'cat'], { templates: ['a photo of a {}.', 'a drawing of a {}.'] });
  * console.log(classes.length); // 2
+ * await tower.close();
  * ```
  */
 export async function encodeLabels(

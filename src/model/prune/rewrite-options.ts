@@ -71,7 +71,7 @@ export interface RewriteOptions {
    */
   readonly l2Normalize: PerOutput<boolean>;
   /**
-   * Element type of the outputs. For all outputs, or by key.
+   * Element type of the outputs. `'keep'`: as the file has it; an extractor's default is `'float32'` instead. For all outputs, or by key.
    * @default 'keep'
    */
   readonly outputDtype: PerOutput<OutputDtype>;
