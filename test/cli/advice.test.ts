@@ -102,6 +102,21 @@ describe('advice', () => {
       ['models', 'split', model, '--stages', '2', '-o', join(model, 'stages')],
       /cannot write ".*stages": ENOTDIR: not a directory \[/,
     ],
+    [
+      'extract onto its own model',
+      ['extract', model, '--return', 'fc', '-o', model],
+      /it is the model that is read; choose another name \[/,
+    ],
+    [
+      'quantize onto its own model',
+      ['quantize', model, projectPath('examples/photos'), '-o', model],
+      /it is the model that is read; choose another name \[/,
+    ],
+    [
+      'bn onto its own model',
+      ['models', 'bn', model, projectPath('examples/photos'), '-o', model],
+      /it is the model that is read; choose another name \[/,
+    ],
   ])('for %s', async (_, args, message) => {
     const ended = await runTapir(args);
     expect(ended.stderr).toMatch(message);

@@ -1,7 +1,7 @@
 /** `tapir quantize`: writes a model in 8 bits, chosen on photos, and says what that costs and gains. */
 import type { Command } from 'commander';
 import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
-import { checkAbsent } from '../../model/open/save-whole.js';
+import { checkTarget } from '../../model/open/save-whole.js';
 import { openModel } from '../../model/open/open-model.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
 import type { PrunedModel } from '../../model/prune/pruned-model.js';
@@ -71,7 +71,7 @@ async function runQuantize(
 ): Promise<void> {
   const { out } = flags;
   const saving = readSaveFlags(flags);
-  if (!saving.overwrite) checkAbsent(out);
+  checkTarget(out, model, saving);
   const path = await findModelFile(model, terminal, flags.yes);
   const source = flags.return
     ? await withReturnNodes(flags.return, path, (nodes) => pruneModel(path, nodes))
