@@ -83,6 +83,18 @@ describe('advice', () => {
       2,
       /tapir models create --list/,
     ],
+    [
+      'photos that a shell has listed',
+      [...embed, 'b.jpg', 'c.jpg'],
+      2,
+      /embed takes one path here, got 3: give a folder, a list of paths, or a pattern in quotes/,
+    ],
+    [
+      'two photos for a heat map',
+      ['draw', 'cam', model, 'a.jpg', 'b.jpg'],
+      2,
+      /cam takes one path here, got 2: run it once for each photo/,
+    ],
     ['a name like a known model', ['nodes', 'resnet5'], 3, /nearest: "resnet-50".*tapir models list/],
   ])('for %s', async (_, args, code, message) => {
     const ended = await runTapir(args);

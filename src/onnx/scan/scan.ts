@@ -138,7 +138,7 @@ const WEIGHTS =
 
 const PATTERN_SIGNS: readonly (readonly [RegExp, string])[] = [
   // A local header of a zip, and its first name.
-  [/^PK\u0003\u0004[^]{26}[^/]+\/data\.pkl/, `a PyTorch file; ${WEIGHTS}`],
+  [/^PK[^]{28}[^/]+\/data\.pkl/, `a PyTorch file; ${WEIGHTS}`],
   // The length of a header in JSON, in 8 bytes.
   [/^[^]{4}\0{4}\{/, `a safetensors file; ${WEIGHTS}`],
   [/^version https:\/\/git-lfs/, 'a Git LFS pointer: fetch the file itself with "git lfs pull"'],
