@@ -47,7 +47,8 @@ export interface EmbedFlags
       keyof TransformFlags | 'tiles' | 'clips' | 'format' | 'choice' | 'shard' | 'signal' | 'onProgress'
     >,
     Pick<EmbedRowsOptions, 'inputFormat' | 'maxWaitMs'> {
-  readonly format: FeatureFormat | RowFormat;
+  /** The default depends on where it goes. */
+  readonly format?: FeatureFormat | RowFormat;
   readonly metricsPort: number | undefined;
   readonly shard: ShardFlag | undefined;
   readonly json: boolean;

@@ -51,10 +51,8 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .addOption(
       new Option(
         '--format <format>',
-        'format of the feature files: npy, arrow or parquet; with --out -, of the rows: jsonl or arrow',
-      )
-        .choices([...new Set([...FEATURE_FORMATS, ...ROW_FORMATS])])
-        .default(EMBED_FOLDER_FIELDS.format.fallback),
+        'format of the feature files: npy (default), arrow or parquet; with --out -, of the rows: jsonl (default) or arrow',
+      ).choices([...new Set([...FEATURE_FORMATS, ...ROW_FORMATS])]),
     )
     .addOption(new Option(rare('--shard <i/n>'), EMBED_FOLDER_FIELDS.shard.about).argParser(parseShard));
   addFlags(command, EMBED_FOLDER_FIELDS, {
@@ -90,7 +88,7 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
   const place = given.shard && readShardFlag(given.shard, process.env);
   const flags = place ? await chooseLocalDevice(given, place) : given;
   const shard = place?.shard;
-  const { out, format } = flags;
+  const { out, format = EMBED_FOLDER_FIELDS.format.fallback } = flags;
   if (format === 'jsonl')
     throw invalidOption(
       '--format',
