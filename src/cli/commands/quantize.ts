@@ -20,7 +20,7 @@ import { addSaveFlags, readSaveFlags, saveWithTransform, type SaveFlags } from '
 import { reportLeftOut } from '../terminal/left-out.js';
 import { loweringText } from '../terminal/lowering-text.js';
 import { formatTable } from '../terminal/table.js';
-import { withProgressLine } from '../terminal/progress-view.js';
+import { withStepLines } from '../terminal/progress-view.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';
 
@@ -78,7 +78,7 @@ async function runQuantize(
     : await openModel(path);
   const transform = readTransformFlag(terminal, flags, 'source' in source ? source.source : source);
   const options = { ...readFlags(QUANTIZE_FIELDS, flags), transform };
-  const quantized = await withProgressLine(terminal, (watch) =>
+  const quantized = await withStepLines(terminal, flags.json, (watch) =>
     // A pruned model gives a pruned one, and a whole model a whole one.
     quantizeModel(source as PrunedModel, photos, { ...options, ...watch }),
   );

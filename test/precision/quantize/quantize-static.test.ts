@@ -230,6 +230,24 @@ describe('quantizeModel with fixed scales', () => {
 });
 
 describe('tapir quantize', () => {
+  it('says what it does where there is no terminal, unless the report is JSON', async () => {
+    const flags = [
+      '--min-cosine',
+      '1',
+      '-o',
+      join(folder, 'none.onnx'),
+      '--transform',
+      JSON.stringify(transform),
+    ];
+    const ended = await runTapir(['quantize', file, photos, ...flags]);
+    expect(ended.stderr).toMatch(
+      /^reading photos\nmeasuring ranges\n(?:.+\n)?judging 8 bits in every layer\ntrying each layer in 8 bits\nchoosing layers\n.*PRECISION_TOO_LOW/,
+    );
+    expect(ended).toMatchObject({ code: 5, stdout: '' });
+    const json = await runTapir(['quantize', file, photos, ...flags, '--json']);
+    expect(json.stderr).toMatch(/^[^\n]*PRECISION_TOO_LOW/);
+  });
+
   it.runIf(addsInt8Exactly)('writes the file, and says what it costs and gains', async () => {
     const out = join(folder, 'cli.onnx');
     writeFileSync(join(folder, 'transform.json'), JSON.stringify(transform));
