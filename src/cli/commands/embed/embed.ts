@@ -148,9 +148,14 @@ function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing
   const rate = run.seconds > 0 ? ` (${(embedded / run.seconds).toFixed(1)}/s)` : '';
   const ok = embedded - failed;
   const time = `in ${run.seconds.toFixed(1)} s${rate} on ${run.device}`;
-  terminal.out(`${ok} of ${embedded} ${inputs} embedded ${time}\n`);
+  const isNothingNew = embedded === 0 && skipped > 0;
+  terminal.out(
+    isNothingNew
+      ? `nothing new: ${counted(skipped, inputs.slice(0, -1))} embedded before\n`
+      : `${ok} of ${embedded} ${inputs} embedded ${time}\n`,
+  );
   const notes = [
-    [skipped, `were there already; the dataset has ${counts.inputs} inputs now`],
+    [isNothingNew ? 0 : skipped, `were there already; the dataset has ${counts.inputs} inputs now`],
     [duplicates, 'were given more than once; each is in the dataset once'],
     [changed, 'replace photos that the dataset had under the same names: changed files, or another folder'],
     [removed, 'were no longer in the source and are marked as removed'],
