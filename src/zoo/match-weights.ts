@@ -113,11 +113,7 @@ export function describeReplaced(
   return [...parameters.values()].flatMap(({ key, dims }) => {
     const before = weights.get(key)?.dims[0];
     if (loads.has(key) || before === undefined || !key.endsWith('.weight')) return [];
-    return [describeFreshHead(key.slice(0, -'.weight'.length), dims[0]!, before)];
+    const name = key.slice(0, -'.weight'.length);
+    return [`"${name}" gets ${dims[0]} outputs in place of ${before}, and starts from scratch`];
   });
-}
-
-/** What a classifier with another number of outputs is now. */
-export function describeFreshHead(name: string, outputs: number, before: number): string {
-  return `"${name}" gets ${outputs} outputs in place of ${before}, and starts from scratch`;
 }

@@ -8,7 +8,6 @@ import type { Parameter } from '../../model/open/named-parameters.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { withHeads } from '../../extract/with-heads.js';
 import { elementCount, makeTensor, type Tensor } from '../../tensor/tensor.js';
-import { describeFreshHead } from '../../zoo/match-weights.js';
 
 /** The last linear layer of a model. */
 export interface Head {
@@ -74,7 +73,8 @@ export async function fitHead(model: OnnxModel, classes: number, seed: number): 
     ({ name, dims }) => [name, startTensor(name, [classes, ...dims.slice(1)], features, seed)] as const,
   );
   const fitted = await model.withParameters(Object.fromEntries(fresh));
-  return { model: fitted, head: findHead(fitted), note: describeFreshHead(head.name, classes, now!) };
+  const note = `"${head.name}" gets ${classes} outputs in place of ${now}, and starts from scratch`;
+  return { model: fitted, head: findHead(fitted), note };
 }
 
 /** Puts a head on the first output. */
