@@ -81,7 +81,7 @@ export const CREATE_FIELDS: Fields<CreateOptions> = {
       1,
       1_000_000,
       IMAGENET_CLASSES,
-      'number of classes; a classifier of another size starts from scratch',
+      'number of classes; if the weights have another number, the classifier starts from scratch',
     ),
   ),
   seed: integer(0, 2 ** 32 - 1, 0, 'chooses the numbers of an untrained network'),
