@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { TapirError } from './errors.js';
+import { nearestNames } from './nearest-names.js';
 
 /** The options that a caller may pass. Every field is optional; `undefined` counts as left out. */
 export type Options<Fields> = { readonly [Key in keyof Fields]?: Fields[Key] | undefined };
@@ -181,9 +182,21 @@ export function withDefaults<Fields extends object>(
   const unknown = Object.keys(given).find((key) => !Object.hasOwn(defaults, key));
   if (unknown !== undefined) {
     const list = names.join(', ');
-    throw new TapirError('OPTION_INVALID', `${what} has no option "${unknown}"; it has ${list}`, {
+    const meant = meantOption(unknown, names);
+    const had = meant === undefined ? `it has ${list}` : `did you mean "${meant}"? It has ${list}`;
+    throw new TapirError('OPTION_INVALID', `${what} has no option "${unknown}"; ${had}`, {
       details: { option: unknown, expected: `one of ${list}`, actual: unknown },
     });
   }
   return Object.freeze({ ...defaults, ...fields });
+}
+
+/** The option that a misspelt one means: one a few edits away, or one that it begins with or that begins with it. */
+function meantOption(given: string, names: readonly string[]): string | undefined {
+  // Any short name is a few edits away from another one.
+  if (given.length < 3) return undefined;
+  const lower = given.toLowerCase();
+  const isPart = (name: string): boolean =>
+    lower.startsWith(name.toLowerCase()) || name.toLowerCase().startsWith(lower);
+  return nearestNames(given, names)[0] ?? names.find(isPart);
 }

@@ -21,7 +21,10 @@ async function make(path: string, mode: number): Promise<void> {
     await mkdir(path, mode);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
+    if (code === 'EEXIST') {
+      if ((await stat(path)).isDirectory()) return;
+      throw new Error('it is a file; name a folder', { cause: error });
+    }
     if (code !== 'ENOENT') throw error;
     await make(dirname(path), mode);
     // Another process may have created either folder by now. A second ENOENT comes from a file system like /proc.

@@ -7,12 +7,23 @@ import type { Terminal } from './terminal/terminal.js';
 
 /** The methods of commander's class that its types leave out. */
 interface CommandErrors {
+  _excessArguments(given: readonly string[]): void;
   missingMandatoryOptionValue(option: Option): void;
   unknownOption(flag: string): void;
 }
 const errors = Command.prototype as unknown as CommandErrors;
 
-/** A command that knows which flags are rare, and names a misspelt flag first: commander would say that the flag meant is missing. */
+/** What to give in place of several paths, by the last argument of a command. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  source: 'give a folder, a list of paths, or a pattern in quotes: "photos/*.jpg"',
+  photos: 'give a folder, a list of paths, or a pattern in quotes: "photos/*.jpg"',
+  photo: 'run it once for each photo',
+};
+
+/**
+ * A command that knows which flags are rare, and names a misspelt flag first: commander would say that the flag meant is missing. Of several
+ * paths where it takes one, it says what to give.
+ */
 class TapirCommand extends Command {
   override createCommand(name?: string): Command {
     return new TapirCommand(name);
@@ -26,6 +37,15 @@ class TapirCommand extends Command {
     const misspelt = this.args.find((word) => /^-./.test(word));
     if (misspelt !== undefined) errors.unknownOption.call(this, misspelt);
     errors.missingMandatoryOptionValue.call(this, option);
+  }
+
+  _excessArguments(given: readonly string[]): void {
+    const instead = INSTEAD[this.registeredArguments.at(-1)?.name() ?? ''];
+    if (instead === undefined) return errors._excessArguments.call(this, given);
+    const count = given.length - this.registeredArguments.length + 1;
+    this.error(`error: ${this.name()} takes one path here, got ${count}: ${instead}`, {
+      code: 'commander.excessArguments',
+    });
   }
 }
 

@@ -40,11 +40,15 @@ function pruneOpened(
   returnNodes: ReturnNodes | undefined,
   rewriting: RewriteOptions,
 ): Promise<PrunedModel> {
-  // A name of an output may be the path of a module as well.
-  const nodes = returnNodes ?? model.outputs.map(({ name }) => [`tensor:${name}`, name] as const);
+  const nodes = returnNodes ?? outputNodes(model);
   const keys = readReturnNodes(nodes).pairs.map(({ key }) => key);
   const outputDtype = dtypesInGraph(rewriting.outputDtype, keys, modelInternals.of(model).graph);
   return pruneToRun(model, nodes, { ...rewriting, outputDtype, keepTensorNames: returnNodes === undefined });
+}
+
+/** The outputs of a graph, as nodes to return. The name of an output may be the path of a module as well. */
+export function outputNodes({ outputs }: OnnxModel): ReturnNodes {
+  return outputs.map(({ name }) => [`tensor:${name}`, name] as const);
 }
 
 /** The model that the names of a request are looked up in. The gradients of a model are tensors of the model that computes them. */

@@ -5,6 +5,8 @@ import { chooseTransform, type TransformAsked, type TransformRequest } from './c
 import { TRANSFORM_PRESETS, type TransformOptions } from '../images/transform/transform-options.js';
 import { makeTransform, Transform } from '../images/transform/transform.js';
 import { fitSize } from './photo-size.js';
+import { notOneImage } from './plan-images.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
 import { modelInternals } from '../model/open/model-state.js';
 import type { OnnxModel } from '../model/open/open-model.js';
 import { readPixelFacts, type PixelFacts } from '../model/read-pixel-facts.js';
@@ -27,6 +29,7 @@ const ULTRALYTICS_GREY = 114;
  * {@link Transform.assumed}, with the warning `TAPIR_TRANSFORM_ASSUMED`; at the size that the choice states.
  *
  * @param own - What `'auto'` is for this model, if its user said so.
+ * @param inputs - Those of the model as it is cut, if known. No guess feeds several.
  * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED`; `OPTION_INVALID`, also if the model's file contradicts the guess: the message then
  * has the closest transform. `SIZE_FIXED`: see {@link fitSize}.
  */
@@ -34,10 +37,11 @@ export function chooseModelTransform(
   choice: TransformAsked,
   model: OnnxModel,
   own?: TransformRequest,
+  inputs: readonly TensorInfo[] = [],
 ): Transform {
   const { path } = modelInternals.of(model);
   return fitSize(
-    chooseTransform(choice, path, () => assumeTransform(model), own),
+    chooseTransform(choice, path, () => assumeTransform(model, inputs), own),
     choice.size,
     model,
   );
@@ -46,7 +50,8 @@ export function chooseModelTransform(
 /** What transformers calls the vectors of its models, which have pixels of their own. */
 const TRANSFORMERS_OUTPUTS: ReadonlySet<string> = new Set(['image_embeds', 'pooler_output']);
 
-function assumeTransform(model: OnnxModel): Transform {
+function assumeTransform(model: OnnxModel, inputs: readonly TensorInfo[]): Transform {
+  if (inputs.length > 1) throw notOneImage(inputs);
   const facts = readPixelFacts(model);
   // No transform feeds other numbers of channels: planFeeds says so.
   const canFeed = facts !== undefined && [undefined, GREY, RGB].includes(facts.channels);

@@ -1,5 +1,6 @@
 /** The image input of a model, and how pictures feed it. */
 import { invalidOption } from '../base/checks.js';
+import type { TapirError } from '../base/errors.js';
 import { hasChannelsLast } from '../graph/names/pixel-input.js';
 import type { ImageNormalization } from '../graph/rewrite/image-input.js';
 import { valuesOf, type Transform } from '../images/transform/transform.js';
@@ -138,10 +139,19 @@ function findImageInput(
         undefined,
       );
   }
-  const inputs = model.inputs.map((one) => `${one.name} ${one.dtype} [${one.dims?.join(', ') ?? '?'}]`);
-  const expected =
-    'one with a single image input, [N, C, H, W] or [N, H, W, C], of float32, float16 or uint8';
-  throw invalidOption('model', expected, inputs.join('; '));
+  throw notOneImage(model.inputs);
+}
+
+/** `OPTION_INVALID`, for a model that takes something else than a picture. */
+export function notOneImage(inputs: ImageTaker['inputs']): TapirError<'OPTION_INVALID'> {
+  const all = inputs.map(({ name, dtype, dims }) => `${name} ${dtype} [${dims?.join(', ') ?? '?'}]`);
+  const named = inputs.map(({ name }) => `${JSON.stringify(name)}: …`).join(', ');
+  const others =
+    inputs.length > 1
+      ? ` (run one of several inputs in code with extractor.run({ ${named} }), or return a value that needs the image alone)`
+      : '';
+  const expected = `one with a single image input, [N, C, H, W] or [N, H, W, C], of float32, float16 or uint8${others}`;
+  return invalidOption('model', expected, all.join('; '));
 }
 
 /** Whether the channels come last: as the graph says, else as the transform says; bytes come as RGB pixels. */

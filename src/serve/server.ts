@@ -7,6 +7,7 @@ import type { ServiceContext } from './routes/context.js';
 import { classifyRoute } from './routes/classify-route.js';
 import { embedRoute, parseEmbedBodies, parseJsonBodies } from './routes/embed-route.js';
 import { answerHalfClosed } from './http/half-closed.js';
+import { describeSchemaError } from './http/schema-error.js';
 import { answerBrokenRequest, sendError, type Requests } from './http/requests.js';
 import { addRoutes } from './http/route.js';
 import { takeTurns } from './http/turns.js';
@@ -39,13 +40,12 @@ export async function createServer(context: ServiceContext, requests: Requests):
     },
     // Requests refuses them, in our own format.
     return503OnClosing: false,
-    // Names the values that a field may have, which Fastify leaves out.
-    schemaErrorFormatter: ([first], scope) => {
-      const { allowedValues } = (first?.params ?? {}) as { readonly allowedValues?: readonly unknown[] };
-      const values = allowedValues ? `: ${allowedValues.join(', ')}` : '';
-      return new Error(`${scope}${first?.instancePath ?? ''} ${first?.message ?? 'is invalid'}${values}`);
+    schemaErrorFormatter: ([first], scope) =>
+      new Error(first ? describeSchemaError(first, scope) : `${scope} is invalid`),
+    // "verbose" gives errors the schema that they are about.
+    ajv: {
+      customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, verbose: true },
     },
-    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false } },
     frameworkErrors: (error, request, reply) => {
       sendError(request, reply, error);
     },

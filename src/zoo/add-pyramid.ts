@@ -231,7 +231,8 @@ async function fillParameters(
     matchWeights(bare, weights, {
       subject: 'the pyramid',
       mayChangeHead: false,
-      advice: 'give the weights of a FeaturePyramidNetwork on these levels, with its outChannels and extra',
+      advice: () =>
+        'give the weights of a FeaturePyramidNetwork on these levels, with its outChannels and extra',
     });
   return Promise.all(
     Array.from(bare, async ([key, parameter]) => {

@@ -10,7 +10,14 @@ import { ELEMENT_BITS, ELEMENT_TYPE, type Dim } from '../onnx/wire/schema.js';
 import { writeModelPieces } from '../onnx/wire/write-model.js';
 import { elementCount } from '../tensor/tensor.js';
 import { findArchitecture, taskOf } from './architectures.js';
-import { checkWeights, matchWeights, readWeights, type Load } from './match-weights.js';
+import {
+  adviceFor,
+  checkWeights,
+  describeReplaced,
+  matchWeights,
+  readWeights,
+  type Load,
+} from './match-weights.js';
 import { IMAGENET_CLASSES, type Architecture, type NetworkOutput } from '../networks/architecture.js';
 import { COUNTER } from '../networks/families/recognise-network.js';
 import { Module } from '../networks/module.js';
@@ -74,7 +81,7 @@ export const CREATE_FIELDS: Fields<CreateOptions> = {
       1,
       1_000_000,
       IMAGENET_CLASSES,
-      'number of classes; a classifier of another size starts from scratch',
+      'number of classes; if the weights have another number, the classifier starts from scratch',
     ),
   ),
   seed: integer(0, 2 ** 32 - 1, 0, 'chooses the numbers of an untrained network'),
@@ -133,6 +140,14 @@ interface Values {
  * ```
  */
 export async function createModel(name: string, given: Options<CreateOptions> = {}): Promise<OnnxModel> {
+  return (await createWithNotes(name, given)).model;
+}
+
+/** A model, and of each classifier that `weights` have in another size what it is now. Throws as {@link createModel}. */
+export async function createWithNotes(
+  name: string,
+  given: Options<CreateOptions>,
+): Promise<{ readonly model: OnnxModel; readonly notes: readonly string[] }> {
   const architecture = findArchitecture(name);
   const options = checkOptions(architecture, given);
   const { numClasses, seed, imageSize, opset, auxLoss, normEps } = options;
@@ -150,7 +165,7 @@ export async function createModel(name: string, given: Options<CreateOptions> = 
           ...architecture,
           subject: name,
           mayChangeHead: numClasses !== undefined,
-          advice: 'give the weights of this network, or numClasses for another classifier',
+          advice: (misfits) => adviceFor(misfits, network.parameters, weights, classes),
         });
   const valuesOf = (parameter: Parameter): Values => ({
     start: 0,
@@ -174,7 +189,8 @@ export async function createModel(name: string, given: Options<CreateOptions> = 
     inputs: [{ name: 'input', elemType, dims: inputDims(architecture, imageSize) }],
     outputs: outputs.map(({ key, dims }) => ({ name: key, elemType, dims })),
   });
-  return openModel(await fill(name, pieces));
+  const notes = weights ? describeReplaced(network.parameters, weights, loads) : [];
+  return { model: await openModel(await fill(name, pieces)), notes };
 }
 
 /** The outputs under their names in the file: a classifier's last tensor is renamed, others keep their own names as well. */

@@ -1,6 +1,6 @@
 /** A state dict → the values of a network's parameters. */
 import { invalidOption, isText } from '../base/checks.js';
-import { misfitsError } from '../parameters/match/load-errors.js';
+import { misfitsError, type Misfits } from '../parameters/match/load-errors.js';
 import { readStateDict } from '../parameters/dicts/read-state-dict.js';
 import type { StateValue } from '../parameters/folding/state-value.js';
 import { dropPrefix, stateValues, wrapperPrefix } from '../parameters/dicts/state-values.js';
@@ -40,7 +40,7 @@ export interface MatchOptions extends Spelling {
   /** Whether the classifier may have another size than in the state dict: it then starts from scratch. */
   readonly mayChangeHead: boolean;
   /** What to do about weights that do not fit. */
-  readonly advice: string;
+  readonly advice: (misfits: Misfits) => string;
 }
 
 /**
@@ -77,7 +77,43 @@ export function matchWeights(
   const unexpected = [...weights.keys()].filter(
     (key) => !parameters.has(key) && !COUNTER.test(key) && unusedKeys?.test(key) !== true,
   );
-  if (missing.length + misshapen.length + unexpected.length > 0)
-    throw misfitsError(subject, { missing, unexpected, misshapen, derived: [] }, advice);
+  if (missing.length + misshapen.length + unexpected.length > 0) {
+    const misfits = { missing, unexpected, misshapen, derived: [] };
+    throw misfitsError(subject, misfits, advice(misfits));
+  }
   return loads;
+}
+
+/** What to do about weights that do not fit a network: if only the classifier differs, state the number of classes that they have. */
+export function adviceFor(
+  { missing, unexpected, misshapen }: Misfits,
+  parameters: ReadonlyMap<string, Parameter>,
+  weights: ReadonlyMap<string, StateValue>,
+  classes: number,
+): string {
+  const counts = misshapen.map(({ key }) => {
+    const { dims, isHead } = parameters.get(key)!;
+    const given = weights.get(key)!.dims;
+    const isAlike = isHead && String(given.slice(1)) === String(dims.slice(1));
+    return isAlike ? (given[0]! * classes) / dims[0]! : Number.NaN;
+  });
+  const [count] = counts;
+  const isHeadAlone = missing.length + unexpected.length === 0 && counts.every((other) => other === count);
+  return isHeadAlone && Number.isInteger(count)
+    ? `the weights are for ${count} classes: add --num-classes ${count} (in code numClasses: ${count})`
+    : 'give the weights of this network';
+}
+
+/** For each classifier that weights have in another size, so that it starts from scratch: what it is now. */
+export function describeReplaced(
+  parameters: ReadonlyMap<string, Parameter>,
+  weights: ReadonlyMap<string, StateValue>,
+  loads: ReadonlyMap<string, Load>,
+): string[] {
+  return [...parameters.values()].flatMap(({ key, dims }) => {
+    const before = weights.get(key)?.dims[0];
+    if (loads.has(key) || before === undefined || !key.endsWith('.weight')) return [];
+    const name = key.slice(0, -'.weight'.length);
+    return [`"${name}" gets ${dims[0]} outputs in place of ${before}, and starts from scratch`];
+  });
 }

@@ -19,7 +19,11 @@ describe('withDefaults', () => {
 
   it('refuses unknown keys and names the known ones', () => {
     expect(() => withDefaults(defaults, { bach: 2 } as object, 'f')).toThrow(
-      'f has no option "bach"; it has batch, name',
+      'f has no option "bach"; did you mean "batch"? It has batch, name',
+    );
+    expect(() => withDefaults(defaults, { batchSize: 2 } as object, 'f')).toThrow('did you mean "batch"?');
+    expect(() => withDefaults(defaults, { threads: 2 } as object, 'f')).toThrow(
+      'f has no option "threads"; it has batch, name',
     );
   });
 

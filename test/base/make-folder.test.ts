@@ -24,7 +24,7 @@ it('refuses a path through a file, or of a file', async () => {
   const file = join(scratch, 'file');
   writeFileSync(file, '');
   for (const [path, reason] of [
-    [file, 'EEXIST'],
+    [file, 'it is a file; name a folder'],
     [join(file, 'a/b'), 'ENOTDIR'],
     [join(scratch, '  '), 'its name consists of spaces'],
   ] as const)

@@ -4,8 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { createFeatureExtractor, embedImages } from 'onnx-tapir';
 import { buildResNet } from '../../models/resnet.js';
 import { projectPath, scratchFolder } from '../support/fixtures.js';
+import { modelBytes } from '../support/graphs.js';
 import { runTapir } from '../support/run.js';
 
 const scratch = scratchFolder();
@@ -83,6 +85,18 @@ describe('advice', () => {
       2,
       /tapir models create --list/,
     ],
+    [
+      'photos that a shell has listed',
+      [...embed, 'b.jpg', 'c.jpg'],
+      2,
+      /embed takes one path here, got 3: give a folder, a list of paths, or a pattern in quotes/,
+    ],
+    [
+      'two photos for a heat map',
+      ['draw', 'cam', model, 'a.jpg', 'b.jpg'],
+      2,
+      /cam takes one path here, got 2: run it once for each photo/,
+    ],
     ['a name like a known model', ['nodes', 'resnet5'], 3, /nearest: "resnet-50".*tapir models list/],
   ])('for %s', async (_, args, code, message) => {
     const ended = await runTapir(args);
@@ -102,11 +116,59 @@ describe('advice', () => {
       ['models', 'split', model, '--stages', '2', '-o', join(model, 'stages')],
       /cannot write ".*stages": ENOTDIR: not a directory \[/,
     ],
+    [
+      'extract onto its own model',
+      ['extract', model, '--return', 'fc', '-o', model],
+      /it is the model that is read; choose another name \[/,
+    ],
+    [
+      'quantize onto its own model',
+      ['quantize', model, projectPath('examples/photos'), '-o', model],
+      /it is the model that is read; choose another name \[/,
+    ],
+    [
+      'bn onto its own model',
+      ['models', 'bn', model, projectPath('examples/photos'), '-o', model],
+      /it is the model that is read; choose another name \[/,
+    ],
   ])('for %s', async (_, args, message) => {
     const ended = await runTapir(args);
     expect(ended.stderr).toMatch(message);
     expect(ended.stderr).not.toMatch(/partial|mkdir/);
     expect(ended.code).toBe(4);
+  });
+
+  it('for a model of two inputs, before the transform, unless what is asked for needs the image alone', async () => {
+    const two = join(scratch, 'two.onnx');
+    writeFileSync(
+      two,
+      modelBytes({
+        inputs: [
+          { name: 'image', dims: ['n', 3, 32, 32] },
+          { name: 'meta', dims: ['n', 3, 1, 1] },
+        ],
+        outputs: [{ name: 'y', dims: ['n', 3, 1, 1] }],
+        nodes: [
+          { op: 'GlobalAveragePool', name: 'pool', inputs: ['image'], outputs: ['p'] },
+          { op: 'Add', name: 'sum', inputs: ['p', 'meta'], outputs: ['y'] },
+        ],
+      }),
+    );
+    const of = (node: string): ReturnType<typeof runTapir> =>
+      runTapir([...embed.slice(0, 2), '--model', two, '--return', node, '--out', join(scratch, 'two')]);
+    const both = await of('sum');
+    expect(both.stderr).toMatch(
+      /^tapir: option "model" must be one with a single image input.*\(run one of several inputs in code with extractor\.run\(\{ "image": …, "meta": … \}\), or return a value that needs the image alone\), got "image float32/,
+    );
+    expect(both.code).toBe(2);
+    expect((await of('pool')).stderr).toMatch(
+      /option "transform" must be one that fits the model's input "image"/,
+    );
+    await using extractor = await createFeatureExtractor(two, ['sum']);
+    await expect(embedImages(extractor, ['a.jpg']).next()).rejects.toMatchObject({
+      code: 'OPTION_INVALID',
+      details: { option: 'model' },
+    });
   });
 
   it('as a line of text, where the package warns', async () => {

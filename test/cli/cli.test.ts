@@ -284,6 +284,8 @@ describe('tapir embed', () => {
     expect(ended, ended.stderr).toMatchObject({ code: 0, stderr: AUTO_TRANSFORM });
     expect(ended.stdout).toContain('24 of 24 images embedded');
     expect(ended.stdout).toContain(`embedding: 24 rows of [128] float32 in ${out}/features/embedding`);
+    const again = await runTapir([...embed, out]);
+    expect(again.stdout).toMatch(/^nothing new: 24 images embedded before\n {2}embedding: 24 rows/);
     const json = await runTapir([
       ...embed,
       out,

@@ -177,6 +177,19 @@ describe('POST /embed', () => {
         await refusalOf(await post(JSON.stringify(body), headers)),
         JSON.stringify(body).slice(0, 80),
       ).toEqual([400, 'REQUEST_INVALID']);
+    const saysOf = async (body: string): Promise<string> => {
+      const { error } = (await (await post(body, headers)).json()) as { error: { message: string } };
+      return error.message;
+    };
+    expect(await saysOf('{"img":"AAAA"}')).toBe(
+      'body has no field "img"; send "image" or "images" or "urls"',
+    );
+    expect(await saysOf('{}')).toBe('body is empty; send "image" or "images" or "urls"');
+    expect(await saysOf('{"image":"AAAA","urls":["http://a.b/c.jpg"]}')).toMatch(
+      /^body has several fields; send one of them: "image"/,
+    );
+    expect(await saysOf('{"image":1}')).toBe('body/image must be string');
+    expect(await saysOf('')).toMatch(/: it is empty; \/openapi.json says/);
     const wrong = post(JSON.stringify({ image: Buffer.from('no image').toString('base64') }), headers);
     expect(await refusalOf(await wrong)).toEqual([422, 'IMAGE_UNREADABLE']);
     const many = post(JSON.stringify({ images: Array.from({ length: 65 }, () => 'AAAA') }), headers);

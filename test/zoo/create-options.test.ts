@@ -119,6 +119,10 @@ describe('createModel', () => {
     ).toBeLessThan(1e-4);
     const error = await failureOf(createModel('resnet18', { weights: small }), TapirError);
     expect(error).toMatchObject({ code: 'STATE_MISMATCH', details: { missing: [], unexpected: [] } });
+    expect(error.message).toMatch(/: add --num-classes 7 \(in code numClasses: 7\)$/);
+    small.delete('bn1.weight');
+    const another = await failureOf(createModel('resnet18', { weights: small }), TapirError);
+    expect(another.message).toMatch(/; give the weights of this network$/);
   });
 
   it('gives equal bytes for equal seeds, and others for others', async () => {

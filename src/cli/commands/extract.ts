@@ -10,7 +10,7 @@ import { OUTPUT_DTYPES } from '../../model/prune/rewrite-options.js';
 import { lowerPrecision, type LoweredModel } from '../../precision/lower-precision.js';
 import type { LoweredPrecision } from '../../runtime/capabilities/capabilities.js';
 import { PRUNE_FIELDS, pruneModel, type PruneOptions } from '../../model/oracle/prune-model.js';
-import { checkAbsent } from '../../model/open/save-whole.js';
+import { checkTarget } from '../../model/open/save-whole.js';
 import { verifyModel, type VerifyReport } from '../../model/oracle/verify.js';
 import type { PrunedModel } from '../../model/prune/pruned-model.js';
 import { loweringText } from '../terminal/lowering-text.js';
@@ -112,7 +112,7 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
   if (flags.precision !== 'int8' && flags.samples !== undefined)
     throw invalidOption('--samples', 'left out without --precision int8', flags.samples);
   const saving = readSaveFlags(flags);
-  if (!saving.overwrite) checkAbsent(flags.out);
+  checkTarget(flags.out, model, saving);
   const path = await findModelFile(model, terminal, flags.yes);
   const inputSizes = readSizeFlags(flags);
   const options = { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inputSizes };

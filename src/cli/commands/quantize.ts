@@ -1,7 +1,7 @@
 /** `tapir quantize`: writes a model in 8 bits, chosen on photos, and says what that costs and gains. */
 import type { Command } from 'commander';
 import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
-import { checkAbsent } from '../../model/open/save-whole.js';
+import { checkTarget } from '../../model/open/save-whole.js';
 import { openModel } from '../../model/open/open-model.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
 import type { PrunedModel } from '../../model/prune/pruned-model.js';
@@ -20,7 +20,7 @@ import { addSaveFlags, readSaveFlags, saveWithTransform, type SaveFlags } from '
 import { reportLeftOut } from '../terminal/left-out.js';
 import { loweringText } from '../terminal/lowering-text.js';
 import { formatTable } from '../terminal/table.js';
-import { withProgressLine } from '../terminal/progress-view.js';
+import { withStepLines } from '../terminal/progress-view.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';
 
@@ -71,14 +71,14 @@ async function runQuantize(
 ): Promise<void> {
   const { out } = flags;
   const saving = readSaveFlags(flags);
-  if (!saving.overwrite) checkAbsent(out);
+  checkTarget(out, model, saving);
   const path = await findModelFile(model, terminal, flags.yes);
   const source = flags.return
     ? await withReturnNodes(flags.return, path, (nodes) => pruneModel(path, nodes))
     : await openModel(path);
   const transform = readTransformFlag(terminal, flags, 'source' in source ? source.source : source);
   const options = { ...readFlags(QUANTIZE_FIELDS, flags), transform };
-  const quantized = await withProgressLine(terminal, (watch) =>
+  const quantized = await withStepLines(terminal, flags.json, (watch) =>
     // A pruned model gives a pruned one, and a whole model a whole one.
     quantizeModel(source as PrunedModel, photos, { ...options, ...watch }),
   );

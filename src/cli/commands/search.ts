@@ -8,7 +8,7 @@ import { openDataset, type Dataset } from '../../datasets/files/dataset.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { elementCount } from '../../tensor/tensor.js';
 import type { Metric } from '../../features/search/metric.js';
-import { QueryModels } from '../../features/search/query-models.js';
+import { checkPhotos, QueryModels } from '../../features/search/query-models.js';
 import { readRecipe, readRowQueries } from '../../features/search/query-vectors.js';
 import { parseVectors } from '../../features/search/read-vectors.js';
 import { combineVectors } from '../../features/search/search-query.js';
@@ -202,6 +202,7 @@ async function embed(
   { model, yes, key, device }: EmbedRequest,
 ): Promise<Float32Array[]> {
   if (images.length === 0) return [];
+  checkPhotos(dataset, images);
   if (model === undefined) {
     const { file, sha256 } = readRecipe(dataset, key);
     const expected = `the file that the dataset was made with (${file}, SHA-256 ${sha256})`;

@@ -101,7 +101,7 @@ function readTasks(env: Environment, isInArray: boolean): Claim | undefined {
   if (!isInStep && numbers[1]! > 1)
     throw invalid(
       set,
-      `the job has ${numbers[1]} tasks, but this process is not one of them: start it with srun`,
+      `the job has ${numbers[1]} tasks, but this process is not one of them (SLURM_STEP_ID is not set): start it with srun`,
     );
   return claim('Slurm', numbers, set);
 }

@@ -7,7 +7,7 @@ import type { Extractor } from '../../extract/extractor.js';
 import type { FeatureExtractorOptions } from '../../extract/extractor-options.js';
 import { Pipeline } from '../../stages/pipeline.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
-import { pruneToRun } from '../../model/oracle/prune-model.js';
+import { pruneModel, pruneToRun } from '../../model/oracle/prune-model.js';
 import { inPrecision } from '../../precision/lower-precision.js';
 import type { TransformFlags } from './transform-flags.js';
 import { chooseModelTransform } from '../../feeds/model-transform.js';
@@ -35,6 +35,7 @@ import {
   type Precision,
 } from '../../runtime/capabilities/capabilities.js';
 import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { withReturnNodes } from './return-flags.js';
@@ -157,13 +158,21 @@ export function sayFeedNotes(
   for (const note of planFeeds(extractor, transform, rows).notes) terminal.err(`note: ${note}\n`);
 }
 
+/** The inputs of a model as the flags cut it. */
+export async function readCutInputs(flags: ExtractorFlags, model: OnnxModel): Promise<readonly TensorInfo[]> {
+  if (model.inputs.length === 1) return model.inputs;
+  const cut = await withReturnNodes(flags.return, model, (nodes) => pruneModel(model, nodes));
+  return model.inputs.filter(({ name }) => cut.plan.kept.inputs.includes(name));
+}
+
 /** The transform that the flags mean for a model; standard error says where `auto` came from or what `DEFAULT` is. */
 export function readTransformFlag(
   terminal: Terminal,
   flags: TransformFlags & Pick<ExtractorFlags, 'decode'>,
   model: OnnxModel,
+  inputs?: readonly TensorInfo[],
 ): Transform {
-  const transform = chooseModelTransform(flags, model).with({ decode: flags.decode });
+  const transform = chooseModelTransform(flags, model, 'auto', inputs).with({ decode: flags.decode });
   if (flags.transform === 'auto' || flags.transform.endsWith('.DEFAULT'))
     terminal.err(describeTransform(transform));
   return transform;

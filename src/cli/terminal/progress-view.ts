@@ -49,6 +49,20 @@ export function withProgressLine<Result>(
   return work({ signal: terminal.signal, onProgress: view.show }).finally(view.end);
 }
 
+/** As {@link withProgressLine}; where there is no terminal, a line for each step of the work, unless `isQuiet`. */
+export function withStepLines<Result>(
+  terminal: Terminal,
+  isQuiet: boolean,
+  work: (watch: Watch) => Promise<Result>,
+): Promise<Result> {
+  if (terminal.isTerminal) return withProgressLine(terminal, work);
+  const describe = describer();
+  const onProgress = (progress: Progress): void => {
+    if (!isQuiet && progress.unit === 'steps') terminal.err(`${describe(progress)}\n`);
+  };
+  return work({ signal: terminal.signal, onProgress });
+}
+
 function createProgressLine(terminal: Terminal): ProgressView {
   const describe = describer();
   const view = throttle(REDRAW_EVERY_SECONDS, (progress) => terminal.rewrite(describe(progress)));

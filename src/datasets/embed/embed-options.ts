@@ -144,7 +144,7 @@ export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): Emb
   const { keepDims, checksum, decodeThreads, cropRows } = options;
   const { model, photosPerRun } = extractorInternals.of(extractor);
   const { source } = model.pruned;
-  const transform = chooseModelTransform(options, source, model.transform);
+  const transform = chooseModelTransform(options, source, model.transform, extractor.inputs);
   const tiles = options.tiles && planTiles(options.tiles);
   const clips = options.clips && planClips(options.clips);
   const feeds = planFeeds(extractor, transform, { cropRows, tiles, clips });

@@ -51,6 +51,7 @@ export class QueryModels {
    */
   async embedImages(images: readonly (string | Uint8Array)[], signal?: AbortSignal): Promise<Float32Array[]> {
     if (images.length === 0) return [];
+    checkPhotos(this.#dataset, images);
     const { key } = this.#options;
     const transform = makeTransform(readRecipe(this.#dataset, key).transform);
     const extractor = await (this.#extractor ??= this.#openExtractor());
@@ -105,6 +106,16 @@ export class QueryModels {
       outputDtype: 'keep',
     });
   }
+}
+
+/** Refuses new photos for a dataset of clips. Throws `OPTION_INVALID`. */
+export function checkPhotos({ manifest }: Dataset, [image]: readonly unknown[]): void {
+  if (image === undefined || !manifest.run?.clips) return;
+  throw invalidOption(
+    'images',
+    'left out for a dataset of clips, which images cannot query: name a clip that it has (tapir search --path), or in code give searchDataset the vector of a new one (loadClip)',
+    image,
+  );
 }
 
 /** Opens a text tower, or the one beside the model of a dataset. `expected` says when it must be given. */

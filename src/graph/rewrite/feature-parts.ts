@@ -186,6 +186,8 @@ function patchesOf(nodes: NodeBuilder, { tensor, part }: State, prefix: number):
 }
 
 function tokensToMap(nodes: NodeBuilder, state: State, facts: FeatureFacts, refuse: Refuse): State {
+  if (state.layout !== null && PLACES[state.layout] !== undefined)
+    throw refuse(`it is a map already (${state.layout}); leave out tokensToMap (--tokens-to-map)`);
   if (state.part === 'class' || state.part === 'registers')
     throw refuse('only patches make a map; take part "all" or "patches"');
   const grid = gridOf(state, facts, refuse);

@@ -180,10 +180,26 @@ function checkNotSource(model: ModelState, externalFiles: readonly string[], tar
   const weights = externalFiles.map((name) => locateExternal(folder, name));
   const isSource = path !== undefined && isSameFile(path, target);
   if (!isSource && !weights.some((path) => isSameFile(path, target))) return;
-  const reason = isSource ? 'it is the model that is read' : 'it holds weights of the model that is read';
-  throw new TapirError('OUTPUT_UNWRITABLE', `cannot write "${target}": ${reason}; choose another name`, {
+  throw readTarget(
+    target,
+    isSource ? 'it is the model that is read' : 'it holds weights of the model that is read',
+  );
+}
+
+function readTarget(target: string, reason: string): TapirError<'OUTPUT_UNWRITABLE'> {
+  return new TapirError('OUTPUT_UNWRITABLE', `cannot write "${target}": ${reason}; choose another name`, {
     details: { path: target, reason },
   });
+}
+
+/** What a save refuses, before the model is opened. Throws `OUTPUT_UNWRITABLE` for the model itself; `OUTPUT_EXISTS` if there is a file. */
+export function checkTarget(
+  target: string,
+  model: string,
+  { overwrite }: Pick<SaveOptions, 'overwrite'>,
+): void {
+  if (isSameFile(model, target)) throw readTarget(target, 'it is the model that is read');
+  if (!overwrite) checkAbsent(target);
 }
 
 /** Throws `OUTPUT_EXISTS` if there is a file at the path. */

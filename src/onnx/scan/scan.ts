@@ -55,7 +55,7 @@ export function scanModel(source: ByteSource): ScannedModel {
 }
 
 function notOnnx(source: ByteSource, looksLike: string, cause?: TapirError): TapirError {
-  const message = `${source.label} is not an ONNX file; it looks like ${looksLike} (at byte 0)`;
+  const message = `${source.label} is not an ONNX file; it looks like ${looksLike}`;
   return new TapirError('MODEL_MALFORMED', message, {
     details: { source: source.label, byteOffset: 0, looksLike },
     cause,
@@ -132,7 +132,15 @@ function scanFunction(reader: WireReader, field: Field): ScannedFunction {
   return { field, domain, name, overload, content: content.result };
 }
 
-const TEXT_SIGNS: readonly (readonly [RegExp, string])[] = [
+/** What to do with weights. */
+const WEIGHTS =
+  'these are weights without a network: make one of torchvision’s networks of them with "tapir models create NAME --weights FILE", or load them into an ONNX file with "tapir models load MODEL --weights FILE"';
+
+const PATTERN_SIGNS: readonly (readonly [RegExp, string])[] = [
+  // A local header of a zip, and its first name.
+  [/^PK[^]{28}[^/]+\/data\.pkl/, `a PyTorch file; ${WEIGHTS}`],
+  // The length of a header in JSON, in 8 bytes.
+  [/^[^]{4}\0{4}\{/, `a safetensors file; ${WEIGHTS}`],
   [/^version https:\/\/git-lfs/, 'a Git LFS pointer: fetch the file itself with "git lfs pull"'],
   [
     /^\s*(<!doctype html|<html|<\?xml[^>]*>\s*<html)/i,
@@ -148,24 +156,24 @@ const TEXT_SIGNS: readonly (readonly [RegExp, string])[] = [
 
 const MAGIC_SIGNS: readonly (readonly [number, string, string])[] = [
   [4, 'ORTM', 'an ORT format file (.ort): it cannot be cut; use the .onnx file it was made from'],
-  [0, 'PK\u0003\u0004', 'a zip archive (a PyTorch .pt file is one): export it to ONNX, or unpack it first'],
+  [0, 'PK\u0003\u0004', 'a zip archive: unpack it first'],
   [0, '\u0089HDF', 'an HDF5 file (Keras .h5): convert it with tf2onnx'],
   [0, '\u001f\u008b', 'a gzip archive: unpack it first'],
   [0, '\u0089PNG', 'a PNG image'],
   [0, '\u00ff\u00d8\u00ff', 'a JPEG image'],
   [4, 'TFL3', 'a TensorFlow Lite file'],
-  [0, '\u0080\u0002', 'a Python pickle (an old PyTorch .pth file): export it to ONNX'],
+  [0, '\u0080\u0002', `an old PyTorch file; ${WEIGHTS}`],
 ];
 
 /** Says what the first bytes of a file look like, or undefined if nothing is recognised. */
 function sniffFormat(head: Uint8Array): string | undefined {
   if (head.byteLength === 0) return 'an empty file';
   const latin1 = Buffer.from(head.buffer, head.byteOffset, Math.min(head.byteLength, 512)).toString('latin1');
+  for (const [pattern, what] of PATTERN_SIGNS) {
+    if (pattern.test(latin1)) return what;
+  }
   for (const [offset, magic, what] of MAGIC_SIGNS) {
     if (latin1.startsWith(magic, offset)) return what;
-  }
-  for (const [pattern, what] of TEXT_SIGNS) {
-    if (pattern.test(latin1)) return what;
   }
   return /^[\t\n\r\x20-\x7e]{8,}/.test(latin1) ? 'plain text' : undefined;
 }

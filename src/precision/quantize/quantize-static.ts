@@ -76,6 +76,7 @@ export async function quantizeStatic(
     reasons: withLossy(made, chosen),
     search,
     bars,
+    seconds,
     layers: qdq.layers,
     rows: samples.map((sample) => sample[0]!.dims[0] ?? 1),
     bytes,

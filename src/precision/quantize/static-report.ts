@@ -31,6 +31,8 @@ interface StaticFacts {
   readonly reasons: ReadonlyMap<Node, string>;
   readonly search: SearchResult;
   readonly bars: Bars;
+  /** The time of the search. */
+  readonly seconds: number;
   readonly layers: readonly RoundedLayer[];
   /** The rows of each sample. */
   readonly rows: readonly number[];
@@ -43,12 +45,13 @@ export function describeStatic({
   reasons,
   search,
   bars,
+  seconds,
   layers,
   rows: perSample,
   bytes,
 }: StaticFacts): Omit<StaticReport, 'speeds'> {
   const { best } = search;
-  if (!best) throw tooLow(rewrite, search, bars);
+  if (!best) throw tooLow(rewrite, search, bars, seconds);
   const tensors = fetchesOf(rewrite);
   return {
     precision: 'int8',
@@ -90,8 +93,9 @@ const SHOWN = 6;
 
 function tooLow(
   rewrite: Rewrite,
-  { curve, isCut }: SearchResult,
+  { curve, isCut, tried }: SearchResult,
   { minCosine, minNeighbours }: Bars,
+  seconds: number,
 ): TapirError<'PRECISION_TOO_LOW'> {
   const all = curve[0]!;
   const worst = all.cosines.reduce((at, { least }, k) => (least < all.cosines[at]!.least ? k : at), 0);
@@ -103,9 +107,11 @@ function tooLow(
     const least = Math.min(...one.cosines.map((cosine) => cosine.least));
     return `${one.chosen.size} of ${all.chosen.size} parts in 8 bits: ${figure(least)}${kept === undefined ? '' : `, ${figure(100 * kept)} % of neighbours`}`;
   });
-  return new TapirError(
-    'PRECISION_TOO_LOW',
-    `no choice of layers in 8 bits keeps a least cosine of ${minCosine} (minCosine, --min-cosine) and ${100 * minNeighbours} % of neighbours (minNeighbours, --min-neighbours); measured: ${steps.join('; ')}; ${isCut ? 'the time ended before the search: give more (seconds, --seconds), or ' : ''}choose lower limits, or more photos (sample, --sample). The alternative is to embed the model as it is, with engine "openvino" and precision "bfloat16"`,
-    { details: { output, cosine: all.cosines[worst]!.least, minCosine } },
-  );
+  const asked = `a least cosine of ${minCosine} (minCosine, --min-cosine) and ${100 * minNeighbours} % of neighbours (minNeighbours, --min-neighbours); measured: ${steps.join('; ')}`;
+  const message = isCut
+    ? `the ${seconds} seconds of the search ended before it: ${tried} of ${all.chosen.size} parts had been tried. Until then, no choice of layers in 8 bits kept ${asked}. Give the search more time (seconds, --seconds)`
+    : `no choice of layers in 8 bits keeps ${asked}; choose lower limits, or more photos (sample, --sample). The alternative is to embed the model as it is with --engine openvino --precision bfloat16 (in code engine: 'openvino', precision: 'bfloat16')`;
+  return new TapirError('PRECISION_TOO_LOW', message, {
+    details: { output, cosine: all.cosines[worst]!.least, minCosine },
+  });
 }

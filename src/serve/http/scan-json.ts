@@ -10,6 +10,7 @@ const MOST = { depth: 32, values: 65_536 };
 
 /** Throws {@link HttpError} `REQUEST_INVALID` for text that is not JSON in UTF-8, is nested too deeply, or has too many values. */
 export function scanJson(bytes: Buffer): unknown {
+  if (bytes.length === 0) throw invalid('it is empty; /openapi.json says what a body holds');
   try {
     checkJsonExtent(bytes, MOST);
   } catch (error) {

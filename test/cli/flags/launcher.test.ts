@@ -119,7 +119,7 @@ describe('readLauncher', () => {
     [
       'a batch script of many tasks',
       slurm(0, 4, 0),
-      /the job has 4 tasks, but this process is not one of them: start it with srun/,
+      /the job has 4 tasks, but this process is not one of them \(SLURM_STEP_ID is not set\): start it with srun/,
     ],
     ['an array of many tasks without srun', { ...array(0, 0, 2), ...slurm(0, 4, 0) }, /start it with srun/],
     [

@@ -254,6 +254,13 @@ describe('clips', () => {
     };
     expect((await searched('a')).toSorted()).toEqual([0, 4, 8].map((start) => `a [from frame ${start}]`));
     expect(await searched('a [from frame 4]')).toEqual(['a [from frame 4]']);
+    // New frames are no photo.
+    const frames = await runTapir(['search', out, join(videos, 'a'), '--model', 'net.onnx']);
+    expect(frames.stderr).toMatch(/name a clip that it has \(tapir search --path\), or in code .*loadClip/);
+    expect(frames).toMatchObject({ code: 2, stdout: '' });
+    await expect(
+      searchDataset(dataset, { images: framesOf('a', [0]) }, { model: 'net.onnx' }),
+    ).rejects.toMatchObject({ code: 'OPTION_INVALID', details: { option: 'images' } });
     // Other clips make another dataset.
     await expect(embedFolder(extractor, source, { ...options, clips: { frames: 2 } })).rejects.toMatchObject({
       code: 'DATASET_MISMATCH',

@@ -65,6 +65,27 @@ describe.each(PARTS)('%s', (_, kind, options, since) => {
   });
 });
 
+describe('tokens to a map', () => {
+  const pixels = {
+    inputs: [{ name: 'x', dims: ['n', 5, 5, 3] }],
+    outputs: [{ name: 'y', dims: ['n', 5, 5, 4] }],
+  };
+  const linear = {
+    initializers: { w: { dims: [3, 4], values: values(12, 0.9) } },
+    nodes: [{ op: 'MatMul', name: 'layer', inputs: ['x', 'w'], outputs: ['y'] }],
+  };
+
+  it.each([
+    ['NCHW', model('map', 17)],
+    ['NHWC', modelBytes({ ...pixels, ...linear })],
+  ])('are refused for a map of layout %s', async (layout, bytes) => {
+    await expect(pruneModel(bytes, ['y'], { tokensToMap: true })).rejects.toMatchObject({
+      code: 'OUTPUT_MISFIT',
+      message: expect.stringContaining(`it is a map already (${layout}); leave out tokensToMap`) as string,
+    });
+  });
+});
+
 describe('image-uint8', () => {
   const options = { input: 'image-uint8' } as const;
 

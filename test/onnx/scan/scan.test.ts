@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isTapirError } from '../../../src/base/errors.js';
@@ -82,6 +83,21 @@ describe('scanModel', () => {
     ['an HTML page', Buffer.from('<!DOCTYPE html><html></html>'), /HTML page/],
     ['an ORT file', Buffer.from('\u0018\0\0\0ORTM........'), /ORT format/],
     ['a zip archive', Buffer.from('PK\u0003\u0004....'), /zip archive/],
+    [
+      'PyTorch weights',
+      readFileSync(fixturePath('parameters/shared/shared.B.pth')),
+      /it looks like a PyTorch file; these are weights without a network: .*tapir models create NAME --weights FILE/,
+    ],
+    [
+      'safetensors',
+      readFileSync(fixturePath('parameters/shared/shared.B.safetensors')),
+      /a safetensors file; these are weights without a network: .*tapir models load MODEL --weights FILE/,
+    ],
+    [
+      'weights of an old torch',
+      gunzipSync(readFileSync(fixturePath('parameters/formats/legacy.pth.gz'))),
+      /an old PyTorch file; these are weights without a network/,
+    ],
     ['ONNX as text', Buffer.from('ir_version: 8\ngraph {\n}'), /text form/],
     ['plain text', Buffer.from('hello, this is not a model'), /plain text/],
   ];

@@ -8,9 +8,10 @@ import {
   openModel,
   pruneModel,
   verifyModel,
+  type Progress,
 } from 'onnx-tapir';
 import { quantizeModel, type QuantizeOptions, type StaticReport } from 'onnx-tapir/precision';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { addsInt8Exactly } from '../../support/cpu.js';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
 import { modelBytes, type GraphSpec, type WeightSpec } from '../../support/graphs.js';
@@ -108,7 +109,9 @@ describe('quantizeModel with fixed scales', () => {
   it('refuses what it cannot judge, with the figures', async () => {
     expect(await refused(quantise({ minCosine: 1 }))).toMatchObject({
       code: 'PRECISION_TOO_LOW',
-      message: expect.stringMatching(/4 of 4 parts in 8 bits: 0\.9\d+, \d+.* % of neighbours/),
+      message: expect.stringMatching(
+        /4 of 4 parts in 8 bits: 0\.9\d+, \d+.* % of neighbours.*--engine openvino --precision bfloat16/,
+      ),
     });
     const one = quantizeModel(file, [join(photos, 'sea/sea-0.jpg')], options);
     expect(await refused(one)).toMatchObject({
@@ -124,6 +127,21 @@ describe('quantizeModel with fixed scales', () => {
       code: 'PRECISION_UNSUPPORTED',
     });
     expect(await refused(quantise({ keep: ['nothing'] }))).toMatchObject({ code: 'OPTION_INVALID' });
+  });
+
+  it('says how far the search got if its time ends first', async () => {
+    const { now } = Date;
+    let passed = 0;
+    const clock = vi.spyOn(Date, 'now').mockImplementation(() => now() + passed);
+    const onProgress = ({ unit, done }: Progress): void => {
+      if (unit === 'nodes' && done === 2) passed = 60_000;
+    };
+    const ended = await refused(quantise({ minCosine: 1, seconds: 60, onProgress })).finally(() =>
+      clock.mockRestore(),
+    );
+    expect(ended.message).toMatch(
+      /^the 60 seconds of the search ended before it: 3 of 4 parts had been tried\. .*4 of 4 parts in 8 bits: 0\.9\d+.*\. Give the search more time \(seconds, --seconds\)$/,
+    );
   });
 
   it('refuses pixels that are not finite, and keeps a layer in float32 whose weights are not', async () => {
@@ -212,6 +230,24 @@ describe('quantizeModel with fixed scales', () => {
 });
 
 describe('tapir quantize', () => {
+  it('says what it does where there is no terminal, unless the report is JSON', async () => {
+    const flags = [
+      '--min-cosine',
+      '1',
+      '-o',
+      join(folder, 'none.onnx'),
+      '--transform',
+      JSON.stringify(transform),
+    ];
+    const ended = await runTapir(['quantize', file, photos, ...flags]);
+    expect(ended.stderr).toMatch(
+      /^reading photos\nmeasuring ranges\n(?:.+\n)?judging 8 bits in every layer\ntrying each layer in 8 bits\nchoosing layers\n.*PRECISION_TOO_LOW/,
+    );
+    expect(ended).toMatchObject({ code: 5, stdout: '' });
+    const json = await runTapir(['quantize', file, photos, ...flags, '--json']);
+    expect(json.stderr).toMatch(/^[^\n]*PRECISION_TOO_LOW/);
+  });
+
   it.runIf(addsInt8Exactly)('writes the file, and says what it costs and gains', async () => {
     const out = join(folder, 'cli.onnx');
     writeFileSync(join(folder, 'transform.json'), JSON.stringify(transform));

@@ -32,7 +32,7 @@ describe('session options', () => {
     ['executionProviders', ['cuda'], /option device or devices/],
     ['intraOpNumThreads', 2, /threads in the device/],
     ['externalData', [], /beside the model/],
-    ['graphOptimisationLevel', 'all', /it has graphOptimizationLevel/],
+    ['graphOptimisationLevel', 'all', /did you mean "graphOptimizationLevel"\? It has/],
     ['toString', 1, /it has graphOptimizationLevel/],
   ])('%s is refused', (key, value, why) => {
     const refused = refusal(() => readSessionOptions({ [key]: value } as object));

@@ -128,7 +128,7 @@ describe('readSchedule', () => {
     [{ kind: 'step' }, /"schedule.stepSize" must be an integer from 1/],
     [
       { kind: 'step', stepSize: 2, steps: 3 },
-      /the schedule "step" has no option "steps"; it has stepSize, gamma/,
+      /the schedule "step" has no option "steps"; did you mean "stepSize"\? It has stepSize, gamma/,
     ],
     [{ kind: 'step', stepSize: 2, gamma: -1 }, /"schedule.gamma" must be a finite number from 0/],
     [{ kind: 'multi-step', milestones: [3, 2] }, /integers from 1 in ascending order/],

@@ -65,7 +65,7 @@ export async function runBenchEmbed(
   given: BenchEmbedFlags,
 ): Promise<void> {
   const say = (text: string): void => {
-    if (terminal.isTerminal) terminal.err(`${text}\n`);
+    if (terminal.isTerminal || !given.json) terminal.err(`${text}\n`);
   };
   const path = await findModelFile(given.model, terminal, given.yes);
   const model = await openModel(path);
@@ -99,7 +99,7 @@ async function findBatch(
   flags: BenchEmbedFlags & SettledFlags,
   say: (text: string) => void,
 ): Promise<number> {
-  say('looking for the fastest batch');
+  say('looking for the fastest batch, which --batch states');
   const devices = readDeviceFlags(flags);
   const { engine, precision } = flags;
   const sessions = [readSessionsFlag(flags, devices)];
@@ -112,6 +112,8 @@ async function findBatch(
     sessions,
     seconds: 1,
     signal,
+    onMeasured: ({ rows, rowsPerSecond }) =>
+      say(`batches of ${rows}: ${rowsPerSecond.median.toFixed(1)} images/s`),
   });
   return best.rows;
 }

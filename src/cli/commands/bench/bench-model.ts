@@ -26,6 +26,9 @@ import {
 } from '../../../runtime/capabilities/capabilities.js';
 import { LANE_FIELDS } from '../../../runtime/lanes/lane-options.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
+import { outputNodes } from '../../../extract/prune-source.js';
+import { openModel } from '../../../model/open/open-model.js';
+import type { ReturnNodes } from '../../../model/open/return-nodes.js';
 import { pruneModel } from '../../../model/oracle/prune-model.js';
 import { inPrecision } from '../../../precision/lower-precision.js';
 import { roundDown } from '../../terminal/lowering-text.js';
@@ -43,7 +46,7 @@ export interface BenchModelFlags
     TransformFlags,
     PartFlags,
     Pick<MeasureModelOptions, 'batches' | 'sessions' | 'seconds'> {
-  readonly return: readonly string[];
+  readonly return?: readonly string[];
   readonly device: string;
   readonly devices?: string;
   readonly engine: EngineName | 'all';
@@ -58,7 +61,7 @@ export function addBenchModelCommand(bench: Command, terminal: Terminal): void {
     .description('find the batch size at which a model is fastest, on random input')
     .argument('<model>', MODEL_HELP)
     .option(rare(YES_FLAG), YES_HELP, false)
-    .requiredOption('--return <name[=key]>', RETURN_HELP, collect)
+    .option('--return <name[=key]>', `${RETURN_HELP} (default: the graph outputs)`, collect)
     .option('--device <device>', 'cpu, cuda, cuda:1, webgpu or auto', 'cpu')
     .addOption(
       new Option(
@@ -100,8 +103,11 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
   // Checked here as well, so that the error names the flag.
   for (const name of names) readDevice(flags.devices === undefined ? '--device' : '--devices', name);
   const file = await findModelFile(path, terminal, flags.yes);
+  const nodes = flags.return ? readReturnFlags(flags.return) : outputNodes(await openModel(file));
+  // The first row may take a while.
+  if (!json) terminal.err('measuring: a row follows for each batch size\n');
   const measure = (engine: EngineName, precision: Precision): Promise<MeasureModelReport> =>
-    measureModel(file, readReturnFlags(flags.return), readPartFlags(flags), {
+    measureModel(file, nodes, readPartFlags(flags), {
       ...readFlags(MEASURE_MODEL_FIELDS, flags),
       devices: names as Device[],
       engine,
@@ -118,7 +124,7 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
     });
   if (flags.photos !== undefined && !isComparison)
     throw invalidOption('--photos', 'left out without --engine all or --precision all', flags.photos);
-  const facts = { model: path, return: flags.return, seconds };
+  const facts = { model: path, return: flags.return ?? null, seconds };
   if (!isComparison) {
     const report = await measure(engine, precision);
     if (json) printJson(terminal, { ...facts, ...report });
@@ -129,7 +135,7 @@ export async function runBenchModel(terminal: Terminal, path: string, flags: Ben
     try {
       const report = await measure(engine, asked);
       if (flags.photos === undefined) return { asked, ...report, cosine: null };
-      const cosine = await measureCosine(terminal, file, engine, asked, flags);
+      const cosine = await measureCosine(terminal, file, nodes, engine, asked, flags);
       if (!json) terminal.out(cosineText(report, cosine));
       return { asked, ...report, cosine };
     } catch (error) {
@@ -176,12 +182,13 @@ const PHOTOS = 64;
 async function measureCosine(
   terminal: Terminal,
   file: string,
+  nodes: ReturnNodes,
   engine: EngineName,
   precision: Precision,
   flags: BenchModelFlags,
 ): Promise<MeasuredCosine> {
   const device = namesOf(flags)[0] as Device;
-  const pruned = await pruneModel(file, readReturnFlags(flags.return), readPartFlags(flags));
+  const pruned = await pruneModel(file, nodes, readPartFlags(flags));
   const lowered = await inPrecision(pruned, precision, engine);
   const way = { device, engine, precision: enginePrecision(precision), outputDtype: 'keep' } as const;
   await using exact = await createFeatureExtractor(pruned, undefined, { device, outputDtype: 'keep' });

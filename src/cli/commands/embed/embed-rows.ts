@@ -63,8 +63,18 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
 
 /** Refuses flags that make no sense for rows. Throws `OPTION_INVALID`. */
 function checkFlags(flags: EmbedFlags): RowFormat {
-  const { format, json, overwrite, removeMissing, checksum, shardSize, shard, minCosine, engine, precision } =
-    flags;
+  const {
+    format = 'jsonl',
+    json,
+    overwrite,
+    removeMissing,
+    checksum,
+    shardSize,
+    shard,
+    minCosine,
+    engine,
+    precision,
+  } = flags;
   const found = ROW_FORMATS.find((one) => one === format);
   if (!found) throw invalidOption('--format', 'jsonl or arrow with --out -', format);
   const refuse = (flag: string, value: unknown): Error =>

@@ -27,6 +27,7 @@ import { readFlags } from '../../flags/option-flags.js';
 import { findModelFile } from '../../flags/find-model.js';
 import {
   openExtractor,
+  readCutInputs,
   readDeviceFlags,
   readTransformFlag,
   sayFeedNotes,
@@ -47,7 +48,8 @@ export interface EmbedFlags
       keyof TransformFlags | 'tiles' | 'clips' | 'format' | 'choice' | 'shard' | 'signal' | 'onProgress'
     >,
     Pick<EmbedRowsOptions, 'inputFormat' | 'maxWaitMs'> {
-  readonly format: FeatureFormat | RowFormat;
+  /** The default depends on where it goes. */
+  readonly format?: FeatureFormat | RowFormat;
   readonly metricsPort: number | undefined;
   readonly shard: ShardFlag | undefined;
   readonly json: boolean;
@@ -72,7 +74,8 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   const hasFew = hasFewImages(source);
   const path = await findModelFile(given.model, terminal, given.yes);
   const model = await openModel(path);
-  const transform = readTransformFlag(terminal, given, model);
+  const inputs = await readCutInputs(given, model);
+  const transform = readTransformFlag(terminal, given, model, inputs);
   const { out, batch: rows, minCosine } = given;
   const { flags, choice } = await settleEngine(terminal, given, {
     model,

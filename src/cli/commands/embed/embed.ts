@@ -51,10 +51,8 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .addOption(
       new Option(
         '--format <format>',
-        'format of the feature files: npy, arrow or parquet; with --out -, of the rows: jsonl or arrow',
-      )
-        .choices([...new Set([...FEATURE_FORMATS, ...ROW_FORMATS])])
-        .default(EMBED_FOLDER_FIELDS.format.fallback),
+        'format of the feature files: npy (default), arrow or parquet; with --out -, of the rows: jsonl (default) or arrow',
+      ).choices([...new Set([...FEATURE_FORMATS, ...ROW_FORMATS])]),
     )
     .addOption(new Option(rare('--shard <i/n>'), EMBED_FOLDER_FIELDS.shard.about).argParser(parseShard));
   addFlags(command, EMBED_FOLDER_FIELDS, {
@@ -90,7 +88,7 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
   const place = given.shard && readShardFlag(given.shard, process.env);
   const flags = place ? await chooseLocalDevice(given, place) : given;
   const shard = place?.shard;
-  const { out, format } = flags;
+  const { out, format = EMBED_FOLDER_FIELDS.format.fallback } = flags;
   if (format === 'jsonl')
     throw invalidOption(
       '--format',
@@ -150,9 +148,14 @@ function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing
   const rate = run.seconds > 0 ? ` (${(embedded / run.seconds).toFixed(1)}/s)` : '';
   const ok = embedded - failed;
   const time = `in ${run.seconds.toFixed(1)} s${rate} on ${run.device}`;
-  terminal.out(`${ok} of ${embedded} ${inputs} embedded ${time}\n`);
+  const isNothingNew = embedded === 0 && skipped > 0;
+  terminal.out(
+    isNothingNew
+      ? `nothing new: ${counted(skipped, inputs.slice(0, -1))} embedded before\n`
+      : `${ok} of ${embedded} ${inputs} embedded ${time}\n`,
+  );
   const notes = [
-    [skipped, `were there already; the dataset has ${counts.inputs} inputs now`],
+    [isNothingNew ? 0 : skipped, `were there already; the dataset has ${counts.inputs} inputs now`],
     [duplicates, 'were given more than once; each is in the dataset once'],
     [changed, 'replace photos that the dataset had under the same names: changed files, or another folder'],
     [removed, 'were no longer in the source and are marked as removed'],

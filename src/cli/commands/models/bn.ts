@@ -20,7 +20,7 @@ import type { Momentum } from '../../../train/statistics/channel-moments.js';
 import type { BatchNormMoments } from '../../../train/statistics/saved-moments.js';
 import { openModel } from '../../../model/open/open-model.js';
 import { readStateDict } from '../../../parameters/dicts/read-state-dict.js';
-import { checkAbsent } from '../../../model/open/save-whole.js';
+import { checkTarget } from '../../../model/open/save-whole.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { addFlags } from '../../flags/option-flags.js';
 import { readDeviceList, readTransformFlag } from '../../flags/open-extractor.js';
@@ -108,7 +108,7 @@ function addWriteFlags(command: Command): void {
 }
 
 async function runBn(terminal: Terminal, path: string, photos: string, flags: BnFlags): Promise<void> {
-  checkOutputs(flags);
+  checkOutputs(path, flags);
   const { mode, momentum, moments, cudaLibraries, batch, decodeThreads, memoryBytes } = flags;
   if (mode === undefined && (flags.out !== undefined || moments === undefined))
     throw invalidOption(
@@ -148,21 +148,21 @@ async function runMerge(
   files: readonly string[],
   flags: WriteFlags,
 ): Promise<void> {
-  checkOutputs(flags);
+  checkOutputs(path, flags);
   const model = await findModelFile(path, terminal, flags.yes);
   const moments = files.map(readMoments);
   await report(terminal, await mergeBatchNorm(model, moments, await readFoldedFlags(flags)), flags);
 }
 
-/** Refuses before the work what could not be written after it. Throws `OPTION_INVALID`, `OUTPUT_EXISTS`. */
-function checkOutputs(flags: WriteFlags): void {
+/** Refuses before the work what could not be written after it. Throws `OPTION_INVALID`, `OUTPUT_EXISTS`, `OUTPUT_UNWRITABLE`. */
+function checkOutputs(model: string, flags: WriteFlags): void {
   const { out, moments, json } = flags;
-  const { overwrite } = readSaveFlags(flags);
+  const saving = readSaveFlags(flags);
   const last = out ?? moments;
   if (out === undefined && moments === undefined && !json)
     throw invalidOption('--out', 'given, or --moments, or --json: nothing would be kept', out);
   // Moments beside a model come first, and may be those of a killed run.
-  if (last !== undefined && !overwrite) checkAbsent(last);
+  if (last !== undefined) checkTarget(last, model, saving);
 }
 
 async function readFoldedFlags(flags: WriteFlags): Promise<Options<FoldedOptions>> {

@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
 import { TASKS, listModels } from '../../../zoo/architectures.js';
-import { CREATE_FIELDS, createModel, type CreateOptions } from '../../../zoo/create-model.js';
+import { CREATE_FIELDS, createWithNotes, type CreateOptions } from '../../../zoo/create-model.js';
 import { isWebAddress, pullWeights } from '../../../zoo/pull-weights.js';
 import { DOWNLOAD_FIELDS } from '../../../hub/download-file.js';
 import { checkAbsent } from '../../../model/open/save-whole.js';
@@ -59,9 +59,10 @@ async function runCreate(terminal: Terminal, name: string | undefined, flags: Cr
           pullWeights(weights, { allowHttp: flags.allowHttp, signal, onProgress }),
         )
       : weights;
-  const model = await createModel(name, { ...readFlags(CREATE_FIELDS, flags), weights: file });
+  const { model, notes } = await createWithNotes(name, { ...readFlags(CREATE_FIELDS, flags), weights: file });
   terminal.signal.throwIfAborted();
   await model.save(out, { overwrite });
+  for (const note of notes) terminal.err(`${note}\n`);
   if (weights === undefined)
     terminal.err('untrained: the weights are seeded random numbers (--weights gives trained ones)\n');
   terminal.out(`written: ${out} (${formatBytes(statSync(out).size)})\n`);

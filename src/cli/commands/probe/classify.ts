@@ -28,7 +28,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .description(
       'name the classes of images with a classifier: a model with labels, such as "tapir probe --attach" writes. Without one, "tapir probe --zero-shot" labels a dataset by words',
     )
-    .argument('<source>', 'image, folder, pattern, list or archive')
+    .argument('<source...>', 'images, or one folder, pattern, list or archive')
     .option('--model <file>', 'the classifier: its first output has a score for each class')
     .addOption(
       new Option('--format <name>', 'a line of text per image, or of JSON')
@@ -37,7 +37,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     )
     .option('--json', 'the same as --format jsonl', false)
     .option(rare(YES_FLAG), YES_HELP, false)
-    .action((source: string, flags: ClassifyFlags) => runClassify(terminal, source, flags));
+    .action((sources: string[], flags: ClassifyFlags) => runClassify(terminal, sources, flags));
   addFlags(command, CLASSIFY_FIELDS, {
     device: '--device <device>',
     top: '--top <n>',
@@ -45,13 +45,19 @@ export function addCommand(program: Command, terminal: Terminal): void {
   });
 }
 
-async function runClassify(terminal: Terminal, source: string, flags: ClassifyFlags): Promise<void> {
+async function runClassify(
+  terminal: Terminal,
+  sources: readonly string[],
+  flags: ClassifyFlags,
+): Promise<void> {
   const { model, top, device, json, format, yes } = flags;
   if (model === undefined) throw invalidOption('--model', 'the ONNX file of a classifier', model);
   const path = await findModelFile(model, terminal, yes);
   const transform = readTransformFlag(terminal, flags, await openModel(path));
   const options = { top, transform, device, signal: terminal.signal };
   const describe = json || format === 'jsonl' ? describeAsJson : describeAsText;
+  const [first] = sources;
+  const source = sources.length === 1 ? first! : sources;
   let failures = 0;
   for await (const image of classifyImages(path, source, options)) {
     if (image.error) failures++;

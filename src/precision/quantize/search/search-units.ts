@@ -33,6 +33,8 @@ export interface SearchResult {
   readonly best: Judgement | undefined;
   /** Whether the time ended before the search. */
   readonly isCut: boolean;
+  /** How many units were run alone in 8 bits: all, unless the time ended or everything passed. */
+  readonly tried: number;
 }
 
 /** The samples that errors of single units are measured on. */
@@ -86,7 +88,7 @@ export async function searchUnits(subject: SearchSubject, bars: Bars): Promise<S
   bench.form = form;
   await correctBiases(subject, everything, loss);
   const all = await judge.measure(everything);
-  if (judge.passes(all)) return { rule: form.rule, curve: judge.curve, best: all, isCut: false };
+  if (judge.passes(all)) return { rule: form.rule, curve: judge.curve, best: all, isCut: false, tried: 0 };
   const probe = await probeUnits(subject, bars.deadline);
   const model = new LossModel(probe);
   const known = probe.errors.length;
@@ -122,7 +124,7 @@ export async function searchUnits(subject: SearchSubject, bars: Bars): Promise<S
       if (judge.passes(judged)) best = judged;
     }
   }
-  return { rule: form.rule, curve: judge.curve, best, isCut: isLate() };
+  return { rule: form.rule, curve: judge.curve, best, isCut: isLate(), tried: known };
 }
 
 function saved(savings: readonly number[], chosen: ReadonlySet<number>): number {

@@ -35,7 +35,17 @@ describe('tapir bench embed', () => {
 
   it('looks for the fastest batch, and prints a table', async () => {
     const ended = await bench(photos, ...short, '--devices', 'cpu:0,cpu:1', '--normalize', 'graph');
-    expect(ended).toMatchObject({ code: 0, stderr: AUTO_TRANSFORM });
+    expect(ended.code).toBe(0);
+    const steps = ended.stderr.replace(AUTO_TRANSFORM, '').trimEnd().split('\n');
+    expect(steps.slice(0, 2)).toEqual([
+      'looking for the fastest batch, which --batch states',
+      expect.stringMatching(/^batches of 1: [\d.]+ images\/s$/),
+    ]);
+    expect(steps.slice(-6)).toEqual(
+      ['warming up', 'round 1 of 1'].flatMap((round) =>
+        ['decoding', 'the model', 'end to end'].map((what) => `${round}: ${what}`),
+      ),
+    );
     expect(ended.stdout).toMatch(
       /^24 images, batches of \d+, on cpu:0, cpu:1\n\n +images\/s +CPU-ms per image\n/,
     );

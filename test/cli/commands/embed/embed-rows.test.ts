@@ -24,11 +24,22 @@ const command = ['--model', model, '--return', 'avgpool=embedding', '--threads',
 let vectors: Record<string, number[]>;
 
 const embed = (source: string, flags: string, options: RunOptions = {}): Promise<Ended> =>
-  runTapir(['embed', source, ...command, '--out', '-', ...flags.split(' ')], options);
+  runTapir(
+    ['embed', source, ...command, '--out', '-', ...flags.split(' ').filter((flag) => flag !== '')],
+    options,
+  );
 
 /** The command with bytes at both ends. */
 function pipe(input: Uint8Array, flags: string): { code: number | null; stdout: Buffer; stderr: string } {
-  const args = [bin, 'embed', '-', ...command, '--out', '-', ...flags.split(' ')];
+  const args = [
+    bin,
+    'embed',
+    '-',
+    ...command,
+    '--out',
+    '-',
+    ...flags.split(' ').filter((flag) => flag !== ''),
+  ];
   const { status, stdout, stderr } = spawnSync(process.execPath, args, { input, maxBuffer: 2 ** 28 });
   return { code: status, stdout, stderr: stderr.toString() };
 }
@@ -119,7 +130,7 @@ describe('tapir embed --out -, JSON lines', () => {
   });
 
   it('takes folders, and names with line breaks', async () => {
-    const folder = await embed(join(photos, 'sea'), '--format jsonl');
+    const folder = await embed(join(photos, 'sea'), '');
     expect(folder).toMatchObject({ code: 0, stderr: AUTO_TRANSFORM });
     expect(rowsOf(folder.stdout).map(({ path }) => path)).toContain('sea-0.jpg');
     const odd = join(scratch, 'line\nbreak.jpg');
@@ -129,7 +140,8 @@ describe('tapir embed --out -, JSON lines', () => {
   });
 
   it('writes nothing for no input', async () => {
-    expect(await embed('-', '--format jsonl', { input: '' })).toEqual({
+    // JSON lines are the default.
+    expect(await embed('-', '', { input: '' })).toEqual({
       code: 0,
       signal: null,
       stdout: '',
@@ -333,7 +345,15 @@ describe('tapir embed -, with a dataset', () => {
 
 describe('tapir embed --out -, as part of a pipe', () => {
   const start = (flags: string): ReturnType<typeof spawn> =>
-    spawn(process.execPath, [bin, 'embed', '-', ...command, '--out', '-', ...flags.split(' ')]);
+    spawn(process.execPath, [
+      bin,
+      'embed',
+      '-',
+      ...command,
+      '--out',
+      '-',
+      ...flags.split(' ').filter((flag) => flag !== ''),
+    ]);
   const ended = (child: ReturnType<typeof spawn>): Promise<readonly [number | null, string]> => {
     let stderr = '';
     child.stderr!.on('data', (chunk: Buffer) => (stderr += chunk.toString()));

@@ -46,6 +46,23 @@ describe('tapir models create', () => {
     });
   });
 
+  it('says which classifier of the weights is replaced', async () => {
+    const file = join(scratch, 'thousand.safetensors');
+    const state = new Map<string, Tensor>();
+    for (const parameter of (await createModel('squeezenet1_1')).namedParameters())
+      state.set(parameter.name, await parameter.read());
+    await writeStateDict(file, state);
+    const run = (...flags: string[]): ReturnType<typeof runTapir> =>
+      runTapir(['models', 'create', 'squeezenet1_1', '--weights', file, '-o', 'seven.onnx', ...flags], {
+        cwd: scratch,
+      });
+    expect(await run('--num-classes', '7')).toMatchObject({
+      code: 0,
+      stderr: '"classifier.1" gets 7 outputs in place of 1000, and starts from scratch\n',
+    });
+    expect(await run('--overwrite')).toMatchObject({ code: 0, stderr: '' });
+  });
+
   it('downloads weights once, and refuses a file that is not the one of its name', async () => {
     const state = new Map<string, Tensor>();
     const source = await createModel('squeezenet1_1', { seed: 5 });

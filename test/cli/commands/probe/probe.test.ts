@@ -185,6 +185,21 @@ describe('tapir probe', () => {
       error: null,
       classes: [{ score: expect.any(Number) as number }],
     });
+    const ofSea = JSON.parse(lines.find((line) => line.includes('sea-0.jpg'))!) as {
+      readonly classes: unknown;
+    };
+    const [one, none] = [join(photos, 'sea/sea-0.jpg'), join(photos, 'none.jpg')];
+    const listed = await runTapir(['classify', one, none, '--model', out, '--top', '1', '--json']);
+    expect(listed.code).toBe(1);
+    expect(
+      listed.stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as unknown),
+    ).toMatchObject([
+      { path: one, classes: ofSea.classes, error: null },
+      { path: none, classes: [], error: { code: 'IMAGE_NOT_FOUND' } },
+    ]);
     const size = '{"resize":64,"crop":64}';
     const plain = await runTapir(['classify', photos, '--model', model, '--transform', size]);
     expect(plain.stderr).toContain('its metadata has no labels');
