@@ -538,7 +538,7 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     await page.keyboard.press('ArrowRight');
     await page.keyboard.press('Space');
     await page.waitForSelector('.map-figure canvas');
-    // TAPIR_SCREENSHOT=docs/explore.png makes the picture of the README.
+    // TAPIR_SCREENSHOT makes the picture of the README, which is stored as lossless WebP.
     await page.screenshot({ path: process.env['TAPIR_SCREENSHOT'] ?? join(scratch, 'page.png') });
     await served.stop();
   });
