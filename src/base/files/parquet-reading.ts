@@ -12,6 +12,13 @@ const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 /** The reader itself drops U+FEFF at the beginning of a text, but a name may begin with it. */
 const PARSERS: Partial<ParquetParsers> = { stringFromBytes: (bytes) => bytes && decoder.decode(bytes) };
 
+/** A column of lists or structs, where plain values are needed. */
+export class NestedColumn extends Error {
+  constructor(name: string) {
+    super(`its column "${name}" is nested or repeated; its values must be plain`);
+  }
+}
+
 /** What the values of a column are; `other` for lists, structs and bytes. */
 export type ParquetType = 'bool' | 'integer' | 'float' | 'text' | 'json' | 'time' | 'other';
 
@@ -176,7 +183,7 @@ async function readChunk(file: AsyncBuffer, group: RowGroup, tree: SchemaTree): 
     chunk?.path_in_schema[0] === name ? [chunk] : [],
   );
   if (!chunk || others.length > 0 || chunk.path_in_schema.length > 1 || repetition === 'REPEATED')
-    throw new Error(`its column "${name}" is nested or repeated; its values must be plain`);
+    throw new NestedColumn(name);
   const values = countOf(group.num_rows);
   const { codec, type } = chunk;
   const first = Number(chunk.dictionary_page_offset || chunk.data_page_offset);

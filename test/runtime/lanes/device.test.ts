@@ -19,8 +19,10 @@ it.each([
   'plugin:webgpu:1',
   'plugin:/lib/libplugin.so',
 ] as const)('%s can be asked for again as an object', (device) => {
-  const resolved = readDevice('device', device);
-  expect(readDevice('device', specOf(resolved))).toEqual(resolved);
+  const spec = specOf(readDevice('device', device));
+  const again = readDevice('device', spec);
+  expect(specOf(again)).toEqual(spec);
+  expect(deviceName(again)).toBe(deviceName(readDevice('device', device)));
 });
 
 describe('readDevice', () => {

@@ -1,5 +1,5 @@
 /** A Parquet file that lists images. */
-import { readParquetRecords, type ParquetColumn } from '../../../base/files/parquet-reading.js';
+import { NestedColumn, readParquetRecords, type ParquetColumn } from '../../../base/files/parquet-reading.js';
 import { carriedIn, toJson } from '../../formats/carried-columns.js';
 import { nameColumns } from '../../formats/metadata.js';
 import { missingColumn, SourceFault } from '../items/source-errors.js';
@@ -18,15 +18,23 @@ export async function* readParquetEntries(file: string, column: string): AsyncGe
     },
     stringFromBytes: (bytes: Uint8Array | undefined) => textOf(bytes, column),
   };
-  for await (const record of readParquetRecords(file, [column], reading)) {
-    const entry = record[column];
-    row++;
-    if (typeof entry !== 'string' || entry === '')
-      throw new SourceFault(`row ${row} has no text in the column "${column}"`);
-    const texts = carried.map(({ name, type }) => [name, toJson(record[name], type)] as const);
-    yield { entry, columns: nameColumns(texts, refuse) };
+  try {
+    for await (const record of readParquetRecords(file, [column], reading)) {
+      const entry = record[column];
+      row++;
+      if (typeof entry !== 'string' || entry === '')
+        throw new SourceFault(`row ${row} has no text in the column "${column}"`);
+      const texts = carried.map(({ name, type }) => [name, toJson(record[name], type)] as const);
+      yield { entry, columns: nameColumns(texts, refuse) };
+    }
+  } catch (error) {
+    if (!(error instanceof NestedColumn)) throw error;
+    throw new SourceFault(`its column "${column}" is nested, and no column of paths; ${PHOTOS_INSIDE}`);
   }
 }
+
+const PHOTOS_INSIDE =
+  'photos inside a file come as an Arrow stream (--input-format arrow): the guide of batch runs has the lines under "Photos inside Parquet"';
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -35,7 +43,7 @@ function textOf(bytes: Uint8Array | undefined, column: string): string | undefin
   try {
     return bytes && decoder.decode(bytes);
   } catch (cause) {
-    const reason = `its column "${column}" holds bytes that are no text in UTF-8; photos in a column are read from an Arrow stream (--input-format arrow)`;
+    const reason = `its column "${column}" holds bytes that are no text in UTF-8; ${PHOTOS_INSIDE}`;
     throw new Error(reason, { cause });
   }
 }

@@ -4,7 +4,7 @@ import { PassThrough } from 'node:stream';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { describe, expect, it } from 'vitest';
 import { openSource } from '../../../../src/datasets/sources/open-source.js';
-import { scratchFolder } from '../../../support/fixtures.js';
+import { fixturePath, scratchFolder } from '../../../support/fixtures.js';
 import { inPieces, itemsOf, pathsOf, untilError } from '../../../support/sources.js';
 
 const folder = scratchFolder();
@@ -159,7 +159,18 @@ describe('a list file', () => {
     expect(items).toEqual([]);
     expect(error).toMatchObject({
       code: 'SOURCE_INVALID',
-      message: expect.stringMatching(/"image" holds bytes that are no text in UTF-8.*Arrow stream/),
+      message: expect.stringMatching(
+        /"image" holds bytes that are no text in UTF-8.*Arrow stream.*Photos inside Parquet/,
+      ),
+    });
+  });
+
+  it('says of a nested column where its photos are read from', async () => {
+    const file = fixturePath('tables/snappy-groups.parquet');
+    const { error } = await untilError(file, { column: 'embedding' });
+    expect(error).toMatchObject({
+      code: 'SOURCE_INVALID',
+      message: expect.stringMatching(/"embedding" is nested, .*Arrow stream .*Photos inside Parquet/),
     });
   });
 
