@@ -45,10 +45,15 @@ export function isSharedName(graph: Graph, name: string): boolean {
 /**
  * Resolves requests, each on its own: tensor name, then node name (`node:k` for its k-th output), then module path.
  *
+ * @param keys - The key of each request, for the error of a request that has both the wrong way round.
  * @throws {@link TapirError} `NAME_NOT_FOUND` (all unknown ones in one error, with the nearest names),
  * `NAME_AMBIGUOUS`, `NAME_FOLDED`, `NAME_INSIDE_BODY`.
  */
-export function resolveNames(graph: Graph, requests: readonly string[]): Resolved[] {
+export function resolveNames(
+  graph: Graph,
+  requests: readonly string[],
+  keys: readonly string[] = requests,
+): Resolved[] {
   const resolved: Resolved[] = [];
   const failures: Failure[] = [];
   for (const request of requests) {
@@ -62,10 +67,20 @@ export function resolveNames(graph: Graph, requests: readonly string[]): Resolve
   const message = failures.map((failure) => failure.message).join('\n');
   if (unknown.length > 0) {
     const names = unknown.flatMap((failure) => failure.details.names);
-    const hint = 'list what exists with getGraphNodeNames(model) or "tapir nodes MODEL"';
+    const turned = requests.findIndex((request, i) => isTurned(graph, request, keys[i]!));
+    const hint =
+      turned >= 0
+        ? `the node comes first, and its key second: { '${keys[turned]}': '${requests[turned]}' }`
+        : 'list what exists with getGraphNodeNames(model) or "tapir nodes MODEL"';
     throw new TapirError('NAME_NOT_FOUND', `${message}\n${hint}`, { details: { names } });
   }
   throw new TapirError(first.code, message, { details: first.details });
+}
+
+/** Whether a key names a value, and its request names none. */
+function isTurned(graph: Graph, request: string, key: string): boolean {
+  const [found, other] = [key, request].map((name) => resolveName(graph, name));
+  return other === undefined && found !== undefined && 'value' in found;
 }
 
 /** Resolves one request; undefined if nothing has this name. */

@@ -80,6 +80,7 @@ function cutToRequest(model: OnnxModel, request: RewriteRequest): Cut {
   const outputs = resolveNames(
     graph,
     request.outputs.map((output) => output.request),
+    keys,
   ).map(({ request: name, value, why }, i): CutOutput => ({ request: name, value, why, key: keys[i]! }));
   const inputs = request.inputs && readCutInputs(resolveNames(graph, request.inputs));
   return cutGraph(graph, { outputs, inputs, allowNonTensor: request.allowNonTensor });

@@ -95,6 +95,13 @@ describe('names of a model with its BatchNorms', () => {
     expect(failure(graph, 'a').message).not.toContain('""');
     expect(error.message).toContain('tapir nodes');
   });
+
+  it('say which comes first where name and key have changed places', () => {
+    expect(() => resolveNames(graph, ['features'], ['layer4'])).toThrow(
+      "the node comes first, and its key second: { 'layer4': 'features' }",
+    );
+    expect(() => resolveNames(graph, ['features'], ['vector'])).toThrow('tapir nodes');
+  });
 });
 
 const relu = (scope: string, input: string, more: object = {}): GraphSpec['nodes'][number] => ({
