@@ -2,7 +2,6 @@
  * Source items → batches of tiles in shared memory. A batch is full of tiles that are kept, of as many pictures as it takes; a picture
  * that fails has a place, too. So batches depend on the pictures alone, wherever a run begins.
  */
-import { misfitImage } from '../images/file/image-errors.js';
 import { labelOf } from '../images/file/image-file.js';
 import type { LoadedTiles } from '../images/lanes/decode-protocol.js';
 import type { DecodeLanes, LanePicture } from '../images/lanes/decode-lanes.js';
@@ -11,6 +10,7 @@ import type { TilePlan } from '../images/transform/tile-options.js';
 import type { FeedBatch, FeedOptions, Feeds, LoadedItem } from './feed-batches.js';
 import { fileOf, type SourceItem, type SourceItems } from './items/source-item.js';
 import type { FeedPlan } from './feed-plan.js';
+import { allBackground } from '../images/transform/read-tiles.js';
 import { PAUSE, withPauses } from './pauses.js';
 import { PhotoMemory } from './photo-memory.js';
 import { ByteBudget, failedInput, fileBytesOf, joinStamps, MAX_FILE_BYTES } from './read-item.js';
@@ -239,7 +239,7 @@ async function* chunksOf({ first, chunks }: StartedPicture): AsyncGenerator<Chun
 /** A picture of which no tile is kept. */
 function emptyPicture({ path, image }: SourceItem): Error {
   const label = path ?? (typeof image === 'function' ? 'an image' : labelOf(image));
-  return misfitImage('all of its tiles are background', label, 'choose a smaller minStd to have them');
+  return allBackground(label);
 }
 
 /** The rows of a picture in a batch that is being filled. */

@@ -2,7 +2,8 @@
 import { invalidOption } from '../../base/checks.js';
 import { openPicture, type Picture } from '../decode/picture.js';
 import { openImageSource, type ImageSource } from '../file/image-source.js';
-import type { ImageFile, StampTaker } from '../file/image-file.js';
+import { misfitImage } from '../file/image-errors.js';
+import { labelOf, type ImageFile, type StampTaker } from '../file/image-file.js';
 import type { Region, Size } from '../pixels/geometry.js';
 import { copyRows, toGrey, type RgbImage } from '../pixels/rgb-image.js';
 import { TileGrid, type Tile } from '../pixels/tile-grid.js';
@@ -88,6 +89,11 @@ export class TileReader {
   }
 }
 
+/** The error for a picture of which no tile is kept. */
+export function allBackground(label: string): Error {
+  return misfitImage('all of its tiles are background', label, 'choose a smaller minStd to have them');
+}
+
 /** Some tiles of a picture, and the picture to look at. */
 export interface SampledTiles {
   readonly tiles: readonly LoadedTile[];
@@ -97,7 +103,8 @@ export interface SampledTiles {
 }
 
 /**
- * Loads tiles from all over a picture, those of background left out, and the picture itself. Throws as `loadTiles` does.
+ * Loads tiles from all over a picture, those of background left out, and the picture itself. Throws as `loadTiles` does;
+ * `IMAGE_MISFIT` if all are background.
  *
  * @param maxSide - Pixels that a side of the picture should have; a small picture keeps its size.
  */
@@ -108,7 +115,8 @@ export async function sampleTiles(
   { most, maxSide }: { readonly most: number; readonly maxSide: number },
 ): Promise<SampledTiles> {
   checkTiled(transform);
-  const reader = await TileReader.open(await openImageSource(source), transform, tiles);
+  const file = await openImageSource(source);
+  const reader = await TileReader.open(file, transform, tiles);
   const { picture, grid } = reader;
   const found: LoadedTile[] = [];
   try {
@@ -118,6 +126,7 @@ export async function sampleTiles(
       const tile = await reader.find(firstOf(place), firstOf(place + 1));
       if (tile) found.push(loadedTile(tile, picture, transform));
     }
+    if (found.length === 0) throw allBackground(labelOf(file));
     return { tiles: found, preview: await picture.preview(maxSide), size: picture };
   } finally {
     await reader.close();
