@@ -80,6 +80,10 @@ it('cuts a picture into tiles from all over it, as loadTiles does', async () => 
   }
   const { dims } = await explorer.features('layer4', photos[0]!.id);
   expect(dims[0]).toBe(1);
+  const grey = await sharp({ create: { width: 200, height: 100, channels: 3, background: '#888' } })
+    .png()
+    .toBuffer();
+  await expect(explorer.addPhoto(grey, 'grey.png')).rejects.toMatchObject({ code: 'IMAGE_MISFIT' });
   await expect(
     Explorer.open(tinyResNet(), 'net.onnx', { ...setup, tiles: { size: 0 } }),
   ).rejects.toMatchObject({
