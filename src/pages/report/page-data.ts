@@ -6,7 +6,7 @@ import type { BeginStep, Tell } from '../../base/progress.js';
 import type { Dataset } from '../../datasets/files/dataset.js';
 import { formatCount } from '../../html/numbers.js';
 import { findClusters } from './collect/clusters.js';
-import { nameOf, type Inputs, type SampledImage } from './collect/collect-inputs.js';
+import { nameOf, nounOf, type Inputs, type SampledImage } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
 import { placeRest, type Rest } from './collect/place-rest.js';
 import type { RowLayout } from '../../tensor/vectors/row-layout.js';
@@ -162,6 +162,8 @@ export function assemblePageData(
   const sides = images.map(({ width, height }) => Math.sqrt((width ?? Number.NaN) * (height ?? Number.NaN)));
   const folders = { name: 'folder', ...groupByFolder(images.map(({ path }) => path)) };
   const classes = [...labels.map(classColumn), toColumn(folders)];
+  if (nounOf(images) !== 'images')
+    classes.push(classColumn({ name: 'picture', labels: images.map(({ path }) => path), missing: '' }));
   return {
     images: {
       names: images.map(nameOf),

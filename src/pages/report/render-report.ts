@@ -4,7 +4,7 @@ import { renderPage } from '../../html/document.js';
 import { renderSection } from '../../html/components.js';
 import { markup, type Markup } from '../../html/html.js';
 import { formatCount } from '../../html/numbers.js';
-import type { Inputs } from './collect/collect-inputs.js';
+import { nounOf, type Inputs } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
 import type { Duplicates } from '../../features/dedupe/find-duplicates.js';
 import type { Facts } from './sections/facts.js';
@@ -67,13 +67,13 @@ ${renderSection('facts', 'Settings', renderOrigin(facts))}`;
   });
 }
 
-function renderSubtitle({ model, requests, createdAt }: Facts, { ok, failed }: Inputs): Markup {
+function renderSubtitle({ model, requests, createdAt }: Facts, { ok, failed, images }: Inputs): Markup {
   const names = requests.map((name) => markup`<bdi>${name}</bdi> · `);
   const file = model === '' ? null : markup`<bdi>${shown(model)}</bdi> · `;
   const failures =
     failed === 0 ? null : markup`, <a href="#failures-section">${formatCount(failed)} failed</a>`;
   const day = /^\d{4}-\d{2}-\d{2}/.exec(createdAt)?.[0] ?? '';
-  return markup`${file}${names}${formatCount(ok)} images${failures}${day === '' ? '' : ` · ${day}`}`;
+  return markup`${file}${names}${formatCount(ok)} ${nounOf(images)}${failures}${day === '' ? '' : ` · ${day}`}`;
 }
 
 function renderSelector(outputs: readonly CollectedOutput[]): Markup | null {

@@ -34,6 +34,13 @@ export function nameOf(
   return (path === null ? `(row ${row}, given as bytes)` : shown(path)) + partName(image);
 }
 
+/** What the rows of a dataset are. */
+export function nounOf([first]: readonly SampledImage[]): 'images' | 'tiles' | 'crops' | 'clips' {
+  if (first?.tile) return 'tiles';
+  if (typeof first?.crop === 'number') return 'crops';
+  return typeof first?.clipStart === 'number' ? 'clips' : 'images';
+}
+
 /** The failures with one code. */
 export interface FailureGroup {
   readonly code: string;
