@@ -1,4 +1,5 @@
 /** What all runs that write a dataset must have in common. */
+import { shortestValue } from '../../images/transform/transform-options.js';
 import { show } from '../../base/checks.js';
 import { TapirError, type ErrorDetails } from '../../base/errors.js';
 import type { ClipPlan } from '../../images/transform/clip-options.js';
@@ -126,7 +127,9 @@ function flatten({
     ['the model', model ? showContent(model.bytes, model.sha256) : 'unknown (tapir import)'],
     ['the list of outputs', request.map(({ key }) => `"${key}"`).join(', ')],
     ...outputs,
-    ...Object.entries(transform).map(([name, value]) => [`transform.${name}`, show(value)] as const),
+    ...Object.entries(transform).map(
+      ([name, value]) => [`transform.${name}`, show(shortestValue(name, value))] as const,
+    ),
     ...Object.entries(tiles ?? {}).map(([name, value]) => [`tiles.${name}`, show(value)] as const),
     ...Object.entries(clips ?? {}).map(([name, value]) => [`clips.${name}`, show(value)] as const),
     ...Object.entries(settings).map(([name, value]) => [name, show(value)] as const),

@@ -49,9 +49,10 @@ const STRENGTHS = {
   logistic: [1e-3, 1e-2, 1e-1, 1, 10, 100, 1000],
   ridge: [1e5, 1e4, 1e3, 100, 10, 1, 0.1, 0.01],
 } as const;
-/** Of many rows, classifiers that only predict their fold need not be exact. */
+/** Rows × elements × classes, above which the classifiers of the folds are not trained to the end. */
+const LARGE = 2e6;
+/** Those that only predict their fold need not be exact. */
 const FOLD_TOLERANCE = 1e-4;
-const MANY_ROWS = 20_000;
 /** Those that only choose a strength even less. */
 const SEARCH = { tolerance: 1e-3, mostIterations: 50 } as const;
 
@@ -92,6 +93,10 @@ async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
     const fits = await fitLogistic(dataOf(phase), curvatures, folds.map(problemOf));
     return fits.map(({ scorer }) => scorer);
   };
+  const settings = { tolerance, mostIterations: maxIterations };
+  const isLarge = rows.count * rows.elements * request.classes.length > LARGE;
+  const loose = isLarge ? { ...settings, tolerance: Math.max(tolerance, FOLD_TOLERANCE) } : settings;
+  const search = isLarge ? SEARCH : settings;
   let { strength } = request;
   let nearest: ClassScorer[] = [];
   const strengths: StrengthResult[] = [];
@@ -101,37 +106,35 @@ async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
     for (const [place, one] of STRENGTHS.logistic.entries()) {
       const phase = `trying strength ${one} (${place + 1} of ${STRENGTHS.logistic.length})`;
       // oxlint-disable-next-line no-await-in-loop -- each starts from the one before
-      found.push(await fitFolds(phase, one, SEARCH, found.at(-1) ?? []));
+      found.push(await fitFolds(phase, one, search, found.at(-1) ?? []));
     }
     strengths.push(...(await compareStrengths(request, STRENGTHS.logistic, found.flat(), true)));
     strength = bestOf(strengths);
     nearest = found[STRENGTHS.logistic.indexOf(strength as (typeof STRENGTHS.logistic)[number])]!;
   }
-  const settings = { tolerance, mostIterations: maxIterations };
-  const isLoose = rows.count > MANY_ROWS;
-  const loose = isLoose ? { ...settings, tolerance: Math.max(tolerance, FOLD_TOLERANCE) } : settings;
   const outside =
     folds.length > 0 ? await fitFolds('training without each fold', strength, loose, nearest) : [];
   const [fit] = await fitLogistic(dataOf('training on all rows'), curvatures, [
     { strength, heldOut: null, classWeights, start: outside[0], ...settings },
   ]);
   const { scorer, isConverged, iterations } = fit!;
-  const outOfFold = predictFolds(request, outside, true);
-  // The search was quick: the chosen strength has the figures of the result.
-  const chosen = strengths.findIndex((one) => one.strength === strength);
-  if (chosen >= 0 && outOfFold)
-    strengths[chosen] = {
-      strength,
-      ...(await measure(outOfFold.read(), rows.labels, request.classes.length, true)),
-    };
   return {
     head: { type: 'linear', ...centreBias(scorer), activation: 'softmax' },
     strength,
     strengths,
-    outOfFold,
-    warnings: isConverged
-      ? []
-      : [`the classifier has not reached the tolerance after ${iterations} iterations; allow more of them`],
+    outOfFold: predictFolds(request, outside, true),
+    warnings: [
+      ...(isConverged
+        ? []
+        : [
+            `the classifier has not reached the tolerance after ${iterations} iterations; allow more of them`,
+          ]),
+      ...(isLarge && strengths.length > 0
+        ? [
+            'the strengths were compared by a quick search: its figures may differ from the result of the chosen one',
+          ]
+        : []),
+    ],
   };
 }
 

@@ -76,8 +76,8 @@ export interface TrainProbeOptions {
   /**
    * `logistic` stops when no element of the gradient of the mean loss is larger, in coordinates of about unit curvature. The default
    * gives weights within 1e-3 of the optimum, also on separable classes with a weak penalty (`strength` of 100), where the loss is
-   * flat; 1e-6 gives the same loss to 1e-6 in half the passes and less. Of more than 20,000 rows, the classifiers of the folds stop at
-   * 1e-4 or the tolerance, whichever is larger.
+   * flat; 1e-6 gives the same loss to 1e-6 in half the passes and less. Where rows × elements × classes are more than 2 million, the
+   * classifiers of the folds stop at 1e-4 or the tolerance, whichever is larger, and those that choose a strength at 1e-3.
    * @default 1e-8
    */
   readonly tolerance: number;

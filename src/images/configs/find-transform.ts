@@ -5,7 +5,7 @@ import { checkPath, isPlainObject, type Options } from '../../base/checks.js';
 import { MODULES_FILE, TRANSFORM_FILES } from '../../base/config-files.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { readJson } from '../../base/read-json.js';
-import type { TransformOptions } from '../transform/transform-options.js';
+import { shortestValue, type TransformOptions } from '../transform/transform-options.js';
 import { Transform, type TransformSource } from '../transform/transform.js';
 import { isHuggingFace, type ModelConfig } from './hugging-face.js';
 import { isTimm } from './timm.js';
@@ -112,10 +112,8 @@ function differencesTo(options: TransformOptions, file: string): string[] {
   }
 }
 
-/** An option as text. A square crop has two spellings. */
 function textOf(name: string, value: unknown): string {
-  const isSquare = name === 'crop' && isPlainObject(value) && value['height'] === value['width'];
-  return JSON.stringify(isSquare ? value['height'] : value);
+  return JSON.stringify(shortestValue(name, value));
 }
 
 /** The file with the transform of one model. */

@@ -1,4 +1,5 @@
 /** The options of a transform, and their values by preset name. */
+import { isPlainObject } from '../../base/checks.js';
 import { IMAGENET_MEAN, IMAGENET_STD } from '../../base/imagenet.js';
 import type { DecodeOptions } from '../decode/decode-options.js';
 import type { Crops } from '../pixels/crops.js';
@@ -164,3 +165,9 @@ export const TRANSFORM_PRESETS: Readonly<Record<TransformPreset, TransformOption
   Bicubic256: { ...IMAGENET, resize: 256, crop: CROP, interpolation: 'bicubic' },
   Squash224: { ...IMAGENET, resize: CROP, crop: null, interpolation: 'bilinear' },
 };
+
+/** The value of an option in its shortest spelling: a square crop has two. */
+export function shortestValue(name: string, value: unknown): unknown {
+  if (name !== 'crop' || !isPlainObject(value)) return value;
+  return value['height'] === value['width'] ? value['height'] : value;
+}

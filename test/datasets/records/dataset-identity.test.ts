@@ -26,6 +26,16 @@ const identity: DatasetIdentity = {
 };
 
 describe('identities', () => {
+  it('do not differ in how a square crop is spelled', () => {
+    const spelled = { ...identity, transform: { ...transform, crop: { height: 224, width: 224 } } };
+    expect(compareIdentities(identity, spelled)).toEqual([]);
+    const [other] = compareIdentities(identity, {
+      ...spelled,
+      transform: { ...transform, crop: { height: 224, width: 192 } },
+    });
+    expect(other).toMatchObject({ what: 'transform.crop', there: '224' });
+  });
+
   it('differ in the model alone, if one has none', () => {
     const imported = { ...identity, model: null, request: [], transform: {}, engine: 'none' };
     expect(compareIdentities(imported, identity)).toEqual([

@@ -289,7 +289,7 @@ describe('chooseTransform', () => {
     expect(() => choose({ transform: 'ImageNet' })).toThrow(
       expect.objectContaining({
         code: 'OPTION_INVALID',
-        message: expect.stringMatching(/"auto", "ImageNet1K_V1".*a file that exists/),
+        message: expect.stringMatching(/"auto", "ImageNet1K_V1".*a configuration file that exists/),
       }),
     );
     expect(() => choose({ transform: 'torchvision:ResNet50_Weights.V2' })).toThrow(/near it are/);
