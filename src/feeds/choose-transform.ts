@@ -6,7 +6,7 @@ import { TRANSFORM_PRESETS, type TransformOptions } from '../images/transform/tr
 import { Transform } from '../images/transform/transform.js';
 import { CROPS } from '../images/pixels/crops.js';
 import type { Backend } from '../images/configs/config-fields.js';
-import { createTransform, readTransformLike, type TransformLike } from './create-transform.js';
+import { createTransform, readTransformLike, SPELLINGS, type TransformLike } from './create-transform.js';
 import { PHOTO_SIZE, type PhotoSize } from './photo-size.js';
 import { lookUpTransform } from '../images/configs/find-transform.js';
 import { isOwn, transformFromConfig } from '../images/configs/transform-from-config.js';
@@ -131,7 +131,7 @@ export function chooseTransform<Otherwise extends Transform | undefined>(
         : chooseTransform({ transform: own, backend: asked }, model, otherwise);
     return isJson
       ? transformFromConfig(request, { backend })
-      : readTransformLike(request as TransformLike, backend, 'auto');
+      : readTransformLike(request as TransformLike, backend, `"auto", ${SPELLINGS} (as text: JSON)`);
   };
   const isStated = Object.keys(options).some((name) => VALUES.has(name));
   const transform = read() ?? (isStated ? createTransform() : otherwise());

@@ -35,24 +35,26 @@ export type TransformLike = Transform | TransformPreset | Options<TransformOptio
  * ```
  */
 export function createTransform(given: TransformLike = 'ImageNet1K_V1'): Transform {
-  return readTransformLike(given, undefined);
+  return readTransformLike(given, undefined, SPELLINGS);
 }
 
-/** {@link createTransform} with the arithmetic of a library that has two. @param others - Further names, for the error. */
+const PRESETS = Object.keys(TRANSFORM_PRESETS) as TransformPreset[];
+
+/** What a transform may be, for errors. */
+export const SPELLINGS: string = `${PRESETS.map((name) => `"${name}"`).join(', ')}, "torchvision:WEIGHTS", a configuration file that exists, or options`;
+
+/** {@link createTransform} with the arithmetic of a library that has two. @param expected - For the error. */
 export function readTransformLike(
   given: TransformLike,
   backend: Backend | undefined,
-  ...others: readonly string[]
+  expected: string,
 ): Transform {
   if (given instanceof Transform) return given;
   if (typeof given !== 'string') return makeTransform(given);
   if (given.startsWith('torchvision:')) return transformFromConfig(given);
-  const presets = Object.keys(TRANSFORM_PRESETS) as TransformPreset[];
-  const preset = presets.find((name) => name.toLowerCase() === given.toLowerCase());
+  const preset = PRESETS.find((name) => name.toLowerCase() === given.toLowerCase());
   if (preset) return makeTransform(preset);
   const json = readConfig(resolve(given));
   if (json !== undefined) return readTransformFile(resolve(given), json, { backend });
-  const names = [...others, ...presets].map((name) => `"${name}"`).join(', ');
-  const expected = `${names}, "torchvision:WEIGHTS", a configuration file that exists, or options`;
   throw invalidOption('transform', expected, given);
 }

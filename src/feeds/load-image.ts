@@ -12,7 +12,7 @@ import { createTransform, type TransformLike } from './create-transform.js';
  *
  * @param source - A path, a `file:` URL, the bytes of a file, or a Blob, Response or web stream of them; JPEG, PNG, WebP, GIF,
  * TIFF, AVIF or BMP, at most 1 GiB; HEIC with the optional package libheif-js.
- * @param transform - A preset's name, options, or a transform from {@link createTransform}.
+ * @param transform - As {@link createTransform} takes it.
  * @returns The pixels: `height × width × 3` bytes, RGB (or in the order of `channelOrder`), row by row; `toTensor()` normalises them.
  * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_DENIED`, `IMAGE_EMPTY`, `IMAGE_TRUNCATED`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE`,
  * `DEPENDENCY_MISSING`, `OPTION_INVALID`.

@@ -13,7 +13,7 @@ import { createTransform, type TransformLike } from './create-transform.js';
  * which are decoded in memory.
  *
  * @param source - As for {@link loadImage}.
- * @param transform - A preset's name, options, or a transform from {@link createTransform}.
+ * @param transform - As {@link createTransform} takes it.
  * @param tiles - See {@link TileOptions}; `size` is required.
  * @returns An iterator over the tiles. Leaving the loop closes the picture.
  * @throws {@link TapirError} `OPTION_INVALID`; those of {@link loadImage}.

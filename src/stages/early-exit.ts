@@ -313,7 +313,7 @@ export async function createEarlyExit<const Nodes extends ReturnNodes>(
     throw invalidOption('exits', 'a list of { node, until }', exits);
   // Read now: what the caller does to the options later changes nothing.
   const conditions = exits.map(({ until }) => until);
-  const leaves = readUntils('exits', conditions, exits.length);
+  const leaves = readUntils('exits', conditions, exits.length, '.until');
   const final = onlyNode(readReturnNodes(returnNodes).pairs);
   const { inputs, stages } = await cutExits(model, exits, final, { input, batch, inputSizes });
   const single = Array.isArray(devices) && devices.length === 1;

@@ -84,8 +84,13 @@ export function fitThresholds(
 }
 
 /** Reads the conditions of all exits. Throws `OPTION_INVALID`. */
-export function readUntils(option: string, given: readonly Until[], count: number): Leaves[] {
+export function readUntils(
+  option: string,
+  given: readonly Until[],
+  count: number,
+  field: string = '',
+): Leaves[] {
   if (!Array.isArray(given) || given.length !== count)
     throw invalidOption(option, `a list of ${count} conditions, one per exit`, given);
-  return given.map((until, i) => readUntil(`${option}[${i}]${option === 'exits' ? '.until' : ''}`, until));
+  return given.map((until, i) => readUntil(`${option}[${i}]${field}`, until));
 }

@@ -32,17 +32,22 @@ export interface ColumnToSave {
 
 /** Reads the columns that were saved for a dataset, or for its parts before they were merged. Throws `DATASET_INVALID`. */
 export async function readSavedColumns({ folder, manifest }: DatasetPlace): Promise<SavedColumns> {
+  return readTables(folder, [...tablesOfParts(manifest), COLUMNS_FILE]);
+}
+
+async function readTables(folder: string, tables: readonly string[]): Promise<SavedColumns> {
   const saved = new SavedColumns();
-  for (const place of [...partsOf(manifest).map((part) => `${part}/${COLUMNS_FILE}`), COLUMNS_FILE])
-    if (existsSync(join(folder, place))) await saved.read(await locateFile(folder, place));
+  for (const table of tables)
+    if (existsSync(join(folder, table))) await saved.read(await locateFile(folder, table));
   return saved;
 }
 
-/** The parts that a merged dataset refers to. */
-function partsOf({ shards }: Pick<Manifest, 'shards'>): string[] {
+/** The tables of the parts that a merged dataset refers to. */
+function tablesOfParts({ shards }: Pick<Manifest, 'shards'>): string[] {
   const files = shards.flatMap(({ features }) => Object.values(features).slice(0, 1));
   const parts = files.map((file) => file.split('/')).filter(([first]) => first === PARTS);
-  return [...new Set(parts.map((names) => names.slice(0, 2).join('/')))];
+  const folders = new Set(parts.map((names) => names.slice(0, 2).join('/')));
+  return [...folders].map((part) => `${part}/${COLUMNS_FILE}`);
 }
 
 /**
@@ -83,17 +88,18 @@ export async function saveColumn(
  */
 export async function removeColumn({ folder, manifest }: DatasetPlace, name: string): Promise<void> {
   await using _lock = await lockFolder(folder);
-  const saved = await readSavedColumns({ folder, manifest });
-  if (!saved.has(name))
-    throw invalidOption('column', `a saved column: ${saved.names.join(', ') || 'there are none'}`, name);
+  if ((await readTables(folder, tablesOfParts(manifest))).has(name)) {
+    const expected = 'a column that was saved after the parts were merged; a part has this one';
+    throw invalidOption('column', expected, name);
+  }
+  const saved = await readTables(folder, [COLUMNS_FILE]);
+  const { names } = saved;
+  if (names.length === 0) throw invalidOption('column', 'left out: the dataset has no saved columns', name);
+  if (!saved.has(name)) throw invalidOption('column', `a saved column: ${names.join(', ')}`, name);
   saved.delete(name);
   const path = join(folder, COLUMNS_FILE);
   if (saved.names.length === 0) await rm(path, { force: true });
   else await writeAtomically(path, await saved.encode());
-  if ((await readSavedColumns({ folder, manifest })).has(name)) {
-    const expected = 'a column that was saved after the parts were merged; a part has this one';
-    throw invalidOption('column', expected, name);
-  }
 }
 
 function cellsOf(row: RowPlace): ReturnType<typeof placeCells> {

@@ -118,23 +118,21 @@ async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
     { strength, heldOut: null, classWeights, start: outside[0], ...settings },
   ]);
   const { scorer, isConverged, iterations } = fit!;
+  const warnings: string[] = [];
+  if (!isConverged)
+    warnings.push(
+      `the classifier has not reached the tolerance after ${iterations} iterations; allow more of them`,
+    );
+  if (isLarge && strengths.length > 0)
+    warnings.push(
+      'the strengths were compared by a quick search: its figures may differ from the result of the chosen one',
+    );
   return {
     head: { type: 'linear', ...centreBias(scorer), activation: 'softmax' },
     strength,
     strengths,
     outOfFold: predictFolds(request, outside, true),
-    warnings: [
-      ...(isConverged
-        ? []
-        : [
-            `the classifier has not reached the tolerance after ${iterations} iterations; allow more of them`,
-          ]),
-      ...(isLarge && strengths.length > 0
-        ? [
-            'the strengths were compared by a quick search: its figures may differ from the result of the chosen one',
-          ]
-        : []),
-    ],
+    warnings,
   };
 }
 

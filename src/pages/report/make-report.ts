@@ -127,6 +127,10 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
   );
   const makePictureOf = async (image: Pictured): Promise<string | null> =>
     imageFolder === undefined ? null : makePicture(imageFolder, image, SHOWN_SIDE);
+  /** Drops what was read of a saved column before. */
+  const forget = (saved: string): void => {
+    if (options.colourBy.includes(`column:${saved}`)) columns = columns.filter(({ name }) => name !== saved);
+  };
   return {
     dataset,
     counts: {
@@ -140,17 +144,14 @@ export async function makeReport(folder: string, options: Omit<ReportOptions, 'o
     makePictureAt: (place) => makePictureOf(inputs.images[place] ?? { path: null }),
     saveSelection: async (places, selection) => {
       const column = await saveSelection(dataset, inputs.images, places, selection);
+      forget(selection.name);
       ownColumns.set(selection.name, column);
-      // It was read before.
-      if (options.colourBy.includes(`column:${selection.name}`))
-        columns = columns.filter(({ name }) => name !== selection.name);
       return column;
     },
     removeColumn: async (name) => {
       await removeColumn(dataset, name);
       ownColumns.delete(name);
-      if (options.colourBy.includes(`column:${name}`))
-        columns = columns.filter((column) => column.name !== name);
+      forget(name);
     },
     render: (server) => render(pictures, notes, server ?? null),
   };

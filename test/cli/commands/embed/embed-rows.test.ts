@@ -23,24 +23,28 @@ const missing = join(photos, 'missing.jpg');
 const command = ['--model', model, '--return', 'avgpool=embedding', '--threads', '1'];
 let vectors: Record<string, number[]>;
 
+const wordsOf = (flags: string): string[] => flags.split(' ').filter((flag) => flag !== '');
+
 const embed = (source: string, flags: string, options: RunOptions = {}): Promise<Ended> =>
-  runTapir(
-    ['embed', source, ...command, '--out', '-', ...flags.split(' ').filter((flag) => flag !== '')],
-    options,
-  );
+  runTapir(['embed', source, ...command, '--out', '-', ...wordsOf(flags)], options);
+
+/** The arguments of a command that reads and writes a pipe. */
+const pipeArgs = (flags: string): string[] => [
+  bin,
+  'embed',
+  '-',
+  ...command,
+  '--out',
+  '-',
+  ...wordsOf(flags),
+];
 
 /** The command with bytes at both ends. */
 function pipe(input: Uint8Array, flags: string): { code: number | null; stdout: Buffer; stderr: string } {
-  const args = [
-    bin,
-    'embed',
-    '-',
-    ...command,
-    '--out',
-    '-',
-    ...flags.split(' ').filter((flag) => flag !== ''),
-  ];
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { input, maxBuffer: 2 ** 28 });
+  const { status, stdout, stderr } = spawnSync(process.execPath, pipeArgs(flags), {
+    input,
+    maxBuffer: 2 ** 28,
+  });
   return { code: status, stdout, stderr: stderr.toString() };
 }
 
@@ -344,16 +348,7 @@ describe('tapir embed -, with a dataset', () => {
 });
 
 describe('tapir embed --out -, as part of a pipe', () => {
-  const start = (flags: string): ReturnType<typeof spawn> =>
-    spawn(process.execPath, [
-      bin,
-      'embed',
-      '-',
-      ...command,
-      '--out',
-      '-',
-      ...flags.split(' ').filter((flag) => flag !== ''),
-    ]);
+  const start = (flags: string): ReturnType<typeof spawn> => spawn(process.execPath, pipeArgs(flags));
   const ended = (child: ReturnType<typeof spawn>): Promise<readonly [number | null, string]> => {
     let stderr = '';
     child.stderr!.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
