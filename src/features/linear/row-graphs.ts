@@ -70,6 +70,15 @@ export function pairGraph(elements: number): RowGraph<PairProducts> {
   };
 }
 
+/** rows `[R, W]` float64 → `products` `[R, R]` of all pairs of them. */
+export function gramGraph(): RowGraph<{ readonly products: Float64Array }> {
+  return {
+    inputs: { rows: ['float64', 'R', 'W'] },
+    steps: [['products', 'Gemm', ['rows', 'rows'], { transB: 1 }]],
+    outputs: { products: ['float64', 'R', 'R'] },
+  };
+}
+
 /** rows `[R, D]` float64 → `y` `[R, D]`, rows · matrix. The matrix `[D, D]` is part of the graph. */
 export function matrixGraph(matrix: Float64Array, elements: number): RowGraph<{ readonly y: Float64Array }> {
   return {

@@ -7,7 +7,8 @@ import { readCurvatures, type LogisticData, type LogisticProblem } from './fit/c
 import type { OutOfFold } from './fit/evaluate.js';
 import { highest } from '../../tensor/vectors/largest.js';
 import { countClasses } from './fit/folds.js';
-import type { LabelledRows } from './rows/labelled-rows.js';
+import type { RowBlocks } from './rows/labelled-rows.js';
+import { findSpan, type RowSpan } from './rows/row-span.js';
 import { scoreRows, type ClassScorer, type ScoredBlock } from './rows/linear-scores.js';
 import { fitLogistic } from './fit/logistic.js';
 import { checkNeighbourRows, voteByNeighbours } from './fit/neighbours.js';
@@ -16,7 +17,7 @@ import { checkRidgeSize, findCentroids, solveRidge } from './fit/ridge.js';
 
 /** What a head is fitted to. */
 export interface FitRequest {
-  readonly rows: LabelledRows;
+  readonly rows: RowBlocks;
   readonly classes: readonly string[];
   /** The fold of each row. */
   readonly foldOf: Uint8Array;
@@ -51,9 +52,9 @@ const STRENGTHS = {
 } as const;
 /** Rows × elements × classes, above which the classifiers of the folds are not trained to the end. */
 const LARGE = 2e6;
-/** Those that only predict their fold need not be exact. */
-const FOLD_TOLERANCE = 1e-4;
-/** Those that only choose a strength even less. */
+/** Classifiers that only predict their fold: of small data, the same figures to three digits; of large data, less exact. */
+const FOLD_TOLERANCE = { small: 1e-7, large: 1e-4 } as const;
+/** Of large data, those that only choose a strength even less. */
 const SEARCH = { tolerance: 1e-3, mostIterations: 50 } as const;
 
 /** Fits a probe of a kind. */
@@ -69,9 +70,18 @@ const FITS: Readonly<Record<ProbeKind, (request: FitRequest) => Promise<FittedPr
 };
 
 async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
+  request.say('measuring how the features vary');
+  const span = await findSpan(request.rows, request.penalty, request.signal);
+  if (!span) return fitLogisticRows(request, (scorer) => scorer);
+  const { rows } = span;
+  const say = (phase: string): Tell => (rows.onRows = request.say(phase));
+  return fitLogisticRows({ ...request, rows, say, penalty: rows.mean.map(() => 1) }, span.expand);
+}
+
+/** `expand` turns a classifier of the rows into that of the features. */
+async function fitLogisticRows(request: FitRequest, expand: RowSpan['expand']): Promise<FittedProbe> {
   const { rows, tolerance, maxIterations, say } = request;
   const classWeights = weightsOf(request);
-  say('measuring how the features vary');
   const curvatures = await readCurvatures(rows, request.classes.length, request.signal);
   // How many passes a step takes is open: it tells the pass, and what the pass has seen of the rows.
   const dataOf = (phase: string): LogisticData => {
@@ -95,8 +105,9 @@ async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
   };
   const settings = { tolerance, mostIterations: maxIterations };
   const isLarge = rows.count * rows.elements * request.classes.length > LARGE;
-  const loose = isLarge ? { ...settings, tolerance: Math.max(tolerance, FOLD_TOLERANCE) } : settings;
-  const search = isLarge ? SEARCH : settings;
+  const least = FOLD_TOLERANCE[isLarge ? 'large' : 'small'];
+  const ofFold = { ...settings, tolerance: Math.max(tolerance, least) };
+  const search = isLarge ? SEARCH : ofFold;
   let { strength } = request;
   let nearest: ClassScorer[] = [];
   const strengths: StrengthResult[] = [];
@@ -113,7 +124,7 @@ async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
     nearest = found[STRENGTHS.logistic.indexOf(strength as (typeof STRENGTHS.logistic)[number])]!;
   }
   const outside =
-    folds.length > 0 ? await fitFolds('training without each fold', strength, loose, nearest) : [];
+    folds.length > 0 ? await fitFolds('training without each fold', strength, ofFold, nearest) : [];
   const [fit] = await fitLogistic(dataOf('training on all rows'), curvatures, [
     { strength, heldOut: null, classWeights, start: outside[0], ...settings },
   ]);
@@ -128,7 +139,7 @@ async function fitLogisticProbe(request: FitRequest): Promise<FittedProbe> {
       'the strengths were compared by a quick search: its figures may differ from the result of the chosen one',
     );
   return {
-    head: { type: 'linear', ...centreBias(scorer), activation: 'softmax' },
+    head: { type: 'linear', ...centreBias(expand(scorer)), activation: 'softmax' },
     strength,
     strengths,
     outOfFold: predictFolds(request, outside, true),

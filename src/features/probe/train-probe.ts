@@ -76,8 +76,9 @@ export interface TrainProbeOptions {
   /**
    * `logistic` stops when no element of the gradient of the mean loss is larger, in coordinates of about unit curvature. The default
    * gives weights within 1e-3 of the optimum, also on separable classes with a weak penalty (`strength` of 100), where the loss is
-   * flat; 1e-6 gives the same loss to 1e-6 in half the passes and less. Where rows × elements × classes are more than 2 million, the
-   * classifiers of the folds stop at 1e-4 or the tolerance, whichever is larger, and those that choose a strength at 1e-3.
+   * flat; 1e-6 gives the same loss to 1e-6 in half the passes and less. The classifiers of the folds, which only predict, stop
+   * at 1e-7 or the tolerance, whichever is larger; where rows × elements × classes are more than 2 million, at 1e-4, and those that
+   * choose a strength at 1e-3.
    * @default 1e-8
    */
   readonly tolerance: number;
@@ -127,9 +128,9 @@ export const TRAIN_PROBE_FIELDS: Fields<TrainProbeOptions> = {
  * Trains a classifier on the vectors of a dataset. Its results come from rows that it has not seen: stratified folds are held out one
  * after the other.
  *
- * @remarks Logistic regression finds the unique optimum of scikit-learn's objective, by L-BFGS in double precision. The rows are read
- * block by block; up to 256 MiB of them stay in memory. All folds and strengths share each pass over the rows. `knn` compares all rows
- * with each other, at most 100000.
+ * @remarks Logistic regression finds the unique optimum of scikit-learn's objective, by L-BFGS in double precision; of at most 1,024
+ * rows with more elements than that, in the space that the rows span. The rows are read block by block; up to 256 MiB of them stay in
+ * memory. All folds and strengths share each pass over the rows. `knn` compares all rows with each other, at most 100000.
  *
  * @param dataset - From {@link openDataset}.
  * @param labels - See {@link ProbeLabels}. Images without a label are left out; `warnings` of the probe says how many.

@@ -115,6 +115,41 @@ describe.each(SETS)('trainProbe on %s', (name) => {
   });
 });
 
+it.each([0.01, 1, 100])(
+  'fewer rows than elements, C = %s: the slope of the objective is zero',
+  async (strength) => {
+    const { elements, vectors, labels } = readGolden('photos');
+    // Every eleventh row, and one of them twice.
+    const chosen = [0, ...labels.keys()].filter((row) => row % 11 === 0);
+    const few = {
+      elements,
+      vectors: chosen.map((row) => vectors[row]!),
+      labels: chosen.map((row) => labels[row]!),
+    };
+    expect(few.labels.length).toBeLessThan(elements);
+    const probe = await trainProbe(datasetOf(few), 'by-folder', { folds: 0, strength });
+    const weights = weightsOf(probe);
+    const slopes = weights.map((row) => [...row]);
+    const ofBias = weights.map(() => 0);
+    for (const [i, vector] of few.vectors.entries()) {
+      const predicted = predictProbe(probe, vector).scores;
+      for (const [k, name] of probe.classes.entries()) {
+        const miss = strength * (predicted[k]! - Number(String(few.labels[i]) === name));
+        ofBias[k]! += miss;
+        for (const [j, value] of vector.entries()) slopes[k]![j]! += miss * value;
+      }
+    }
+    const most = Math.max(...weights.flat().map(Math.abs));
+    expect(
+      farthest(
+        slopes,
+        slopes.map((row) => row.map(() => 0)),
+      ),
+    ).toBeLessThan(1e-3 * most);
+    expect(Math.max(...ofBias.map(Math.abs))).toBeLessThan(1e-4 * strength);
+  },
+);
+
 it('the chosen strength has the figures of the result, and those of the strength alone', async () => {
   const dataset = datasetOf(readGolden('wine'));
   const tried = await trainProbe(dataset, 'by-folder', { folds: 4, tolerance: 1e-7 });

@@ -2,9 +2,9 @@
  * The coordinates that a problem of logistic regression is solved in. They make the objective curve about equally in all directions: it
  * is the same objective, and its minimum takes far fewer steps.
  */
-import { factorize, invertLower, multiplyUpper } from './cholesky.js';
+import { factorize, invertLower, multiplyUpper, solveLower, solveUpper } from './cholesky.js';
 import { addUpFolds } from '../rows/class-moments.js';
-import type { LabelledRows } from '../rows/labelled-rows.js';
+import type { RowBlocks } from '../rows/labelled-rows.js';
 import { dot, type Evaluation } from './lbfgs.js';
 import type { ClassScorer } from '../rows/linear-scores.js';
 import { columnsOf, matrixGraph } from '../../linear/row-graphs.js';
@@ -30,7 +30,7 @@ export interface LogisticProblem {
 
 /** What the problems share. */
 export interface LogisticData {
-  readonly rows: LabelledRows;
+  readonly rows: RowBlocks;
   readonly classes: number;
   /** The fold of each row. */
   readonly foldOf: Uint8Array;
@@ -43,6 +43,8 @@ export interface LogisticData {
 
 /** Vectors of more elements are scaled element by element: a factor of their covariance would take too much memory. */
 const MOST_COVARIANCE = 1024;
+/** Shorter ones are solved here: a run of a session would take longer. */
+const SHORT = 128;
 
 type Product = RowSession<{ readonly y: Float64Array }>;
 
@@ -83,6 +85,7 @@ export async function openScaling(
   const factor = covariance.map((value) => curvature * value);
   for (let i = 0; i < size; i++) factor[i * size + i]! += share * penalty[i]!;
   factorize(factor, size);
+  if (size <= SHORT) return scaleShort(factor, size);
   const inverse = invertLower(factor, size);
   const openProduct = (matrix: Float64Array): Promise<Product> =>
     openRowSession(matrixGraph(matrix, size), { isQuiet: true, signal });
@@ -102,6 +105,20 @@ export async function openScaling(
       await weights[Symbol.asyncDispose]();
       await slopes[Symbol.asyncDispose]();
     },
+  };
+}
+
+function scaleShort(factor: Float64Array, size: number): Scaling {
+  const solveEach = async (solve: typeof solveUpper, rows: Float64Array): Promise<Float64Array> => {
+    const solved = rows.slice();
+    for (let at = 0; at < solved.length; at += size) solve(factor, solved.subarray(at, at + size));
+    return solved;
+  };
+  return {
+    toWeights: (points) => solveEach(solveUpper, points),
+    toSlopes: (slopes) => solveEach(solveLower, slopes),
+    undo: (weight, point) => multiplyUpper(factor, weight, point),
+    [Symbol.asyncDispose]: async () => undefined,
   };
 }
 
@@ -127,7 +144,7 @@ function transpose(matrix: Float64Array, size: number): Float64Array {
 
 /** Reads the covariance of the rows, in one pass. */
 export async function readCurvatures(
-  rows: LabelledRows,
+  rows: RowBlocks,
   classes: number,
   signal: AbortSignal | undefined,
 ): Promise<Curvatures> {

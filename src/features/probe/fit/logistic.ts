@@ -17,7 +17,7 @@ import {
   type Scaling,
 } from './coordinates.js';
 import { addTo } from '../rows/class-moments.js';
-import type { LabelledBlock, LabelledRows } from '../rows/labelled-rows.js';
+import type { LabelledBlock, RowBlocks } from '../rows/labelled-rows.js';
 import { minimize, type Evaluation, type Minimum } from './lbfgs.js';
 import type { ClassScorer } from '../rows/linear-scores.js';
 
@@ -152,7 +152,7 @@ function pointOf({ value }: Running['state']): Float64Array {
 /** The rows of a block, their labels, and their importance in each problem. */
 function feedsOf(
   { first, rows, data }: LabelledBlock,
-  { labels, elements }: LabelledRows,
+  { labels, elements }: RowBlocks,
   foldOf: Uint8Array,
   problems: readonly LogisticProblem[],
 ): Feeds {

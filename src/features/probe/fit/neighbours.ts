@@ -1,7 +1,7 @@
 /** Nearest neighbours among the labelled rows: exact, in double precision. */
 import { mapInOrder } from '../../../extract/replicas/map-in-order.js';
 import { invalidOption } from '../../../base/checks.js';
-import type { LabelledBlock, LabelledRows } from '../rows/labelled-rows.js';
+import type { LabelledBlock, RowBlocks } from '../rows/labelled-rows.js';
 import type { ScoredBlock } from '../rows/linear-scores.js';
 import { Largest } from '../../../tensor/vectors/largest.js';
 import { distanceGraph } from '../../linear/row-graphs.js';
@@ -21,7 +21,7 @@ export function checkNeighbourRows(count: number): void {
 
 /** How neighbours are found. */
 export interface NeighbourRequest {
-  readonly rows: LabelledRows;
+  readonly rows: RowBlocks;
   readonly classes: number;
   /** The number of neighbours. */
   readonly neighbours: number;

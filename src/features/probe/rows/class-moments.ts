@@ -1,7 +1,7 @@
 /** Sums over the rows of each fold: of each class, and of the products of all pairs of elements. */
 import { groupBy } from '../../../base/group-by.js';
 import { mapInOrder } from '../../../extract/replicas/map-in-order.js';
-import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
+import type { LabelledBlock, RowBlocks } from './labelled-rows.js';
 import { momentGraph } from '../../linear/row-graphs.js';
 import { openRowSession, rowsTensor, vectorTensor } from '../../linear/row-session.js';
 
@@ -17,7 +17,7 @@ export interface Moments {
 
 /** What the sums are over. */
 export interface MomentsRequest {
-  readonly rows: LabelledRows;
+  readonly rows: RowBlocks;
   readonly classWeights: readonly number[];
   /** The fold of each row. */
   readonly foldOf: Uint8Array;

@@ -21,30 +21,55 @@ export interface LabelledBlock {
 export type VectorNorm = 'none' | 'l2';
 
 /** Size limit of the rows that are kept in memory. */
-const MOST_KEPT_BYTES = 256 * 2 ** 20;
+export const MOST_KEPT_BYTES: number = 256 * 2 ** 20;
 /** Size limit of a block. */
 const BLOCK_BYTES = 8 * 2 ** 20;
 /** The norm of shorter vectors. */
 export const LEAST_NORM = 1e-12;
 
+/** Labelled rows that one can walk over again and again: what a classifier is fitted to. */
+export abstract class RowBlocks {
+  abstract readonly elements: number;
+  /** The class of each row. */
+  abstract readonly labels: Int32Array;
+  /** Mean and standard deviation of each element. */
+  abstract readonly mean: Float64Array;
+  abstract readonly deviation: Float64Array;
+  /** Called with how many rows a pass has seen. */
+  onRows: (done: number) => void = () => undefined;
+
+  /** All rows in order, at most `mostRows` in a block. The data belongs to the rows: leave it unchanged. */
+  abstract blocks(mostRows?: number): AsyncGenerator<LabelledBlock>;
+
+  /** The number of rows. */
+  get count(): number {
+    return this.labels.length;
+  }
+
+  /** A pass over all rows, which {@link RowBlocks.onRows} hears of. */
+  async *pass(mostRows: number = Infinity): AsyncGenerator<LabelledBlock> {
+    for await (const block of this.blocks(mostRows)) {
+      yield block;
+      this.onRows(block.first + block.rows);
+    }
+  }
+}
+
 /** The labelled rows of a feature. Open them with {@link openLabelledRows}. */
-export class LabelledRows {
+export class LabelledRows extends RowBlocks {
   readonly elements: number;
-  /** The class of each labelled row. */
   readonly labels: Int32Array;
   /** The number of each labelled row in the dataset. */
   readonly numbers: Int32Array;
-  /** Mean and standard deviation of each element. */
   readonly mean: Float64Array;
   readonly deviation: Float64Array;
   readonly #dataset: Dataset;
   readonly #key: string;
   readonly #norm: VectorNorm;
   readonly #kept: Float32Array | undefined;
-  /** Called with how many rows a pass has seen. */
-  onRows: (done: number) => void = () => undefined;
 
   constructor(dataset: Dataset, key: string, labels: RowLabels, norm: VectorNorm) {
+    super();
     this.elements = elementCount(dataset.manifest.features[key]!.dims);
     this.numbers = rowsWithLabels(labels.ofRow);
     this.labels = this.numbers.map((row) => labels.ofRow[row]!);
@@ -57,20 +82,6 @@ export class LabelledRows {
     this.#kept = bytes <= MOST_KEPT_BYTES ? new Float32Array(this.count * this.elements) : undefined;
   }
 
-  /** The number of labelled rows. */
-  get count(): number {
-    return this.labels.length;
-  }
-
-  /** A pass over all labelled rows, which {@link LabelledRows.onRows} hears of. */
-  async *pass(mostRows: number = Infinity): AsyncGenerator<LabelledBlock> {
-    for await (const block of this.blocks(mostRows)) {
-      yield block;
-      this.onRows(block.first + block.rows);
-    }
-  }
-
-  /** All labelled rows in order, at most `mostRows` in a block. The data belongs to the rows: leave it unchanged. */
   async *blocks(mostRows: number = Infinity): AsyncGenerator<LabelledBlock> {
     const { elements, count } = this;
     if (!this.#kept) return yield* this.#read(mostRows);

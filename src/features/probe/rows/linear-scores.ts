@@ -1,6 +1,6 @@
 /** Linear classifiers over the rows: the scores of each row by the classifier of its fold. */
 import { mapInOrder } from '../../../extract/replicas/map-in-order.js';
-import type { LabelledBlock, LabelledRows } from './labelled-rows.js';
+import type { LabelledBlock, RowBlocks } from './labelled-rows.js';
 import { scoreGraph } from '../../linear/row-graphs.js';
 import { openRowSession, rowsTensor, vectorTensor } from '../../linear/row-session.js';
 
@@ -26,7 +26,7 @@ const MOST_SCORES = 2 ** 20;
 
 /** Scores all rows by several classifiers, in one pass. Returns blocks with the scores of all classifiers, one after the other, for each row. */
 export async function* scoreRows(
-  rows: LabelledRows,
+  rows: RowBlocks,
   scorers: readonly ClassScorer[],
   signal: AbortSignal | undefined,
 ): AsyncGenerator<ScoredBlock> {
