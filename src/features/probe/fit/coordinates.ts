@@ -109,14 +109,14 @@ export async function openScaling(
 }
 
 function scaleShort(factor: Float64Array, size: number): Scaling {
-  const solveEach = async (solve: typeof solveUpper, rows: Float64Array): Promise<Float64Array> => {
+  const solveEach = async (rows: Float64Array, solve: (row: Float64Array) => void): Promise<Float64Array> => {
     const solved = rows.slice();
-    for (let at = 0; at < solved.length; at += size) solve(factor, solved.subarray(at, at + size));
+    for (let at = 0; at < solved.length; at += size) solve(solved.subarray(at, at + size));
     return solved;
   };
   return {
-    toWeights: (points) => solveEach(solveUpper, points),
-    toSlopes: (slopes) => solveEach(solveLower, slopes),
+    toWeights: (points) => solveEach(points, (point) => solveUpper(factor, point)),
+    toSlopes: (slopes) => solveEach(slopes, (slope) => solveLower(factor, slope)),
     undo: (weight, point) => multiplyUpper(factor, weight, point),
     [Symbol.asyncDispose]: async () => undefined,
   };

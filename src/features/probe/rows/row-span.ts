@@ -14,7 +14,7 @@ export interface RowSpan {
   /** The same rows with as many elements as there are rows. Their products are those of the rows over the penalty, taken from the mean. */
   readonly rows: RowBlocks;
   /** Turns a classifier of these into the classifier of the rows themselves that gives the same scores. */
-  expand(scorer: ClassScorer): ClassScorer;
+  readonly expand: (scorer: ClassScorer) => ClassScorer;
 }
 
 /** More rows are not worth it: their products take longer than a good scaling saves. */
