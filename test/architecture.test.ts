@@ -48,6 +48,7 @@ const HOUSE: Readonly<Record<string, Room>> = {
   model: { on: ['graph', 'runtime'], floors: [['open'], ['.', 'prune'], ['lanes'], ['oracle']] },
   feeds: { on: ['images', 'model'], floors: [['items'], ['.']] },
   extract: { on: ['feeds'], floors: [['replicas'], ['.']] },
+  lowering: { on: ['extract'], floors: [['.'], ['search'], ['fixed-scales']] },
   gradients: { on: ['model'], floors: [['backward'], ['rules'], ['.']] },
   parameters: {
     on: ['networks', 'model'],
@@ -79,8 +80,8 @@ const HOUSE: Readonly<Record<string, Room>> = {
     ],
   },
   precision: {
-    on: ['html', 'datasets'],
-    floors: [['.', 'compare'], ['judge', 'quantize/search'], ['quantize']],
+    on: ['html', 'lowering', 'datasets'],
+    floors: [['compare'], ['judge'], ['quantize']],
   },
   train: {
     on: ['html', 'gradients', 'parameters', 'datasets', 'stages'],

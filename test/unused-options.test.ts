@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { defaultsOf } from '../src/base/options.js';
 import { ATTRIBUTION_FIELDS, readAttributionOptions } from '../src/explain/options.js';
 import { TRAIN_PROBE_FIELDS, trainProbe } from '../src/features/probe/train-probe.js';
-import { LOWERING_FIELDS, lowerPrecision } from '../src/precision/lower-precision.js';
+import { LOWERING_FIELDS, lowerPrecision } from '../src/lowering/lower-precision.js';
 import { QUANTIZE_FIELDS, quantizeModel } from '../src/precision/quantize/quantize-model.js';
 import { SPLIT_FIELDS, splitModel } from '../src/stages/split-model.js';
 import { readTrainFolderOptions, TRAIN_FOLDER_FIELDS } from '../src/train/folder/train-folder-options.js';

@@ -7,7 +7,7 @@ import { invalidOption } from '../../base/checks.js';
 import { QUANTIZE_FIELDS, quantizeModel } from '../../precision/quantize/quantize-model.js';
 import { sidecarOf } from '../../images/configs/find-transform.js';
 import { OUTPUT_DTYPES } from '../../model/prune/rewrite-options.js';
-import { lowerPrecision, type LoweredModel } from '../../precision/lower-precision.js';
+import { lowerPrecision, type LoweredModel } from '../../lowering/lower-precision.js';
 import type { LoweredPrecision } from '../../runtime/capabilities/capabilities.js';
 import { PRUNE_FIELDS, pruneModel, type PruneOptions } from '../../model/oracle/prune-model.js';
 import { checkTarget } from '../../model/open/save-whole.js';

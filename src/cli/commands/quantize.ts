@@ -9,8 +9,8 @@ import {
   QUANTIZE_FIELDS,
   quantizeModel,
   type QuantizeOptions,
+  type StaticReport,
 } from '../../precision/quantize/quantize-model.js';
-import type { StaticReport } from '../../precision/quantize/static-report.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';

@@ -8,7 +8,7 @@ import type { FeatureExtractorOptions } from '../../extract/extractor-options.js
 import { Pipeline } from '../../stages/pipeline.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { pruneModel, pruneToRun } from '../../model/oracle/prune-model.js';
-import { inPrecision } from '../../precision/lower-precision.js';
+import { inPrecision } from '../../lowering/lower-precision.js';
 import type { TransformFlags } from './transform-flags.js';
 import { chooseModelTransform } from '../../feeds/model-transform.js';
 import { planFeeds } from '../../feeds/plan-feeds.js';

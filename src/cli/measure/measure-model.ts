@@ -16,7 +16,7 @@ import type { DataParallel } from '../../extract/data-parallel.js';
 import { medianOf } from '../../base/median.js';
 import type { CheckedSizes } from '../../model/open/input-sizes.js';
 import { pruneModel } from '../../model/oracle/prune-model.js';
-import { inPrecision } from '../../precision/lower-precision.js';
+import { inPrecision } from '../../lowering/lower-precision.js';
 import { prunedInternals } from '../../model/prune/pruned-model.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import type { ReturnNodes } from '../../model/open/return-nodes.js';

@@ -1,5 +1,5 @@
 /** What lowering a model did, for people. */
-import type { LoweringReport } from '../../precision/report.js';
+import type { LoweringReport } from '../../lowering/report.js';
 import { formatBytes } from '../../html/numbers.js';
 
 /** Tensors that are named in full. */

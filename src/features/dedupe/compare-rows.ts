@@ -1,7 +1,6 @@
 /** Compares all rows of a dataset with each other, in bounded memory. */
-import type { Dataset } from '../../datasets/files/dataset.js';
+import type { Dataset, Tensor } from '../../index.js';
 import { mapInOrder } from '../../extract/replicas/map-in-order.js';
-import type { Tensor } from '../../tensor/tensor.js';
 import { slackOf } from '../search/metric.js';
 import type { PairProducts } from '../linear/row-graphs.js';
 import { rowsTensor, type RowSession } from '../linear/row-session.js';

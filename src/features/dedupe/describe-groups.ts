@@ -1,5 +1,5 @@
 /** Groups of rows as users see them: their inputs, the best copy, and how near the others are to it. */
-import type { Dataset } from '../../datasets/files/dataset.js';
+import type { Dataset } from '../../index.js';
 import { cosineOf, readTiles, sliceTile, type Tile, type TileRequest } from './tiles.js';
 
 /** An input of the dataset. */

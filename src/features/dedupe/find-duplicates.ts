@@ -1,9 +1,7 @@
 /** Near-duplicates over a whole dataset, exactly. */
-import type { Options } from '../../base/checks.js';
-import { callback, positive, readOptions, signal, type Fields } from '../../base/options.js';
-import type { Progress } from '../../base/progress.js';
-import type { Dataset } from '../../datasets/files/dataset.js';
-import { DEVICE, type Device } from '../../runtime/lanes/device.js';
+import type { Dataset, Device, Options, Progress } from '../../index.js';
+import { callback, DEVICE, readOptions, signal, type Fields } from '../../toolkit.js';
+import { positive } from '../../base/options.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { pairGraph } from '../linear/row-graphs.js';
 import { openRowSession } from '../linear/row-session.js';

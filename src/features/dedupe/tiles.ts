@@ -1,5 +1,5 @@
 /** The rows of a dataset that can be compared, in tiles of equal size. */
-import type { Dataset } from '../../datasets/files/dataset.js';
+import type { Dataset } from '../../index.js';
 import type { RowSet } from '../../datasets/records/row-set.js';
 
 /** Rows that are compared together. */

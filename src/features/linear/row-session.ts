@@ -1,10 +1,11 @@
 /** A session that computes a {@link RowGraph} over blocks of rows. */
-import { readDevice, type Device } from '../../runtime/lanes/device.js';
+import type { Device, Tensor } from '../../index.js';
+import { readDevice } from '../../runtime/lanes/device.js';
 import { LANE_DEFAULTS } from '../../runtime/lanes/lane-options.js';
 import { readSessionOptions } from '../../runtime/lanes/session-options.js';
 import { openReplica, type Replica } from '../../runtime/replica.js';
 import { wholePart } from '../../tensor/tensor-part.js';
-import { nameTensor, type Tensor } from '../../tensor/tensor.js';
+import { nameTensor } from '../../tensor/tensor.js';
 import { encodeRowGraph, type RowGraph } from './row-graph.js';
 
 /** Short runs of several sessions alternate: threads that spin after each run would take the cores from the next one. */

@@ -1,11 +1,20 @@
 /** A linear classifier inside the model of its vectors: one file, image tensor in, probabilities out. */
-import { invalidOption } from '../../base/checks.js';
-import { TapirError } from '../../base/errors.js';
-import { boolean, oneOf, optional, readOptions, text, unchecked, type Fields } from '../../base/options.js';
-import { checkLabels, withClassLabels } from '../../extract/class-labels.js';
+import { TapirError, type ModelSource, type OnnxModel } from '../../index.js';
+import {
+  boolean,
+  checkLabels,
+  invalidOption,
+  oneOf,
+  optional,
+  readOptions,
+  text,
+  unchecked,
+  type Fields,
+} from '../../toolkit.js';
+import { withClassLabels } from '../../extract/class-labels.js';
 import { withClassifierHead, withNeighbourHead } from '../../graph/rewrite/classifier-head.js';
 import { identifyFile } from '../../model/prune/identify-model.js';
-import { readModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
+import { readModel } from '../../model/open/open-model.js';
 import { readHead, withHeads, type HeadedNode, type HeadOptions } from '../../extract/with-heads.js';
 import { partsOf } from '../search/query-vectors.js';
 import { checkProbe, givesProbabilities, type Probe } from './probe.js';

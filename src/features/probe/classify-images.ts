@@ -1,16 +1,24 @@
 /** Images → classes, by a model with one output of scores and labels in its metadata. */
-import { invalidOption, type Options } from '../../base/checks.js';
-import { integer, readOptions, type Fields } from '../../base/options.js';
-import { floatsOf } from '../../tensor/widen.js';
-import { embedImages } from '../../datasets/embed/embed-images.js';
+import {
+  createFeatureExtractor,
+  embedImages,
+  openModel,
+  type Device,
+  type EmbedSource,
+  type ImageError,
+  type Options,
+} from '../../index.js';
+import {
+  DEVICE,
+  floatsOf,
+  integer,
+  invalidOption,
+  listLargest,
+  readClassLabels,
+  readOptions,
+  type Fields,
+} from '../../toolkit.js';
 import { ONE_ROW_FIELDS, type OneRowOptions } from '../../datasets/embed/embed-options.js';
-import type { ImageError } from '../../images/file/image-errors.js';
-import { readClassLabels } from '../../extract/class-labels.js';
-import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
-import { openModel } from '../../model/open/open-model.js';
-import { DEVICE, type Device } from '../../runtime/lanes/device.js';
-import type { EmbedSource } from '../../datasets/sources/open-source.js';
-import { listLargest } from '../../tensor/vectors/largest.js';
 
 /** Options of {@link classifyImages}. */
 export interface ClassifyOptions extends OneRowOptions {

@@ -1,14 +1,13 @@
 /** The head of each kind of probe, and its predictions of rows that it has not seen. */
+import { highest, softmax } from '../../toolkit.js';
 import { counted } from '../../base/printable.js';
 import type { Tell } from '../../base/progress.js';
-import { softmax } from '../../tensor/vectors/softmax.js';
 import { addUpFolds, joinFolds, type Moments } from './rows/class-moments.js';
 import { readCurvatures, type LogisticData, type LogisticProblem } from './fit/coordinates.js';
 import type { OutOfFold } from './fit/evaluate.js';
-import { highest } from '../../tensor/vectors/largest.js';
 import { countClasses } from './fit/folds.js';
 import type { RowBlocks } from './rows/labelled-rows.js';
-import { findSpan, type RowSpan } from './rows/row-span.js';
+import { findSpan, type RowSpan } from './fit/row-span.js';
 import { scoreRows, type ClassScorer, type ScoredBlock } from './rows/linear-scores.js';
 import { fitLogistic } from './fit/logistic.js';
 import { checkNeighbourRows, voteByNeighbours } from './fit/neighbours.js';

@@ -1,7 +1,8 @@
 /** Probes as files: JSON, with numbers in base64. */
+import type { Options } from '../../index.js';
+import { boolean, invalidOption, isPlainObject, readOptions, type Fields } from '../../toolkit.js';
 import { writeAtomically } from '../../base/atomic-file.js';
-import { checkPath, checkText, invalidOption, isPlainObject, type Options } from '../../base/checks.js';
-import { boolean, readOptions, type Fields } from '../../base/options.js';
+import { checkPath, checkText } from '../../base/checks.js';
 import { readJson } from '../../base/read-json.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
 import { checkProbe, findProbeFault, type Probe } from './probe.js';

@@ -1,18 +1,19 @@
 /** Labels + vectors → a classifier, and what it tells about both. */
-import { checkInteger, invalidOption, type Options } from '../../base/checks.js';
+import type { Dataset, Options, Progress } from '../../index.js';
 import {
   callback,
   checkedBy,
   integer,
+  invalidOption,
   oneOf,
-  positive,
   readOptions,
   refuseUnused,
   signal,
   type Fields,
-} from '../../base/options.js';
-import { countSteps, type Progress, type Tell } from '../../base/progress.js';
-import type { Dataset } from '../../datasets/files/dataset.js';
+} from '../../toolkit.js';
+import { checkInteger } from '../../base/checks.js';
+import { positive } from '../../base/options.js';
+import { countSteps, type Tell } from '../../base/progress.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { checkDataset, chooseKey, KEY } from '../search/search-dataset.js';
 import { readPaths } from '../rows/live-rows.js';

@@ -1,8 +1,7 @@
 /** Labels in tables: CSV, TSV and Parquet files, and the metadata of a dataset. */
 import { extname } from 'node:path';
-import { isTapirError, TapirError } from '../../base/errors.js';
+import { isTapirError, TapirError, type Dataset } from '../../index.js';
 import { readParquetRecords } from '../../base/files/parquet-reading.js';
-import type { Dataset } from '../../datasets/files/dataset.js';
 import { datasetUnreadable } from '../../base/files/dataset-invalid.js';
 import { readSavedColumns } from '../../datasets/files/saved-columns.js';
 import { PART_NAMES } from '../../datasets/formats/part-columns.js';

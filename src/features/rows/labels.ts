@@ -1,7 +1,7 @@
 /** Labels of a dataset's rows, from its paths, a table, or its metadata. */
+import type { Dataset } from '../../index.js';
+import { invalidOption } from '../../toolkit.js';
 import { counted } from '../../base/printable.js';
-import { invalidOption } from '../../base/checks.js';
-import type { Dataset } from '../../datasets/files/dataset.js';
 import type { RowSet } from '../../datasets/records/row-set.js';
 import { countRows } from './live-rows.js';
 import { readColumnLabels, readTableLabels, type LabelledInput } from './label-tables.js';

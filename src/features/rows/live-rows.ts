@@ -1,6 +1,5 @@
 /** Rows of a dataset and the inputs that they belong to. */
-import type { Dataset } from '../../datasets/files/dataset.js';
-import type { DatasetRow } from '../../datasets/formats/metadata.js';
+import type { Dataset, DatasetRow } from '../../index.js';
 import { RowSet } from '../../datasets/records/row-set.js';
 
 /** The number of rows in all shards. */

@@ -1,7 +1,8 @@
 /** The rows that an option leaves for a search, a probe or a comparison: those of one label. */
-import { checkText, invalidOption } from '../../base/checks.js';
-import { optional, type Field } from '../../base/options.js';
-import type { Dataset } from '../../datasets/files/dataset.js';
+import type { Dataset } from '../../index.js';
+import { invalidOption, optional } from '../../toolkit.js';
+import { checkText } from '../../base/checks.js';
+import { type Field } from '../../base/options.js';
 import { RowSet } from '../../datasets/records/row-set.js';
 import { openLabels } from './labels.js';
 import { readLiveRows } from './live-rows.js';

@@ -1,15 +1,18 @@
 /** What embeds the images and texts of queries for a dataset. */
-import { invalidOption } from '../../base/checks.js';
-import type { Dataset } from '../../datasets/files/dataset.js';
-import { embedImages } from '../../datasets/embed/embed-images.js';
+import {
+  createFeatureExtractor,
+  embedImages,
+  type Dataset,
+  type Device,
+  type Extractor,
+  type OnnxModel,
+  type Tensor,
+} from '../../index.js';
+import { floatsOf, invalidOption } from '../../toolkit.js';
 import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
-import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
-import type { Extractor } from '../../extract/extractor.js';
 import { makeTransform } from '../../images/transform/transform.js';
-import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
-import type { Device } from '../../runtime/lanes/device.js';
-import { elementCount, type Tensor } from '../../tensor/tensor.js';
-import { floatsOf } from '../../tensor/widen.js';
+import { modelPathOf } from '../../model/open/open-model.js';
+import { elementCount } from '../../tensor/tensor.js';
 import { createTextEncoder, type TextTower } from '../text/text-encoder.js';
 import { readRecipe } from './query-vectors.js';
 

@@ -1,6 +1,6 @@
 /** How a feature of a dataset was made, and inputs of the dataset as queries. */
-import { invalidOption, show, type Options } from '../../base/checks.js';
-import type { Dataset } from '../../datasets/files/dataset.js';
+import type { Dataset, Options } from '../../index.js';
+import { invalidOption, show } from '../../toolkit.js';
 import { readRecordedModel, type RecordedModel } from '../../datasets/embed/recorded-model.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import { partName } from '../../images/pixels/tile-grid.js';

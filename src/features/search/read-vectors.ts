@@ -1,6 +1,5 @@
 /** Vectors from a file or from standard input: NumPy's `.npy`, or JSON. */
-import { invalidOption } from '../../base/checks.js';
-import { reasonOf } from '../../base/errors.js';
+import { invalidOption, reasonOf } from '../../toolkit.js';
 import { NPY_MAGIC, parseNpy } from '../../datasets/formats/npy.js';
 
 /**

@@ -1,27 +1,26 @@
 /** Exact nearest neighbours in a dataset. It reads block by block, so that memory does not grow with the dataset. */
-import { checkText, invalidOption, type Options } from '../../base/checks.js';
-import type { Progress } from '../../base/progress.js';
+import type { Dataset, Device, FeatureBlock, Options, Progress, Tile } from '../../index.js';
 import {
   callback,
+  DEVICE,
   integer,
+  invalidOption,
   oneOf,
   optional,
   readOptions,
   signal,
   unchecked,
-  type Field,
+  unitVector,
   type Fields,
-} from '../../base/options.js';
-import type { Dataset, FeatureBlock } from '../../datasets/files/dataset.js';
+} from '../../toolkit.js';
+import { checkText } from '../../base/checks.js';
+import { type Field } from '../../base/options.js';
 import type { RowSet } from '../../datasets/records/row-set.js';
 import { Internals } from '../../model/open/internals.js';
-import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { Largest } from '../../tensor/vectors/largest.js';
-import { unitVector } from '../../tensor/vectors/unit-vector.js';
 import { queryGraph, type QueryScores } from '../linear/row-graphs.js';
 import { openRowSession, rowsTensor } from '../linear/row-session.js';
-import type { Tile } from '../../images/pixels/tile-grid.js';
 import { readPlaces } from '../rows/live-rows.js';
 import { readRowsWhere, WHERE } from '../rows/where.js';
 import {

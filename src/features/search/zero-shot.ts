@@ -1,8 +1,8 @@
 /** Labels for the images of a dataset from words alone, as CLIP gives them. */
-import { checkText, invalidOption, type Options } from '../../base/checks.js';
-import { optional, positive, readOptions, type Fields } from '../../base/options.js';
-import type { Dataset } from '../../datasets/files/dataset.js';
-import { DEVICE, type Device } from '../../runtime/lanes/device.js';
+import type { Dataset, Device, Options } from '../../index.js';
+import { DEVICE, invalidOption, optional, readOptions, type Fields } from '../../toolkit.js';
+import { checkText } from '../../base/checks.js';
+import { positive } from '../../base/options.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { ENCODE_LABELS_FIELDS, encodeLabels, type EncodeLabelsOptions } from '../text/class-vectors.js';
 import { readLogitSettings, type LogitSettings } from '../text/logit-settings.js';

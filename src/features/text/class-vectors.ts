@@ -1,7 +1,8 @@
 /** Zero-shot classification: a vector per label, from sentences about it. */
+import type { Options } from '../../index.js';
+import { checkedBy, invalidOption, readOptions, signal, type Fields } from '../../toolkit.js';
 import { Internals } from '../../model/open/internals.js';
-import { checkTexts, invalidOption, type Options } from '../../base/checks.js';
-import { checkedBy, readOptions, signal, type Fields } from '../../base/options.js';
+import { checkTexts } from '../../base/checks.js';
 import type { TextTower } from './text-encoder.js';
 
 /** Options of {@link encodeLabels}. */

@@ -1,13 +1,18 @@
 /** Text tower + tokenizer → texts in, vectors out. */
-import { checkText, checkTexts, invalidOption, type Options } from '../../base/checks.js';
-import { TapirError } from '../../base/errors.js';
-import { optional, readOptions, signal, type Fields } from '../../base/options.js';
-import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
-import type { FeatureExtractor } from '../../extract/feature-extractor.js';
-import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
-import { DEVICE, type Device } from '../../runtime/lanes/device.js';
-import type { Tensor } from '../../tensor/tensor.js';
-import { dimsText, type TensorInfo } from '../../tensor/tensor-info.js';
+import {
+  createFeatureExtractor,
+  TapirError,
+  type Device,
+  type FeatureExtractor,
+  type OnnxModel,
+  type Options,
+  type Tensor,
+  type TensorInfo,
+} from '../../index.js';
+import { DEVICE, invalidOption, optional, readOptions, signal, type Fields } from '../../toolkit.js';
+import { checkText, checkTexts } from '../../base/checks.js';
+import { modelPathOf } from '../../model/open/open-model.js';
+import { dimsText } from '../../tensor/tensor-info.js';
 import { createTextBatcher, type TextBatch } from './batch-tokens.js';
 import { openTextTower, readTokenizerFiles } from './text-tower.js';
 import { tensorsOf, tokenInputsOf, type TokenInputs } from './tokenizer/token-inputs.js';

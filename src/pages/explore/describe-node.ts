@@ -1,16 +1,14 @@
 /** What a file holds for one node: its attributes, and figures about its weights. */
-import { invalidOption } from '../../base/checks.js';
-import { isTapirError, reasonOf } from '../../base/errors.js';
+import { isTapirError, type OnnxModel } from '../../index.js';
+import { floatsOf, invalidOption, reasonOf } from '../../toolkit.js';
 import { shown } from '../../base/printable.js';
 import { binsFor, countInBins } from '../../html/histogram.js';
 import { modelInternals } from '../../model/open/model-state.js';
-import type { OnnxModel } from '../../model/open/open-model.js';
 import { readInitializer } from '../../model/open/read-initializer.js';
 import { readAttributes, type Attribute } from '../../onnx/scan/attributes.js';
 import type { ScannedTensor } from '../../onnx/scan/scan-value.js';
 import { elementTypeName } from '../../onnx/wire/schema.js';
 import { WireReader } from '../../onnx/wire/wire.js';
-import { floatsOf } from '../../tensor/widen.js';
 import type { PageDetail, PageWeight } from './page/data.js';
 import { measureValues } from './see/measure-values.js';
 

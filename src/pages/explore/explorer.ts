@@ -1,25 +1,28 @@
 /** What the page asks of a model: its sizes, cuts, and what photos give. Each answer is computed when it is first asked for. */
+import {
+  createFeatureExtractor,
+  isTapirError,
+  openModel,
+  pruneModel,
+  TapirError,
+  type Device,
+  type Extractor,
+  type ImageSource,
+  type ModelSource,
+  type OnnxModel,
+  type PrunedModel,
+  type Tensor,
+} from '../../index.js';
+import { floatsOf, invalidOption, makeTensor, readClassLabels, reasonOf } from '../../toolkit.js';
+import { createAttribution, type Attribution } from '../../explain/index.js';
 import { shown } from '../../base/printable.js';
-import { invalidOption } from '../../base/checks.js';
-import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
-import { createAttribution, type Attribution } from '../../explain/attribution.js';
 import type { Size } from '../../explain/maps/maps.js';
 import { toBytes } from '../../explain/maps/principal-colours.js';
 import { encodeNumbers } from '../../html/html.js';
-import { readClassLabels } from '../../extract/class-labels.js';
-import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
-import type { Extractor } from '../../extract/extractor.js';
-import type { ImageSource } from '../../images/file/image-source.js';
 import type { TransformAsked } from '../../feeds/choose-transform.js';
 import { planTiles, type TilesGiven } from '../../images/transform/tile-options.js';
 import { modelInternals } from '../../model/open/model-state.js';
-import { openModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
-import { pruneModel } from '../../model/oracle/prune-model.js';
-import type { PrunedModel } from '../../model/prune/pruned-model.js';
-import type { Device } from '../../runtime/lanes/device.js';
 import { takeRow } from '../../tensor/rows.js';
-import { makeTensor, type Tensor } from '../../tensor/tensor.js';
-import { floatsOf } from '../../tensor/widen.js';
 import { describeScores } from '../describe-scores.js';
 import { describeNode } from './describe-node.js';
 import { describeModel } from './describe/describe-model.js';

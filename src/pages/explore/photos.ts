@@ -1,5 +1,15 @@
 /** Photos as a model takes them. */
 import { basename } from 'node:path';
+import {
+  loadImage,
+  type ImageSource,
+  type LoadedImage,
+  type OnnxModel,
+  type RgbImage,
+  type Tensor,
+  type TensorInfo,
+  type Transform,
+} from '../../index.js';
 import { shown } from '../../base/printable.js';
 import type { FeedPlan } from '../../feeds/feed-plan.js';
 import { feedOfPicture } from '../../feeds/picture-feeds.js';
@@ -8,17 +18,11 @@ import { layOut, planPicture } from '../../feeds/plan-feeds.js';
 import { rgbOf } from '../../explain/photos/draw-heatmap.js';
 import { encodeWebp } from '../../images/encode.js';
 import { chooseTransform, type TransformAsked } from '../../feeds/choose-transform.js';
-import type { ImageSource } from '../../images/file/image-source.js';
 import { partName } from '../../images/pixels/tile-grid.js';
-import type { RgbImage } from '../../images/pixels/rgb-image.js';
-import { loadImage } from '../../feeds/load-image.js';
-import type { LoadedImage } from '../../images/transform/load-pixels.js';
 import { sampleTiles } from '../../images/transform/read-tiles.js';
 import type { TilePlan } from '../../images/transform/tile-options.js';
-import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
-import { makeTransform, type Transform } from '../../images/transform/transform.js';
-import type { TensorInfo } from '../../tensor/tensor-info.js';
-import { type Tensor } from '../../tensor/tensor.js';
+import { modelPathOf } from '../../model/open/open-model.js';
+import { makeTransform } from '../../images/transform/transform.js';
 import type { PagePhoto, PagePlaceInPicture, PhotoCode } from './page/data.js';
 
 /** The most photos that are held at a time; a further one replaces the oldest. */

@@ -1,7 +1,6 @@
 /** The page of a model, served to this machine. */
 import { basename, dirname, extname, join, resolve } from 'node:path';
-import { invalidOption } from '../../base/checks.js';
-import { reasonOf } from '../../base/errors.js';
+import { invalidOption, reasonOf } from '../../toolkit.js';
 import { problemOf, servePage, type PageSetup, type ServedPage } from '../../html/serve-page.js';
 import type { Explorer } from './explorer.js';
 import { answerQuestion } from './questions.js';

@@ -1,23 +1,24 @@
 /** A model → one page in one file. */
 import { basename, resolve } from 'node:path';
-import { writeAtomically } from '../../base/atomic-file.js';
-import { checkText, type Options } from '../../base/checks.js';
-import { countSteps, type Progress, type Tell } from '../../base/progress.js';
+import type { Device, Options, Progress, TransformChoice } from '../../index.js';
 import {
   boolean,
   callback,
+  checkLabels,
+  DEVICE,
   optional,
   readOptions,
   signal,
   text,
-  texts,
   unchecked,
   type Fields,
-} from '../../base/options.js';
-import { checkLabels } from '../../extract/class-labels.js';
-import { TRANSFORM_FIELDS, type TransformChoice } from '../../feeds/choose-transform.js';
+} from '../../toolkit.js';
+import { writeAtomically } from '../../base/atomic-file.js';
+import { checkText } from '../../base/checks.js';
+import { countSteps, type Tell } from '../../base/progress.js';
+import { texts } from '../../base/options.js';
+import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
 import type { TilesGiven } from '../../images/transform/tile-options.js';
-import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { Explorer } from './explorer.js';
 import type { PageMeasure } from './page/data.js';

@@ -1,11 +1,11 @@
 /** A dataset → all that its page shows. */
 import { basename, resolve } from 'node:path';
-import { readOptions } from '../../base/options.js';
+import { openDataset, type Dataset } from '../../index.js';
+import { invalidOption, readOptions } from '../../toolkit.js';
+import { findDuplicates, type Duplicates } from '../../features/index.js';
 import { countSteps } from '../../base/progress.js';
-import { checkText, invalidOption } from '../../base/checks.js';
+import { checkText } from '../../base/checks.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
-import { openDataset, type Dataset } from '../../datasets/files/dataset.js';
-import { findDuplicates, type Duplicates } from '../../features/dedupe/find-duplicates.js';
 import { createBreathe } from '../../tensor/vectors/breathe.js';
 import { collectInputs, type SampledImage } from './collect/collect-inputs.js';
 import { collectOutput, takePlaces, type CollectedOutput } from './collect/collect-output.js';

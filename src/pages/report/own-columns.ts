@@ -1,7 +1,8 @@
 /** The columns of a dataset on its page: those of its list, and those that are saved there from a selection. */
-import { checkInteger, invalidOption } from '../../base/checks.js';
+import type { Dataset } from '../../index.js';
+import { invalidOption } from '../../toolkit.js';
+import { checkInteger } from '../../base/checks.js';
 import { encodeNumbers } from '../../html/html.js';
-import type { Dataset } from '../../datasets/files/dataset.js';
 import { saveColumn } from '../../datasets/files/saved-columns.js';
 import { placeCells } from '../../datasets/formats/saved-columns.js';
 import { textOf } from '../../features/rows/label-tables.js';

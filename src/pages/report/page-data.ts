@@ -1,9 +1,9 @@
 /** The computed part of a report → the data of its page. */
+import type { Dataset } from '../../index.js';
 import { shown } from '../../base/printable.js';
 import { encodeNumbers } from '../../html/html.js';
 import { findComponents } from '../../tensor/vectors/principal-components.js';
 import type { BeginStep, Tell } from '../../base/progress.js';
-import type { Dataset } from '../../datasets/files/dataset.js';
 import { formatCount } from '../../html/numbers.js';
 import { findClusters } from './collect/clusters.js';
 import { nameOf, nounOf, type Inputs, type SampledImage } from './collect/collect-inputs.js';

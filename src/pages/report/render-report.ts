@@ -1,4 +1,5 @@
 /** The report's page: its parts in their order. */
+import type { Duplicates } from '../../features/index.js';
 import { shown } from '../../base/printable.js';
 import { renderPage } from '../../html/document.js';
 import { renderSection } from '../../html/components.js';
@@ -6,7 +7,6 @@ import { markup, type Markup } from '../../html/html.js';
 import { formatCount } from '../../html/numbers.js';
 import { nounOf, type Inputs } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
-import type { Duplicates } from '../../features/dedupe/find-duplicates.js';
 import type { Facts } from './sections/facts.js';
 import type { FeaturePictures } from './sections/feature-pictures.js';
 import type { Heatmaps } from './sections/heatmaps.js';

@@ -1,18 +1,10 @@
 /** What a report shows, and where it goes. */
-import { checkText, type Options } from '../../base/checks.js';
-import {
-  boolean,
-  callback,
-  integer,
-  optional,
-  positive,
-  signal,
-  texts,
-  unchecked,
-  type Fields,
-} from '../../base/options.js';
-import type { Progress } from '../../base/progress.js';
-import { checkProbe, type Probe } from '../../features/probe/probe.js';
+import type { Options, Progress } from '../../index.js';
+import { boolean, callback, integer, optional, signal, unchecked, type Fields } from '../../toolkit.js';
+import type { Probe } from '../../features/index.js';
+import { checkText } from '../../base/checks.js';
+import { positive, texts } from '../../base/options.js';
+import { checkProbe } from '../../features/probe/probe.js';
 import type { ReportHeatmaps } from './sections/heatmaps.js';
 
 /** Options of {@link writeReport}. */

@@ -1,13 +1,14 @@
 /** The page of a dataset, served to this machine: it can search, and save a selection as a column of the dataset. */
+import type { Device } from '../../index.js';
+import { invalidOption } from '../../toolkit.js';
+import { searchDataset, type SearchHit } from '../../features/index.js';
 import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
-import type { Device } from '../../runtime/lanes/device.js';
 import { findTextTower } from '../../features/text/text-tower.js';
 import { problemOf, servePage, type PageSetup, type ServedPage } from '../../html/serve-page.js';
 import { SHOWN_SIDE, type MadeReport } from './make-report.js';
-import { invalidOption } from '../../base/checks.js';
 import { makeThumbnail } from '../../images/thumbnail.js';
 import { QueryModels, type QueryModelOptions } from '../../features/search/query-models.js';
-import { chooseKey, searchDataset, type SearchHit } from '../../features/search/search-dataset.js';
+import { chooseKey } from '../../features/search/search-dataset.js';
 import { readSearchQuery } from '../../features/search/search-query.js';
 import type { SelectionToSave } from './own-columns.js';
 import { nameOf } from './collect/collect-inputs.js';

@@ -1,6 +1,6 @@
 /** What a probe says of the images of a report. */
-import type { Dataset } from '../../datasets/files/dataset.js';
-import { predictProbe, type Probe } from '../../features/probe/probe.js';
+import type { Dataset } from '../../index.js';
+import { predictProbe, type Probe } from '../../features/index.js';
 import { NO_LABEL, readLabels, type RowLabels } from '../../features/rows/labels.js';
 import type { Breathe } from '../../tensor/vectors/breathe.js';
 import type { SampledImage } from './collect/collect-inputs.js';

@@ -1,35 +1,38 @@
 /** Embeds the same photos with two models and tells how far their vectors agree. */
 import { resolve } from 'node:path';
-import { writeAtomically } from '../../base/atomic-file.js';
-import { checkText, type Options } from '../../base/checks.js';
+import {
+  isTapirError,
+  type Device,
+  type EmbedSource,
+  type Extractor,
+  type Options,
+  type Progress,
+  type ReturnNodes,
+  type TransformChoice,
+  type TransformRequest,
+} from '../../index.js';
 import {
   callback,
+  describePrecision,
+  DEVICE,
   integer,
   optional,
+  readClassLabels,
   readOptions,
   signal,
   unchecked,
   type Fields,
-} from '../../base/options.js';
-import { isTapirError } from '../../base/errors.js';
-import type { Progress } from '../../base/progress.js';
+} from '../../toolkit.js';
+import { writeAtomically } from '../../base/atomic-file.js';
+import { checkText } from '../../base/checks.js';
 import { recordTransform } from '../../datasets/embed/describe-run.js';
 import { embedItems, type EmbeddedItem } from '../../datasets/embed/embed-images.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedSetup } from '../../datasets/embed/embed-options.js';
-import type { Extractor } from '../../extract/extractor.js';
-import {
-  TRANSFORM_FIELDS,
-  type TransformChoice,
-  type TransformRequest,
-} from '../../feeds/choose-transform.js';
+import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
 import { identifyFile } from '../../model/prune/identify-model.js';
-import type { ReturnNodes } from '../../model/open/return-nodes.js';
-import { describePrecision } from '../../runtime/capabilities/capabilities.js';
-import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import type { SourceItem } from '../../feeds/items/source-item.js';
 import { SOURCE_DEFAULTS } from '../../feeds/items/source-options.js';
-import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
-import { readClassLabels } from '../../extract/class-labels.js';
+import { openSource } from '../../datasets/sources/open-source.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { createBreathe } from '../../tensor/vectors/breathe.js';
 import { OutputComparer } from './compare-outputs.js';

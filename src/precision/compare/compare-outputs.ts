@@ -1,11 +1,11 @@
 /** The vectors that two models give for the same images, output by output. */
-import { floatsOf } from '../../tensor/widen.js';
+import type { Tensor } from '../../index.js';
+import { floatsOf, highest } from '../../toolkit.js';
 import { binsFor, countInBins, type Histogram } from '../../html/histogram.js';
 import { compareVectors } from '../../tensor/compare-vectors.js';
-import { elementCount, type Tensor } from '../../tensor/tensor.js';
+import { elementCount } from '../../tensor/tensor.js';
 import { cosineDistances } from '../../tensor/vectors/cosine.js';
 import type { Breathe } from '../../tensor/vectors/breathe.js';
-import { highest } from '../../tensor/vectors/largest.js';
 import { findNeighbours } from '../../tensor/vectors/neighbours.js';
 import { layOutRow, poolRow, type RowLayout } from '../../tensor/vectors/row-layout.js';
 

@@ -1,41 +1,46 @@
 /** The fastest way to run a model here, of those that are near enough to float32 on photos. */
 import { resolve } from 'node:path';
-import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
-import { checkText, type Options } from '../../base/checks.js';
-import { TapirError } from '../../base/errors.js';
 import {
+  TapirError,
+  type Device,
+  type EmbedOptions,
+  type EmbedSource,
+  type EngineName,
+  type Options,
+  type Precision,
+  type PrunedModel,
+} from '../../index.js';
+import {
+  EMBED_FIELDS,
   number,
   oneOf,
   optional,
   readOptions,
   signal,
   unchecked,
-  type Field,
   type Fields,
-} from '../../base/options.js';
+} from '../../toolkit.js';
+import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
+import { checkText } from '../../base/checks.js';
+import { type Field } from '../../base/options.js';
 import {
   EMBED_DEFAULTS,
-  EMBED_FIELDS,
   ONE_ROW_FIELDS,
   setUpEmbedding,
-  type EmbedOptions,
   type OneRowOptions,
 } from '../../datasets/embed/embed-options.js';
 import { readJournal } from '../../datasets/files/journal.js';
 import type { EngineCandidate, EngineChoice } from '../../datasets/records/engine-choice.js';
 import { leastCosine } from '../../datasets/records/float32-comparison.js';
 import { SOURCE_FIELDS } from '../../feeds/items/source-options.js';
-import type { EmbedSource } from '../../datasets/sources/open-source.js';
-import { precisionOf, type PrunedModel } from '../../model/prune/pruned-model.js';
+import { precisionOf } from '../../model/prune/pruned-model.js';
 import {
   CAPABILITIES,
   checkPrecision,
   ENGINES,
   PRECISIONS,
-  type EngineName,
-  type Precision,
 } from '../../runtime/capabilities/capabilities.js';
-import { deviceName, readDevice, type Device } from '../../runtime/lanes/device.js';
+import { deviceName, readDevice } from '../../runtime/lanes/device.js';
 import { openForm } from './judge-forms.js';
 import {
   asCandidate,

@@ -1,30 +1,35 @@
 /** The forms in which a model can run here, and what the judge finds of them on photos. */
 import { availableParallelism } from 'node:os';
-import { TapirError } from '../../base/errors.js';
+import {
+  createFeatureExtractor,
+  TapirError,
+  type Device,
+  type EmbedSource,
+  type EngineName,
+  type Extractor,
+  type Precision,
+  type PrunedModel,
+} from '../../index.js';
+import { readClassLabels } from '../../toolkit.js';
 import { openLoader, runPhotos } from '../../datasets/embed/embed-batches.js';
 import type { EmbedSetup } from '../../datasets/embed/embed-options.js';
 import { FEW_COMPARED } from '../../datasets/embed/precision-check.js';
 import type { EngineCandidate } from '../../datasets/records/engine-choice.js';
 import { leastCosine, type Float32Comparison } from '../../datasets/records/float32-comparison.js';
-import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
-import { readClassLabels } from '../../extract/class-labels.js';
-import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
-import type { Extractor } from '../../extract/extractor.js';
+import { openSource } from '../../datasets/sources/open-source.js';
 import type { PhotoMemory } from '../../feeds/photo-memory.js';
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import { precisionOf, type PrunedModel } from '../../model/prune/pruned-model.js';
+import { precisionOf } from '../../model/prune/pruned-model.js';
 import {
   CAPABILITIES,
   enginePrecision,
   ENGINES,
   isLowered,
   PRECISIONS,
-  type EngineName,
-  type Precision,
 } from '../../runtime/capabilities/capabilities.js';
 import { listWorkingDevices } from '../../runtime/devices/working-devices.js';
-import { deviceName, readDevice, type Device } from '../../runtime/lanes/device.js';
-import { inPrecision } from '../lower-precision.js';
+import { deviceName, readDevice } from '../../runtime/lanes/device.js';
+import { inPrecision } from '../../lowering/index.js';
 import { judgeForms, type OpenForm } from './judge-forms.js';
 
 /** What runs a model, where, and how it computes. */

@@ -1,18 +1,21 @@
 /** How fast a model is before and after, in each engine that is installed. */
-import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
-import type { Extractor } from '../../extract/extractor.js';
-import type { OnnxModel } from '../../model/open/open-model.js';
-import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
+import {
+  createFeatureExtractor,
+  type EngineName,
+  type Extractor,
+  type OnnxModel,
+  type PrunedModel,
+} from '../../index.js';
+import { prunedInternals } from '../../model/prune/pruned-model.js';
 import {
   CAPABILITIES,
   ENGINE_PRECISIONS,
   ENGINES,
-  type EngineName,
   type EnginePrecision,
 } from '../../runtime/capabilities/capabilities.js';
 import { judgeForms } from '../judge/judge-forms.js';
 import type { Speed } from '../judge/time-in-turns.js';
-import type { Sample } from '../run-samples.js';
+import type { Sample } from '../../lowering/index.js';
 
 /** A model in an engine. */
 export interface MeasuredSpeed extends Speed {

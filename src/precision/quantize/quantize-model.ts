@@ -1,7 +1,17 @@
 /** A model in 8 bits, chosen on photos. */
 import { availableParallelism } from 'node:os';
-import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
-import type { Options } from '../../base/checks.js';
+import type {
+  EmbedSource,
+  Extractor,
+  ModelSource,
+  OnnxModel,
+  Options,
+  PhotoFailure,
+  PhotoOptions,
+  Progress,
+  PrunedModel,
+  Transform,
+} from '../../index.js';
 import {
   callback,
   integer,
@@ -11,38 +21,38 @@ import {
   refuseUnused,
   signal,
   type Fields,
-} from '../../base/options.js';
-import { countSteps, type Progress } from '../../base/progress.js';
+  type NamedTensor,
+} from '../../toolkit.js';
+import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
+import { countSteps } from '../../base/progress.js';
 import { loadTensors } from '../../feeds/open-feeds.js';
 import { chooseModelTransform } from '../../feeds/model-transform.js';
 import { planPictures } from '../../feeds/plan-feeds.js';
-import type { Extractor } from '../../extract/extractor.js';
 import { describeNode } from '../../graph/rewrite/prune.js';
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import { readModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
+import { readModel } from '../../model/open/open-model.js';
+import { measureSpeeds, type MeasuredSpeed } from './measure-speeds.js';
 import {
+  checkFinite,
   lowerAlike,
   LOWERING_FIELDS,
   lowerPrecision,
+  quantizeStatic,
   readKept,
+  type CalibratedReport,
   type LoweredModel,
   type LoweringOptions,
-} from '../lower-precision.js';
-import type { LoweringReport } from '../report.js';
-import { checkFinite } from './search/photo-rows.js';
-import { measureSpeeds } from './measure-speeds.js';
-import { quantizeStatic, type StaticSetup } from './quantize-static.js';
-import type { StaticReport } from './static-report.js';
+  type LoweringReport,
+  type StaticSetup,
+} from '../../lowering/index.js';
 import { NO_SIZES } from '../../model/open/input-sizes.js';
 import { measureCosts } from '../../model/oracle/model-costs.js';
-import type { Transform } from '../../images/transform/transform.js';
 import { describeInputs } from '../../model/open/value-info.js';
-import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
+import { prunedInternals } from '../../model/prune/pruned-model.js';
 import { SOURCE_FIELDS } from '../../feeds/items/source-options.js';
-import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
+import { openSource } from '../../datasets/sources/open-source.js';
 import { sampleItems } from '../../datasets/sources/sampling/sample-items.js';
-import type { NamedTensor } from '../../tensor/tensor.js';
-import { PHOTO_FIELDS, type PhotoFailure, type PhotoOptions } from '../../datasets/embed/photo-batches.js';
+import { PHOTO_FIELDS } from '../../datasets/embed/photo-batches.js';
 
 /** Options of {@link quantizeModel}. */
 export interface QuantizeOptions
@@ -102,6 +112,12 @@ export const QUANTIZE_FIELDS: Fields<QuantizeOptions> = {
   signal,
   onProgress: callback(),
 };
+
+/** What quantising with fixed scales did, and what it gives. */
+export interface StaticReport extends CalibratedReport {
+  /** What the model takes before and after, on one batch of photos, in every engine that is installed. */
+  readonly speeds: readonly MeasuredSpeed[];
+}
 
 /** A quantised model, and the photos that could not be read. */
 export interface QuantizedModel<Model extends OnnxModel | PrunedModel> extends LoweredModel<Model> {

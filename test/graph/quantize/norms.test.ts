@@ -10,7 +10,7 @@ import { readModel } from '../../../src/model/open/open-model.js';
 import { modelInternals } from '../../../src/model/open/model-state.js';
 import { readAttributes } from '../../../src/onnx/scan/attributes.js';
 import { WireReader } from '../../../src/onnx/wire/wire.js';
-import { wholeRewrite } from '../../../src/precision/lower-precision.js';
+import { wholeRewrite } from '../../../src/lowering/lower-precision.js';
 import { addsInt8Exactly } from '../../support/cpu.js';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
 import { modelBytes, type GraphSpec, type NodeSpec } from '../../support/graphs.js';

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { createRandom } from '../../../src/base/random.js';
 import { roundingOf, roundValue, roundWeights } from '../../../src/graph/quantize/roundings.js';
 import { findFactors, scaleChannels, unscaleWeights } from '../../../src/graph/quantize/smoothing.js';
-import { ChannelRange } from '../../../src/precision/quantize/search/activation-range.js';
+import { ChannelRange } from '../../../src/lowering/search/activation-range.js';
 
 const [ROWS, CHANNELS, OUTPUTS] = [400, 16, 12];
 const next = createRandom(3);

@@ -26,7 +26,7 @@ import {
   readModel,
   type OnnxModel,
 } from '../../../src/model/open/open-model.js';
-import { wholeRewrite } from '../../../src/precision/lower-precision.js';
+import { wholeRewrite } from '../../../src/lowering/lower-precision.js';
 import { modelBytes, type GraphSpec } from '../../support/graphs.js';
 
 const [C, P] = [4, 4];

@@ -30,7 +30,7 @@ import { outputNodes } from '../../../extract/prune-source.js';
 import { openModel } from '../../../model/open/open-model.js';
 import type { ReturnNodes } from '../../../model/open/return-nodes.js';
 import { pruneModel } from '../../../model/oracle/prune-model.js';
-import { inPrecision } from '../../../precision/lower-precision.js';
+import { inPrecision } from '../../../lowering/lower-precision.js';
 import { roundDown } from '../../terminal/lowering-text.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';

@@ -1,6 +1,6 @@
 /** Nearest neighbours among the labelled rows: exact, in double precision. */
+import { invalidOption } from '../../../toolkit.js';
 import { mapInOrder } from '../../../extract/replicas/map-in-order.js';
-import { invalidOption } from '../../../base/checks.js';
 import type { LabelledBlock, RowBlocks } from '../rows/labelled-rows.js';
 import type { ScoredBlock } from '../rows/linear-scores.js';
 import { Largest } from '../../../tensor/vectors/largest.js';

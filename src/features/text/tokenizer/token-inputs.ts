@@ -1,6 +1,5 @@
 /** The inputs of a text tower: token ids, and what goes with them. */
-import type { TensorLike } from '../../../tensor/tensor.js';
-import type { TensorInfo } from '../../../tensor/tensor-info.js';
+import type { TensorInfo, TensorLike } from '../../../index.js';
 
 /** What an input of a text tower holds. */
 type Role = 'ids' | 'mask' | 'types' | 'positions';

@@ -1,6 +1,7 @@
 /** A model → what the page shows of it, known without running it. */
 import { shown } from '../../../base/printable.js';
 import { basename } from 'node:path';
+import type { OnnxModel } from '../../../index.js';
 import type { Graph, Node, Value } from '../../../graph/graph.js';
 import { marksOf } from '../../../graph/names/marks.js';
 import { readModulePath } from '../../../graph/names/module-names.js';
@@ -10,7 +11,6 @@ import { contentsOf } from '../../../graph/scopes.js';
 import { nodeRoles } from '../../../graph/roles.js';
 import { modelInternals } from '../../../model/open/model-state.js';
 import { bytesOf, countElements, weighTensors } from '../../../model/oracle/model-costs.js';
-import type { OnnxModel } from '../../../model/open/open-model.js';
 import { describeValue } from '../../../model/open/value-info.js';
 import type { PageBox, PageModel, PageNode, PagePlace, PageRefusal, PageTensor } from '../page/data.js';
 import { buildTree } from './box-tree.js';

@@ -1,10 +1,10 @@
 /** Sizes and costs of a model in one run, node by node. */
+import type { OnnxModel } from '../../../index.js';
 import type { Value } from '../../../graph/graph.js';
 import { modelInternals } from '../../../model/open/model-state.js';
 import { NO_SIZES } from '../../../model/open/input-sizes.js';
 import { bytesOf, measureCosts } from '../../../model/oracle/model-costs.js';
 import { timeNodes } from '../../../model/oracle/time-nodes.js';
-import type { OnnxModel } from '../../../model/open/open-model.js';
 import type { PageMeasure } from '../page/data.js';
 
 /** Measures a model: ONNX Runtime infers the sizes; where it cannot, the model runs once on made-up inputs. Times are of the CPU. */

@@ -1,13 +1,9 @@
 /** A computed tensor → what the page shows of it. */
+import type { FeatureInfo, Tensor } from '../../../index.js';
+import { findGrid, floatsOf, listLargest, makeTensor, softmax } from '../../../toolkit.js';
 import { classColour, classMask, MOST_CLASSES } from '../../../explain/maps/class-mask.js';
 import { findMaps, type Maps, type Size } from '../../../explain/maps/maps.js';
 import { principalColours } from '../../../explain/maps/principal-colours.js';
-import { findGrid } from '../../../graph/rewrite/token-grid.js';
-import type { FeatureInfo } from '../../../model/prune/feature-info.js';
-import { makeTensor, type Tensor } from '../../../tensor/tensor.js';
-import { listLargest } from '../../../tensor/vectors/largest.js';
-import { softmax } from '../../../tensor/vectors/softmax.js';
-import { floatsOf } from '../../../tensor/widen.js';
 import { encodeNumbers } from '../../../html/html.js';
 import type { PageAttention, PageClass, PageFeatures, PagePixels } from '../page/data.js';
 import { drawMaps } from './draw-maps.js';

@@ -1,7 +1,7 @@
 /** Feature maps → a byte per place: the channels with the most energy, each scaled to its own range. */
+import { listLargest } from '../../../toolkit.js';
 import type { Maps } from '../../../explain/maps/maps.js';
 import { toBytes } from '../../../explain/maps/principal-colours.js';
-import { listLargest } from '../../../tensor/vectors/largest.js';
 import { encodeNumbers } from '../../../html/html.js';
 import type { PageMaps } from '../page/data.js';
 import { measureValues } from './measure-values.js';

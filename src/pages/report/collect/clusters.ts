@@ -1,5 +1,5 @@
 /** Groups of vectors that point the same way. */
-import { createRandom } from '../../../base/random.js';
+import { createRandom } from '../../../toolkit.js';
 import type { Breathe } from '../../../tensor/vectors/breathe.js';
 import type { Matrix } from '../../../tensor/vectors/cosine.js';
 

@@ -1,8 +1,7 @@
 /** The inputs of a dataset: a sample of the images, and the failures. */
+import type { Dataset, DatasetRow, Tile } from '../../../index.js';
 import { shown } from '../../../base/printable.js';
-import { partName, type Tile } from '../../../images/pixels/tile-grid.js';
-import type { Dataset } from '../../../datasets/files/dataset.js';
-import type { DatasetRow } from '../../../datasets/formats/metadata.js';
+import { partName } from '../../../images/pixels/tile-grid.js';
 import type { Breathe } from '../../../tensor/vectors/breathe.js';
 import { Reservoir } from '../../../base/reservoir.js';
 import { RowSet } from '../../../datasets/records/row-set.js';

@@ -1,7 +1,7 @@
 /** One output of a dataset: statistics of all its rows, and the vectors of the sampled ones. */
+import type { Dataset } from '../../../index.js';
+import { invalidOption } from '../../../toolkit.js';
 import { digestOf } from '../../../base/digest.js';
-import { invalidOption } from '../../../base/checks.js';
-import type { Dataset } from '../../../datasets/files/dataset.js';
 import type { Inputs } from './collect-inputs.js';
 import { spread } from './spread.js';
 import type { Tell } from '../../../base/progress.js';

@@ -1,5 +1,5 @@
 /** The images beyond those that are compared with each other: each takes its place from the compared ones that it is nearest to. */
-import type { Dataset } from '../../../datasets/files/dataset.js';
+import type { Dataset } from '../../../index.js';
 import { queryGraph } from '../../../features/linear/row-graphs.js';
 import { openRowSession, rowsTensor } from '../../../features/linear/row-session.js';
 import { Largest } from '../../../tensor/vectors/largest.js';

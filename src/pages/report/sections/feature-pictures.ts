@@ -1,9 +1,8 @@
 /** What an output sees in some images: places that look alike to the model have like colours, as `drawFeatures` has them. */
+import { encodePng, makeTensor } from '../../../toolkit.js';
 import { findMaps, type Maps } from '../../../explain/maps/maps.js';
 import { principalColours } from '../../../explain/maps/principal-colours.js';
 import { FEATURE_DRAW_FIELDS } from '../../../explain/photos/draw-features.js';
-import { encodePng } from '../../../images/encode.js';
-import { makeTensor } from '../../../tensor/tensor.js';
 import { nameOf, type SampledImage } from '../collect/collect-inputs.js';
 import type { CollectedOutput } from '../collect/collect-output.js';
 import { makePicture } from './thumbnails.js';

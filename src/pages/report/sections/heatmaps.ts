@@ -1,16 +1,12 @@
 /** Heat maps of some images: where the score of the predicted class comes from. */
+import { loadImage, type Dataset, type LoadedImage, type Transform } from '../../../index.js';
+import { checkLabels, integer, optional, text, type Fields } from '../../../toolkit.js';
+import { createAttribution, type AttributionMethod, type AttributionResult } from '../../../explain/index.js';
 import { isImageError } from '../../../images/file/image-errors.js';
-import { integer, optional, text, type Fields } from '../../../base/options.js';
-import { checkLabels } from '../../../extract/class-labels.js';
-import type { Dataset } from '../../../datasets/files/dataset.js';
 import { openRecordedModel, readRecordedModel } from '../../../datasets/embed/recorded-model.js';
-import { createAttribution, type AttributionResult } from '../../../explain/attribution.js';
-import type { AttributionMethod } from '../../../explain/methods.js';
 import { ATTRIBUTION_FIELDS } from '../../../explain/options.js';
 import { encodeWebp } from '../../../images/encode.js';
-import { loadImage } from '../../../feeds/load-image.js';
-import type { LoadedImage } from '../../../images/transform/load-pixels.js';
-import { makeTransform, type Transform } from '../../../images/transform/transform.js';
+import { makeTransform } from '../../../images/transform/transform.js';
 import { blendHeatmap, DRAW_FIELDS } from '../../../explain/photos/draw-heatmap.js';
 import { fitPhotos } from '../../../feeds/plan-feeds.js';
 import type { Breathe } from '../../../tensor/vectors/breathe.js';

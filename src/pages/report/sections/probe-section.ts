@@ -1,10 +1,11 @@
 /** A probe on the page: its classes, confusions and suspected labels. A reader needs no script for it. */
+import type { Probe, ProbeResults } from '../../../features/index.js';
 import { shown } from '../../../base/printable.js';
 import { markup, type Markup } from '../../../html/html.js';
 import { formatCount, formatShare, formatShareOf } from '../../../html/numbers.js';
 import { renderColumns, renderConfusion, renderPictured, renderSection } from '../../../html/components.js';
 import { nameOf } from '../collect/collect-inputs.js';
-import type { Probe, ProbeResults, SuspectImage } from '../../../features/probe/probe.js';
+import type { SuspectImage } from '../../../features/probe/probe.js';
 
 /** A suspected label and the picture of its image. */
 export interface PicturedSuspect {

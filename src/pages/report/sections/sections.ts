@@ -1,4 +1,5 @@
 /** The parts of the page that are text. A reader needs no script for them. */
+import type { Duplicates } from '../../../features/index.js';
 import { shown } from '../../../base/printable.js';
 import type { CollectedOutput } from '../collect/collect-output.js';
 import type { FailureGroup, Inputs } from '../collect/collect-inputs.js';
@@ -8,7 +9,6 @@ import type { Fact } from '../../../html/facts.js';
 import { markup, type Markup } from '../../../html/html.js';
 import { formatCount, formatValue } from '../../../html/numbers.js';
 import { renderHistogram } from '../../../html/histogram.js';
-import type { Duplicates } from '../../../features/dedupe/find-duplicates.js';
 import { colourOf, INFERNO } from '../../../explain/photos/colour-map.js';
 import type { FeaturePicture, FeaturePictures } from './feature-pictures.js';
 import type { HeatmapPair, Heatmaps } from './heatmaps.js';

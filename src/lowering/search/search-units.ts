@@ -1,11 +1,11 @@
 /** Searches the units that are computed in 8 bits: by a linear model of the vectors, checked by runs of all samples. */
-import type { BeginStep } from '../../../base/progress.js';
-import type { Rounding } from '../../../graph/quantize/roundings.js';
-import type { Unit } from '../../../graph/quantize/with-qdq.js';
+import type { BeginStep } from '../../base/progress.js';
+import type { Rounding } from '../../graph/quantize/roundings.js';
+import type { Unit } from '../../graph/quantize/with-qdq.js';
 import type { Calibration } from './calibrate.js';
 import { chooseUnits, LossModel, type UnitErrors } from './choose-units.js';
 import { compareRows, isHeldBack, joinRows, keptNeighbours, type Vectors } from './photo-rows.js';
-import type { Sample } from '../../run-samples.js';
+import type { Sample } from '../run-samples.js';
 
 /** What is asked of a choice. */
 export interface Bars {

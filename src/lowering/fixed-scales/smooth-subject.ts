@@ -3,9 +3,9 @@ import { isProduct, type Layer } from '../../graph/quantize/layers.js';
 import { findFactors, type ReadMatrix } from '../../graph/quantize/smoothing.js';
 import type { Value } from '../../graph/graph.js';
 import type { SessionHolder } from '../../model/oracle/session-holder.js';
-import { calibrate, type Calibration } from './search/calibrate.js';
+import { calibrate, type Calibration } from '../search/calibrate.js';
 import type { Sample } from '../run-samples.js';
-import { isHeldBack } from './search/photo-rows.js';
+import { isHeldBack } from '../search/photo-rows.js';
 import type { StaticSubject } from './static-subject.js';
 import { readLayer } from './static-units.js';
 

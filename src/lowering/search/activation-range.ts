@@ -1,6 +1,6 @@
 /** What values a tensor and its channels take on photos: extremes, a histogram and squares, in memory that does not grow. */
-import { roundingOf, type Rounding } from '../../../graph/quantize/roundings.js';
-import type { ChannelFacts } from '../../../graph/quantize/smoothing.js';
+import { roundingOf, type Rounding } from '../../graph/quantize/roundings.js';
+import type { ChannelFacts } from '../../graph/quantize/smoothing.js';
 
 /** Bins on each side of 0. */
 const BINS = 2048;

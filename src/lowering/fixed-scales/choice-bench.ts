@@ -6,10 +6,10 @@ import { fetchesOf, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import type { SessionHolder } from '../../model/oracle/session-holder.js';
 import type { NamedTensor } from '../../tensor/tensor.js';
 import { runSamples, type Sample } from '../run-samples.js';
-import type { Bench, Form } from './search/search-units.js';
+import type { Bench, Form } from '../search/search-units.js';
 import type { StaticSubject } from './static-subject.js';
-import { withOutputs } from './search/calibrate.js';
-import { rowsOf, type Vectors } from './search/photo-rows.js';
+import { withOutputs } from '../search/calibrate.js';
+import { rowsOf, type Vectors } from '../search/photo-rows.js';
 
 /** A choice as a model, and its layers. */
 export interface Qdq {

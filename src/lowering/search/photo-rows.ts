@@ -1,13 +1,13 @@
 /** Runs of samples, as vectors: one for each row and output. */
-import { invalidOption } from '../../../base/checks.js';
-import { findBroken } from '../../../tensor/read-feeds.js';
-import { takeRow } from '../../../tensor/rows.js';
-import type { Tensor } from '../../../tensor/tensor.js';
-import { compareVectors } from '../../../tensor/compare-vectors.js';
-import { listLargest } from '../../../tensor/vectors/largest.js';
-import { unitVector } from '../../../tensor/vectors/unit-vector.js';
-import { floatsOf } from '../../../tensor/widen.js';
-import type { Sample } from '../../run-samples.js';
+import { invalidOption } from '../../base/checks.js';
+import { findBroken } from '../../tensor/read-feeds.js';
+import { takeRow } from '../../tensor/rows.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { compareVectors } from '../../tensor/compare-vectors.js';
+import { listLargest } from '../../tensor/vectors/largest.js';
+import { unitVector } from '../../tensor/vectors/unit-vector.js';
+import { floatsOf } from '../../tensor/widen.js';
+import type { Sample } from '../run-samples.js';
 
 /** The vectors of some samples: `[output][row]`. */
 export type Vectors = readonly (readonly Float32Array[])[];

@@ -5,12 +5,11 @@ import { listFloats } from '../../graph/precision/constants.js';
 import type { RoundedLayer } from '../../graph/quantize/with-qdq.js';
 import { fetchesOf, type Rewrite } from '../../graph/rewrite/rewrite.js';
 import { listKept, type LoweringReport } from '../report.js';
-import { isHeldBack } from './search/photo-rows.js';
-import type { MeasuredSpeed } from './measure-speeds.js';
-import type { Bars, Judgement, SearchResult } from './search/search-units.js';
+import { isHeldBack } from '../search/photo-rows.js';
+import type { Bars, Judgement, SearchResult } from '../search/search-units.js';
 
 /** What quantising with fixed scales did. */
-export interface StaticReport extends LoweringReport {
+export interface CalibratedReport extends LoweringReport {
   readonly calibration: {
     /** How ranges of activations were chosen; "smoothed" if large channels moved into the weights that read them. */
     readonly rule: string;
@@ -22,8 +21,6 @@ export interface StaticReport extends LoweringReport {
     /** Whether the time ended before the search: another run may choose otherwise. */
     readonly isCut: boolean;
   };
-  /** What the model takes before and after, on one batch of photos, in every engine that is installed. */
-  readonly speeds: readonly MeasuredSpeed[];
 }
 
 interface StaticFacts {
@@ -49,7 +46,7 @@ export function describeStatic({
   layers,
   rows: perSample,
   bytes,
-}: StaticFacts): Omit<StaticReport, 'speeds'> {
+}: StaticFacts): CalibratedReport {
   const { best } = search;
   if (!best) throw tooLow(rewrite, search, bars, seconds);
   const tensors = fetchesOf(rewrite);

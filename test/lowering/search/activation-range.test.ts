@@ -1,11 +1,7 @@
 /** Ranges of activations: extremes and histograms that do not depend on the order of photos. */
 import { describe, expect, it } from 'vitest';
-import { createRandom } from '../../../../src/base/random.js';
-import {
-  ActivationRange,
-  RANGE_RULES,
-  roundingBy,
-} from '../../../../src/precision/quantize/search/activation-range.js';
+import { createRandom } from '../../../src/base/random.js';
+import { ActivationRange, RANGE_RULES, roundingBy } from '../../../src/lowering/search/activation-range.js';
 
 const next = createRandom(1);
 /** Most values are small, a few are large. */

@@ -11,12 +11,12 @@ import { SessionHolder } from '../../model/oracle/session-holder.js';
 import { ChoiceBench } from './choice-bench.js';
 import { findSmoothable, smoothSubject } from './smooth-subject.js';
 import { layOutLowered, type Lowered } from '../lower-rewrite.js';
-import { RANGE_RULES, roundingBy } from './search/activation-range.js';
-import { calibrate, type Calibration } from './search/calibrate.js';
+import { RANGE_RULES, roundingBy } from '../search/activation-range.js';
+import { calibrate, type Calibration } from '../search/calibrate.js';
 import { readSamples, type Sample } from '../run-samples.js';
-import { isHeldBack } from './search/photo-rows.js';
-import { searchUnits, type Bars, type Form } from './search/search-units.js';
-import { describeStatic, type StaticReport } from './static-report.js';
+import { isHeldBack } from '../search/photo-rows.js';
+import { searchUnits, type Bars, type Form } from '../search/search-units.js';
+import { describeStatic, type CalibratedReport } from './static-report.js';
 import { readSubject, type StaticSubject } from './static-subject.js';
 import { makeUnits, type StaticUnits } from './static-units.js';
 
@@ -34,7 +34,7 @@ export interface StaticSetup extends Omit<Bars, 'deadline'> {
 
 /** A rewrite with fixed scales, with the pieces of its file. */
 export interface StaticLowered extends Lowered {
-  readonly report: Omit<StaticReport, 'speeds'>;
+  readonly report: CalibratedReport;
   /** A sample to measure speeds on. */
   readonly sample: Sample;
 }

@@ -3,7 +3,7 @@ import { invalidOption } from '../base/checks.js';
 import type { Rewrite } from '../graph/rewrite/rewrite.js';
 import type { SessionHolder } from '../model/oracle/session-holder.js';
 import { describeInputs } from '../model/open/value-info.js';
-import { readRunInput } from '../toolkit.js';
+import { readRunInput } from '../extract/replicas/read-run-input.js';
 import { wholePart } from '../tensor/tensor-part.js';
 import type { NamedTensor } from '../tensor/tensor.js';
 

@@ -9,8 +9,8 @@ import type { RoundedLayer, Unit } from '../../graph/quantize/with-qdq.js';
 import type { ModelState } from '../../model/open/model-state.js';
 import { elementCount } from '../../tensor/tensor.js';
 import { readConstant } from '../read-layers.js';
-import { roundingBy } from './search/activation-range.js';
-import type { Calibration } from './search/calibrate.js';
+import { roundingBy } from '../search/activation-range.js';
+import type { Calibration } from '../search/calibrate.js';
 import { unsupported, type StaticSubject } from './static-subject.js';
 
 /** What the search switches, in execution order. */

@@ -1,10 +1,10 @@
 /** Runs a model in float32 on samples: ranges of activations, sizes of tensors, and the vectors to compare with. */
-import { fetchesOf, type Rewrite, type RewriteOutput } from '../../../graph/rewrite/rewrite.js';
-import type { SessionHolder } from '../../../model/oracle/session-holder.js';
-import { wholePart } from '../../../tensor/tensor-part.js';
-import { scaleChannels } from '../../../graph/quantize/smoothing.js';
+import { fetchesOf, type Rewrite, type RewriteOutput } from '../../graph/rewrite/rewrite.js';
+import type { SessionHolder } from '../../model/oracle/session-holder.js';
+import { wholePart } from '../../tensor/tensor-part.js';
+import { scaleChannels } from '../../graph/quantize/smoothing.js';
 import { ActivationRange, ChannelRange } from './activation-range.js';
-import type { Sample } from '../../run-samples.js';
+import type { Sample } from '../run-samples.js';
 import { rowsOf, type Vectors } from './photo-rows.js';
 
 /** What float32 gives on samples. */

@@ -1,9 +1,9 @@
 /** The linear model of vectors, and what is chosen by it. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createRandom } from '../../../../src/base/random.js';
-import { chooseUnits, LossModel } from '../../../../src/precision/quantize/search/choose-units.js';
-import { compareVectors } from '../../../../src/tensor/compare-vectors.js';
+import { createRandom } from '../../../src/base/random.js';
+import { chooseUnits, LossModel } from '../../../src/lowering/search/choose-units.js';
+import { compareVectors } from '../../../src/tensor/compare-vectors.js';
 
 function vectors(count: number, length: number, seed: number, scale = 1): Float32Array[] {
   const next = createRandom(seed);

@@ -4,10 +4,10 @@
  */
 import { gramGraph } from '../../linear/row-graphs.js';
 import { openRowSession, rowsTensor } from '../../linear/row-session.js';
-import { factorize, solveUpper } from '../fit/cholesky.js';
-import { addTo } from './class-moments.js';
-import { MOST_KEPT_BYTES, RowBlocks, type LabelledBlock } from './labelled-rows.js';
-import type { ClassScorer } from './linear-scores.js';
+import { factorize, solveUpper } from './cholesky.js';
+import { addTo } from '../rows/class-moments.js';
+import { MOST_KEPT_BYTES, RowBlocks, type LabelledBlock } from '../rows/labelled-rows.js';
+import type { ClassScorer } from '../rows/linear-scores.js';
 
 /** Rows in the space that they span. */
 export interface RowSpan {
