@@ -110,7 +110,7 @@ function describe(found: ModelComparison, columns: number | undefined): string {
     .slice(0, WORST_SHOWN)
     .map(({ path, error }) => `  ${shown(path ?? '(bytes)')}: ${shown(error.message)}\n`);
   const lines = [
-    `A: ${shown(a.file)}\nB: ${shown(b.file)}\n${sampled} of ${seen} images\n\n`,
+    `A: ${shown(a.file)}\nB: ${shown(b.file)}\n${sampled} of ${counted(seen, 'image')}\n\n`,
     `${blocks.join('\n')}\n`,
     ...describePixels(found).map((line) => `${shown(line)}\n`),
     ...(failures.length > 0

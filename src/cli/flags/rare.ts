@@ -1,5 +1,6 @@
 /** The mark of flags that few people need. The help of a command with many flags leaves them out until `--help all`. */
 import { Help, type Command, type Option } from 'commander';
+import { counted } from '../../base/printable.js';
 
 const MARK = ' (rare)';
 /** The marked flags. */
@@ -28,7 +29,7 @@ export function formatHelp(command: Command, helper: Help, isWhole: boolean): st
   const shortened = Object.create(helper, { visibleOptions: { value: () => shown } }) as Help;
   const text = Help.prototype.formatHelp.call(helper, command, shortened);
   const left = all.length - shown.length;
-  return left === 0 ? text : `${text}\n${left} more flags: ${pathOf(command)} --help all\n`;
+  return left === 0 ? text : `${text}\n${counted(left, 'more flag')}: ${pathOf(command)} --help all\n`;
 }
 
 /** The words that call a command: `tapir bench embed`. */

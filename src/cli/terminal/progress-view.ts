@@ -1,5 +1,5 @@
 /** The progress of commands. */
-import { shown } from '../../base/printable.js';
+import { counted, shown } from '../../base/printable.js';
 import type { Progress } from '../../base/progress.js';
 import type { EmbedProgress } from '../../datasets/embed/progress.js';
 import { formatBytes } from '../../html/numbers.js';
@@ -132,9 +132,9 @@ function describer(): (progress: Progress | EmbedProgress) => string {
 /** `1200 of 10000 images, 57.3/s, 2 min left, 3 failed, waiting for images; cpu 62 %`. */
 function describeEmbedding({ done, failed, skipped, total, ...rest }: EmbedProgress): string {
   const { imagesPerSecond, etaSeconds, devices, limit } = rest;
-  const count = total === null ? `${done}` : `${done} of ${Math.max(total - skipped, done)}`;
+  const all = total === null ? undefined : Math.max(total - skipped, done);
   const parts = [
-    `${count} images`,
+    all === undefined ? counted(done, 'image') : `${done} of ${counted(all, 'image')}`,
     `${imagesPerSecond.toFixed(1)}/s`,
     ...(etaSeconds === null ? [] : [`${formatSeconds(etaSeconds)} left`]),
     ...(failed > 0 ? [`${failed} failed`] : []),

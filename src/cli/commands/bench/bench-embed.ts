@@ -6,6 +6,7 @@ import {
   type EmbeddingReport,
   type Throughput,
 } from '../../measure/measure-embedding.js';
+import { counted } from '../../../base/printable.js';
 import { chooseModelTransform } from '../../../feeds/model-transform.js';
 import { openModel, type OnnxModel } from '../../../model/open/open-model.js';
 import { measureModel } from '../../measure/measure-model.js';
@@ -136,7 +137,7 @@ function textOf(report: EmbeddingReport, columns: number | undefined): string {
   const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
   const threads = report.decodeThreads === 1 ? '1 thread' : `${report.decodeThreads} threads`;
   return [
-    `${report.images} images, batches of ${report.batch}, on ${report.device}\n\n`,
+    `${counted(report.images, 'image')}, batches of ${report.batch}, on ${report.device}\n\n`,
     formatTable(
       [
         ['', 'images/s', 'CPU-ms per image'],
