@@ -26,6 +26,8 @@ export type ParquetType = 'bool' | 'integer' | 'float' | 'text' | 'json' | 'time
 export interface ParquetColumn {
   readonly name: string;
   readonly type: ParquetType;
+  /** The names of the members of a struct; empty for all other columns. */
+  readonly members: readonly string[];
   /** Whether the file says that it has no value. */
   readonly isEmpty: boolean;
 }
@@ -40,6 +42,11 @@ export interface ParquetReading {
   readonly others?: (columns: readonly ParquetColumn[]) => readonly string[];
   /** Makes text of the bytes of the columns that are asked for; by default, what is no UTF-8 becomes U+FFFD. */
   readonly stringFromBytes?: ParquetParsers['stringFromBytes'];
+  /**
+   * Whether a column that is asked for may be a struct of plain values: its values are objects, or null.
+   * @default false
+   */
+  readonly structs?: boolean;
 }
 
 /**
@@ -61,8 +68,7 @@ export async function* readParquetRecords(
   for (const group of metadata.row_groups) {
     const rows = countOf(group.num_rows);
     const values = new Map<string, ArrayLike<unknown>>();
-    for (const tree of asked)
-      values.set(nameOf(tree), await readGroup(file, group, tree, reading.stringFromBytes));
+    for (const tree of asked) values.set(nameOf(tree), await readGroup(file, group, tree, reading));
     for (const tree of others) values.set(nameOf(tree), await readGroup(file, group, tree));
     for (let row = 0; row < rows; row++) {
       // A column may have any name.
@@ -79,10 +85,12 @@ export async function readParquetIndex(path: string): Promise<FileMetaData> {
   return file.metadata;
 }
 
-/** Lists the columns of a Parquet file. Throws as {@link readParquetRecords} does. */
-export async function listParquetColumns(path: string): Promise<readonly ParquetColumn[]> {
+/** Lists the columns of a Parquet file, and counts its rows. Throws as {@link readParquetRecords} does. */
+export async function describeParquet(
+  path: string,
+): Promise<{ readonly columns: readonly ParquetColumn[]; readonly rows: number }> {
   await using file = await openParquet(path);
-  return describeColumns(file);
+  return { columns: describeColumns(file), rows: Number(file.metadata.num_rows) };
 }
 
 /** A file that stays open, and what its index says. */
@@ -127,12 +135,18 @@ function describeColumns({ metadata, columns }: OpenParquet): ParquetColumn[] {
   return [...columns].map(([name, tree]) => ({
     name,
     type: typeOf(tree),
+    members: isRepeated(tree) ? [] : tree.children.map(nameOf),
     isEmpty: metadata.row_groups.every(({ columns: chunks, num_rows: rows }) =>
       chunks.some(
         ({ meta_data: chunk }) => chunk?.path_in_schema[0] === name && chunk.statistics?.null_count === rows,
       ),
     ),
   }));
+}
+
+/** Whether a column holds lists or maps, however deep. */
+function isRepeated({ children, element }: SchemaTree): boolean {
+  return element.repetition_type === 'REPEATED' || children.some(isRepeated);
 }
 
 function typeOf({ children, element }: SchemaTree): ParquetType {
@@ -154,14 +168,14 @@ async function readGroup(
   file: OpenParquet,
   group: RowGroup,
   tree: SchemaTree,
-  stringFromBytes?: ParquetReading['stringFromBytes'],
+  { stringFromBytes, structs = false }: ParquetReading = {},
 ): Promise<unknown[]> {
   const { parquetRead } = await import('hyparquet');
   const name = nameOf(tree);
   const values: unknown[] = [];
   // Read in chunks, not as rows: the file may state a wrong number of rows.
   await parquetRead({
-    file: await readChunk(file, group, tree),
+    file: await readChunk(file, group, tree, structs),
     metadata: { ...file.metadata, row_groups: [group] },
     columns: [name],
     compressors: COMPRESSORS,
@@ -176,20 +190,40 @@ async function readGroup(
 }
 
 /** Reads and checks the part of the file that a column of a row group needs. Returns it in the place of the file. */
-async function readChunk(file: AsyncBuffer, group: RowGroup, tree: SchemaTree): Promise<AsyncBuffer> {
+async function readChunk(
+  file: AsyncBuffer,
+  group: RowGroup,
+  tree: SchemaTree,
+  structs: boolean,
+): Promise<AsyncBuffer> {
   const name = nameOf(tree);
-  const { repetition_type: repetition } = tree.element;
-  const [chunk, ...others] = group.columns.flatMap(({ meta_data: chunk }) =>
+  const isStruct = structs && tree.children.length > 0;
+  const leaves = isStruct ? tree.children : [tree];
+  const chunks = group.columns.flatMap(({ meta_data: chunk }) =>
     chunk?.path_in_schema[0] === name ? [chunk] : [],
   );
-  if (!chunk || others.length > 0 || chunk.path_in_schema.length > 1 || repetition === 'REPEATED')
-    throw new NestedColumn(name);
+  const arePlain = leaves.every(({ children }, i) => {
+    const path = chunks[i]?.path_in_schema;
+    return children.length === 0 && path?.length === (isStruct ? 2 : 1) && path.at(-1) === nameOf(leaves[i]!);
+  });
+  if (!arePlain || chunks.length !== leaves.length || isRepeated(tree)) throw new NestedColumn(name);
   const values = countOf(group.num_rows);
-  const { codec, type } = chunk;
-  const first = Number(chunk.dictionary_page_offset || chunk.data_page_offset);
-  const bytes = await file.slice(first, first + Number(chunk.total_compressed_size));
-  const definition = repetition === 'REQUIRED' ? 0 : 1;
-  await checkPages(bytes, { codec, values, definition, repetition: 0, leastBytes: leastBytesOf(type) });
+  const ranges = chunks.map((chunk) => {
+    const from = Number(chunk.dictionary_page_offset || chunk.data_page_offset);
+    return { from, to: from + Number(chunk.total_compressed_size) };
+  });
+  // The members of a struct lie side by side.
+  const first = Math.min(...ranges.map(({ from }) => from));
+  const bytes = await file.slice(first, Math.max(...ranges.map(({ to }) => to)));
+  for (const [i, { codec, type }] of chunks.entries()) {
+    const levels = [...new Set([tree, leaves[i]!])];
+    const definition = levels.filter(({ element }) => element.repetition_type !== 'REQUIRED').length;
+    const facts = { codec, values, definition, repetition: 0, leastBytes: leastBytesOf(type) };
+    const { from, to } = ranges[i]!;
+    const own = to - from === bytes.byteLength ? bytes : bytes.slice(from - first, to - first);
+    // oxlint-disable-next-line no-await-in-loop -- the members of a struct are few
+    await checkPages(own, facts);
+  }
   return {
     byteLength: file.byteLength,
     slice: (start, end = file.byteLength) => bytes.slice(start - first, end - first),
@@ -217,7 +251,9 @@ async function bufferOf(file: SharedFile): Promise<AsyncBuffer> {
       if (!(start >= 0 && length >= 0 && end <= size))
         throw new Error(`it refers to bytes ${start} to ${end} of ${size}`);
       if (length > MAX_RANGE_BYTES)
-        throw new Error(`a part of it has ${length} bytes, more than ${MAX_RANGE_BYTES}`);
+        throw new Error(
+          `a part of it has ${length} bytes, more than ${MAX_RANGE_BYTES}; write it with smaller row groups`,
+        );
       const bytes = await file.read(start, length);
       if (bytes.length < length) throw new Error('it was truncated while it was read');
       return bytes.buffer;

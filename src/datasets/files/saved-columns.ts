@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
-import { listParquetColumns } from '../../base/files/parquet-reading.js';
+import { describeParquet } from '../../base/files/parquet-reading.js';
 import { lockFolder } from '../../base/folder-lock.js';
 import { isReservedName } from '../formats/metadata.js';
 import { placeCells, SavedColumns, type RowPlace } from '../formats/saved-columns.js';
@@ -113,7 +113,7 @@ async function metadataHas(
   name: string,
 ): Promise<boolean> {
   for (const { metadata } of shards) {
-    const columns = await listParquetColumns(await locateFile(folder, metadata));
+    const { columns } = await describeParquet(await locateFile(folder, metadata));
     if (columns.some((column) => column.name === name)) return true;
   }
   return false;

@@ -2,11 +2,7 @@
 import type * as writer from 'hyparquet-writer';
 import type { Tile } from '../../images/pixels/tile-grid.js';
 import type { FileStamp } from '../../base/file-stamp.js';
-import {
-  listParquetColumns,
-  readParquetRecords,
-  type ParquetColumn,
-} from '../../base/files/parquet-reading.js';
+import { describeParquet, readParquetRecords, type ParquetColumn } from '../../base/files/parquet-reading.js';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
 import type { ItemColumns } from '../../feeds/items/source-item.js';
 import { carriedIn, encodeCarried, kindsOf, toJson, widest, type ColumnKinds } from './carried-columns.js';
@@ -194,7 +190,7 @@ export async function* readMetadata(path: string, totalRows: number = Infinity):
 /** Reads which columns a metadata file carries. Throws `DATASET_INVALID`. */
 export async function readColumnKinds(path: string): Promise<ColumnKinds> {
   try {
-    return kindsOf(carriedIn(await listParquetColumns(path), OWN_NAMES));
+    return kindsOf(carriedIn((await describeParquet(path)).columns, OWN_NAMES));
   } catch (error) {
     throw datasetUnreadable(path, error);
   }

@@ -9,7 +9,8 @@ const INPUTS_AT_ONCE = 512;
  * Counts the inputs of a source, or some of them, while a run reads it.
  *
  * @param isCounted - Whether an input counts, by its path and its position in the source. Without it, all inputs count.
- * @returns Null for a source that can be read only once (a stream, an iterator), and for a tar, which must be read whole.
+ * @returns Null for a source that can be read only once (a stream, an iterator), for a tar, which must be read whole, and for some of the
+ * images that Parquet files hold.
  * @throws {@link TapirError} Those of the source.
  */
 export async function countInputs(
@@ -22,6 +23,9 @@ export async function countInputs(
   if (typeof source !== 'string' && !Array.isArray(source)) return null;
   const opened = openSource(source, options, signal);
   if (opened.description.kind === 'tar') return null;
+  const tables = await opened.tables?.();
+  if (tables && !isCounted) return tables.rows;
+  if (tables?.mayHoldImages) return null;
   let count = 0;
   let position = 0;
   for await (const { path } of opened) {

@@ -20,6 +20,7 @@ import { findMatches, isPattern, readPattern, type Pattern } from './folders/pat
 import { isHttpUrl } from '../../base/http/http.js';
 import { labelOfUrl } from '../../base/printable.js';
 import { invalidSource } from './items/source-errors.js';
+import { describeTables, type TableFacts } from './lists/parquet-entries.js';
 import { LIST_EXTENSIONS, readList } from './lists/read-list.js';
 import { SOURCE_DEFAULTS, type SourceOptions, type SourcePlan } from '../../feeds/items/source-options.js';
 
@@ -48,8 +49,9 @@ export interface PathStream {
  * libheif-js is installed. Others (JPEG XL, SVG, camera raw) are counted and not read.
  *
  * A string is the path of a folder (searched recursively), of an archive (`.tar`, `.tar.gz`, `.tgz`, `.zip`), of a list (`.txt`,
- * `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`) or of an image; or a pattern of images or archives (`photos/*.jpg`,
- * `shard-{000..009}.tar`). Other columns of a list become columns of a dataset's metadata.
+ * `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`) or of an image; or a pattern of images, archives or Parquet files (`photos/*.jpg`,
+ * `shard-{000..009}.tar`). A Parquet file may hold the images: as bytes, or as `{ bytes, path }`, as Hugging Face's datasets do. Other
+ * columns of a list become columns of a dataset's metadata.
  *
  * Images that are given as bytes have no path: `path` of a result is null, and `index` identifies it. In a dataset they are named by
  * their position: `#0`, `#1`, …
@@ -66,6 +68,8 @@ export interface SourceDescription {
 /** The items of a source, in an order that depends only on the source. */
 export interface OpenedSource extends AsyncIterable<SourceItem> {
   readonly description: SourceDescription;
+  /** Of Parquet files: what their indexes say, which is much faster than to read them. */
+  readonly tables?: (() => Promise<TableFacts>) | undefined;
   /** Files that look like images and are not read, as far as the source was iterated. */
   readonly unread: UnreadCounts;
 }
@@ -114,7 +118,7 @@ function openImages(source: EmbedSource, options: SourceOptions, signal?: AbortS
 
 /** What a string can name, for messages. */
 const ACCEPTED =
-  'give a folder, an image, a list (.txt, .csv, .tsv, .jsonl, .ndjson, .parquet), an archive (.tar, .tar.gz, .tgz, .zip) or a pattern (photos/*.jpg, shard-{000..009}.tar)';
+  'give a folder, an image, a list (.txt, .csv, .tsv, .jsonl, .ndjson, .parquet), an archive (.tar, .tar.gz, .tgz, .zip) or a pattern (photos/*.jpg, shard-{000..009}.tar, data/*.parquet)';
 
 function openLocation(source: string, options: SourceOptions, signal?: AbortSignal): OpenedSource {
   const stats = statOf(source);
@@ -123,14 +127,17 @@ function openLocation(source: string, options: SourceOptions, signal?: AbortSign
       labelOfUrl(source),
       'it is a URL; put it in a list or in an array, with allowHttp (tapir: --allow-http)',
     );
-  if (!stats && isPattern(source)) return openPattern(source);
+  if (!stats && isPattern(source)) return openPattern(source, options, signal);
   if (!stats) throw invalidSource(source, `no such file or folder; ${ACCEPTED}`);
   if (stats.isDirectory()) return opened('folder', source, (unread) => listImages(source, unread));
   if (!stats.isFile()) throw invalidSource(source, `it is neither a folder nor a regular file; ${ACCEPTED}`);
   const archive = archiveKind(source);
   if (archive) return opened(archive, source, (unread) => listArchive(source, unread));
   const extension = extname(source).toLowerCase();
-  if (LIST_EXTENSIONS.has(extension)) return opened('list', source, () => readList(source, options, signal));
+  if (LIST_EXTENSIONS.has(extension)) {
+    const tables = extension === '.parquet' ? () => describeTables([source], options.column) : undefined;
+    return opened('list', source, () => readList(source, options, signal), tables);
+  }
   const kind = kindOfName(source);
   if (kind === 'image')
     return opened('list', source, () => iterate({ path: basename(source), image: source }));
@@ -150,8 +157,15 @@ function statOf(path: string): Stats | undefined {
   }
 }
 
-function openPattern(source: string): OpenedSource {
+function openPattern(source: string, options: SourceOptions, signal?: AbortSignal): OpenedSource {
   const pattern = readPattern(source);
+  if (pattern.patterns.every((one) => /\.parquet$/i.test(one)))
+    return opened(
+      'list',
+      source,
+      () => listTables(pattern, options, signal),
+      async () => describeTables(await pathsOf(pattern), options.column),
+    );
   const kinds = new Set(pattern.patterns.map(archiveKind));
   const [kind] = kinds;
   if (kinds.size > 1)
@@ -168,6 +182,28 @@ async function* listMatches(pattern: Pattern, unread: UnreadFiles): AsyncGenerat
     if (isAny || isImageName(name))
       yield { path: name, image: path, ...(pattern.isList ? {} : { listed: true }) };
     else if (kindOfName(name) === 'unread') unread.add(name);
+}
+
+/**
+ * Lists the images of the Parquet files that a pattern matches. Those that the files hold are named `<file>/<name>`, also if there is one
+ * file: the name of an image must not depend on how many files there are.
+ */
+async function* listTables(
+  pattern: Pattern,
+  options: SourceOptions,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<SourceItem> {
+  for await (const { name, path: file } of findMatches(pattern))
+    for await (const item of readList(file, options, signal)) {
+      const isHeld = item.image instanceof Uint8Array || item.error !== undefined;
+      yield isHeld && item.path !== null ? { ...item, path: `${name}/${item.path}` } : item;
+    }
+}
+
+async function pathsOf(pattern: Pattern): Promise<string[]> {
+  const paths: string[] = [];
+  for await (const { path } of findMatches(pattern)) paths.push(path);
+  return paths;
 }
 
 async function* readItems(
@@ -203,10 +239,12 @@ function opened(
   kind: SourceDescription['kind'],
   location: string | null,
   items: (unread: UnreadFiles) => AsyncGenerator<SourceItem>,
+  tables?: OpenedSource['tables'],
 ): OpenedSource {
   const unread = new UnreadFiles();
   return {
     description: { kind, location },
+    tables,
     get unread() {
       return unread.counts;
     },

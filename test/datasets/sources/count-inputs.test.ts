@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { countInputs } from '../../../src/datasets/sources/count-inputs.js';
 import type { EmbedSource } from '../../../src/datasets/sources/open-source.js';
 import { SOURCE_DEFAULTS } from '../../../src/feeds/items/source-options.js';
+import { fixturePath } from '../../support/fixtures.js';
 import { makeTar, makeZip } from '../../support/archives.js';
 import { folderWith } from '../../support/sources.js';
 
@@ -34,6 +35,14 @@ describe('countInputs', () => {
     const folder = folderWith();
     writeFileSync(join(folder, 'a.tar'), await makeTar([]));
     expect(await count(join(folder, 'a.tar'))).toBeNull();
+  });
+
+  it('asks the index of Parquet files, and reads their photos for nothing less than a run', async () => {
+    const photos = fixturePath('tables/photos.parquet');
+    expect(await count(photos)).toBe(5);
+    expect(await count(photos.replace('photos', 'phot*'))).toBe(5);
+    expect(await count(photos, () => true)).toBeNull();
+    expect(await count(fixturePath('tables/outcomes.parquet'), (path) => path !== 'a.jpg')).toBe(2);
   });
 
   it('ends when the run does, and throws what the source throws', async () => {

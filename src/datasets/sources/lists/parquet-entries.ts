@@ -1,49 +1,104 @@
-/** A Parquet file that lists images. */
-import { NestedColumn, readParquetRecords, type ParquetColumn } from '../../../base/files/parquet-reading.js';
+/** A Parquet file that lists images, or holds them: as bytes, or as the structs of Hugging Face datasets, `{ bytes, path }`. */
+import { isUtf8 } from 'node:buffer';
+import { describeParquet, NestedColumn, readParquetRecords } from '../../../base/files/parquet-reading.js';
+import type { SourceItem } from '../../../feeds/items/source-item.js';
+import { missingImage } from '../../../images/file/image-errors.js';
 import { carriedIn, toJson } from '../../formats/carried-columns.js';
 import { nameColumns } from '../../formats/metadata.js';
-import { missingColumn, SourceFault } from '../items/source-errors.js';
+import { findImageColumn, PATH_COLUMN } from '../items/image-column.js';
+import { SourceFault } from '../items/source-errors.js';
 import type { ListEntry } from './list-entry.js';
 
-/** Reads the entries in a column of text, row group by row group. Throws {@link SourceFault}, naming the row. */
-export async function* readParquetEntries(file: string, column: string): AsyncGenerator<ListEntry> {
-  let row = 0;
-  let carried: readonly ParquetColumn[] = [];
-  const refuse = (reason: string): Error => new SourceFault(reason);
+/** What a row holds: a path, or the bytes of a photo and perhaps its name. */
+interface Cell {
+  readonly bytes: Uint8Array | null;
+  readonly path: Uint8Array | null;
+}
+
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+
+/**
+ * Reads the entries in a column, row group by row group. Photos that the file holds are named by their own path, else by the text in the
+ * column `path`, else they have no name. Throws {@link SourceFault}, naming the row.
+ */
+export async function* readParquetEntries(
+  file: string,
+  asked: string,
+): AsyncGenerator<ListEntry<string | SourceItem>> {
+  const { columns } = await describeParquet(file);
+  const column = findImageColumn(
+    asked,
+    columns.map(({ name }) => name),
+  );
+  const { type, members } = columns.find(({ name }) => name === column)!;
+  const isStruct = members.includes('bytes');
+  // Bytes that no annotation says to be text may be either; the first value decides.
+  let holdsPaths = isStruct ? false : type === 'other' ? undefined : true;
+  const carried = carriedIn(columns, new Set([column]));
   const reading = {
-    missing: missingColumn,
-    others: (columns: readonly ParquetColumn[]) => {
-      carried = carriedIn(columns, new Set([column]));
-      return carried.map(({ name }) => name);
-    },
-    stringFromBytes: (bytes: Uint8Array | undefined) => textOf(bytes, column),
+    others: () => carried.map(({ name }) => name),
+    stringFromBytes: (bytes: Uint8Array | undefined) => bytes,
+    structs: isStruct,
   };
-  try {
-    for await (const record of readParquetRecords(file, [column], reading)) {
-      const entry = record[column];
-      row++;
-      if (typeof entry !== 'string' || entry === '')
-        throw new SourceFault(`row ${row} has no text in the column "${column}"`);
-      const texts = carried.map(({ name, type }) => [name, toJson(record[name], type)] as const);
-      yield { entry, columns: nameColumns(texts, refuse) };
-    }
-  } catch (error) {
-    if (!(error instanceof NestedColumn)) throw error;
-    throw new SourceFault(`its column "${column}" is nested, and no column of paths; ${PHOTOS_INSIDE}`);
+  const refuse = (reason: string): Error => new SourceFault(reason);
+  let row = 0;
+  for await (const record of plainOnly(readParquetRecords(file, [column], reading))) {
+    row++;
+    const value = record[column];
+    const cell = isStruct ? ((value ?? NO_CELL) as Cell) : { bytes: value as Cell['bytes'], path: null };
+    holdsPaths ??= cell.bytes instanceof Uint8Array ? isUtf8(cell.bytes) : undefined;
+    const entry = holdsPaths ? textOf(cell.bytes) : photoOf(cell, record[PATH_COLUMN]);
+    if (entry === '') throw new SourceFault(`row ${row} has no text in the column "${column}"`);
+    const others = holdsPaths ? carried : carried.filter(({ name }) => name !== PATH_COLUMN);
+    const texts = others.map(({ name, type: kind }) => [name, toJson(record[name], kind)] as const);
+    yield { entry, columns: nameColumns(texts, refuse) };
   }
 }
 
-const PHOTOS_INSIDE =
-  'photos inside a file come as an Arrow stream (--input-format arrow): the guide of batch runs has the lines under "Photos inside Parquet"';
-
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
-/** A column may hold the photos themselves: bytes must not become names. */
-function textOf(bytes: Uint8Array | undefined, column: string): string | undefined {
+/** Says what a column of images may be where it is something else. */
+async function* plainOnly<Row>(records: AsyncIterable<Row>): AsyncGenerator<Row> {
   try {
-    return bytes && decoder.decode(bytes);
-  } catch (cause) {
-    const reason = `its column "${column}" holds bytes that are no text in UTF-8; ${PHOTOS_INSIDE}`;
-    throw new Error(reason, { cause });
+    yield* records;
+  } catch (error) {
+    if (!(error instanceof NestedColumn)) throw error;
+    throw new SourceFault(`${error.message}: images are text (paths), bytes, or both as { bytes, path }`);
   }
+}
+
+/** What the indexes of Parquet files say. */
+export interface TableFacts {
+  readonly rows: number;
+  /** Whether a file may hold its images, so that listing them reads them all. */
+  readonly mayHoldImages: boolean;
+}
+
+/** Reads the indexes of files. Throws as {@link readParquetEntries} does. */
+export async function describeTables(files: readonly string[], asked: string): Promise<TableFacts> {
+  let [rows, mayHoldImages] = [0, false];
+  for (const file of files) {
+    // oxlint-disable-next-line no-await-in-loop -- an index at a time
+    const { columns, rows: own } = await describeParquet(file);
+    rows += own;
+    const names = columns.map(({ name }) => name);
+    const column = findImageColumn(asked, names);
+    mayHoldImages ||= columns[names.indexOf(column)]!.type === 'other';
+  }
+  return { rows, mayHoldImages };
+}
+
+const NO_CELL: Cell = { bytes: null, path: null };
+
+function textOf(value: unknown): string {
+  return value instanceof Uint8Array ? decoder.decode(value) : '';
+}
+
+/** The photo of a row. A Hugging Face dataset may hold the path of a file in its place. */
+function photoOf({ bytes, path }: Cell, label: unknown): string | SourceItem {
+  const own = textOf(path) || (typeof label === 'string' ? label : '') || null;
+  if (bytes instanceof Uint8Array) {
+    const stamp = { sizeBytes: bytes.length, modifiedMs: null, sha256: null };
+    return { path: own, image: bytes, stamp };
+  }
+  if (path instanceof Uint8Array && own !== null) return own;
+  return { path: own, image: '', error: missingImage(own ?? 'an image') };
 }

@@ -37,7 +37,7 @@ export async function* readList(
   const plan: EntryPlan = { ...options, base: dirname(file), signal };
   try {
     for await (const { entry, columns } of entriesOf(file, options)) {
-      const item = itemOfEntry(entry, plan);
+      const item = typeof entry === 'string' ? itemOfEntry(entry, plan) : entry;
       yield columns.size > 0 ? Object.assign(item, { columns }) : item;
     }
   } catch (error) {
@@ -56,7 +56,10 @@ export async function* readPathStream(
   for await (const { entry } of ofSource('the stream of paths', entries)) yield itemOfEntry(entry, plan);
 }
 
-function entriesOf(file: string, { column, nulSeparated }: SourceOptions): AsyncIterable<ListEntry> {
+function entriesOf(
+  file: string,
+  { column, nulSeparated }: SourceOptions,
+): AsyncIterable<ListEntry<string | SourceItem>> {
   const extension = extname(file).toLowerCase();
   if (extension === '.parquet') return readParquetEntries(file, column);
   if (extension === '.csv' || extension === '.tsv')

@@ -5,16 +5,11 @@ import { broken, readChecked, readMessages, type ArrowMessage } from './stream-m
 import { readSchema, type StreamSchema } from './stream-schema.js';
 import type { SourceItem } from '../../../feeds/items/source-item.js';
 import { itemOfEntry, type EntryPlan } from '../../../feeds/items/entries.js';
-import { missingColumn, SourceFault } from '../items/source-errors.js';
-import { SOURCE_DEFAULTS } from '../../../feeds/items/source-options.js';
+import { findImageColumn, PATH_COLUMN } from '../items/image-column.js';
+import { SourceFault } from '../items/source-errors.js';
 import { missingImage } from '../../../images/file/image-errors.js';
 import type { ByteReader } from '../items/byte-reader.js';
 import type { Carried, RecordInput, SourceRecord } from './source-record.js';
-
-/** The column of images if the default column, of paths, is missing. */
-export const IMAGE_COLUMN = 'image';
-/** Names the rows whose images are bytes. */
-const PATH_COLUMN = SOURCE_DEFAULTS.column;
 
 /** What the columns are, by their index. */
 interface Columns {
@@ -57,9 +52,7 @@ export async function openArrowRecords(
 
 function chooseColumns(arrow: Arrow, fields: readonly Field[], column: string): Columns {
   const names = fields.map(({ name }) => name);
-  const named = names.indexOf(column);
-  const image = named < 0 && column === PATH_COLUMN ? names.indexOf(IMAGE_COLUMN) : named;
-  if (image < 0) throw missingColumn(column, names);
+  const image = names.indexOf(findImageColumn(column, names));
   const { type } = fields[image]!;
   const { DataType: Types } = arrow;
   const isText = (index: number): boolean =>

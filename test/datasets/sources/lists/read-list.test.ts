@@ -151,26 +151,59 @@ describe('a list file', () => {
     },
   );
 
-  it('refuses a column of photos: their bytes are no names', async () => {
-    const data = [Buffer.from([0xff, 0xd8, 0xff, 0xe0])];
-    const columnData = [{ name: 'image', data, type: 'BYTE_ARRAY' as const }];
-    const file = write('.parquet', new Uint8Array(parquetWriteBuffer({ columnData })));
-    const { items, error } = await untilError(file, { column: 'image' });
-    expect(items).toEqual([]);
-    expect(error).toMatchObject({
-      code: 'SOURCE_INVALID',
-      message: expect.stringMatching(
-        /"image" holds bytes that are no text in UTF-8.*Arrow stream.*Photos inside Parquet/,
-      ),
-    });
+  it('reads the photos that a Parquet file holds as { bytes, path }', async () => {
+    const file = fixturePath('tables/photos.parquet');
+    const items = await itemsOf(file);
+    expect(items.map(({ path, error }) => [path, error?.code])).toEqual([
+      ['one.png', undefined],
+      [null, undefined],
+      ['beside.png', undefined],
+      [null, 'IMAGE_EMPTY'],
+      ['two.png', undefined],
+    ]);
+    for (const { image } of [items[0]!, items[1]!, items[4]!])
+      expect(
+        Buffer.from(image as Uint8Array)
+          .subarray(1, 4)
+          .toString(),
+      ).toBe('PNG');
+    expect(items[2]!.image).toBe(join(fixturePath('tables'), 'beside.png'));
+    expect(await textsOf(file)).toEqual(['0', '1', '0', '1', '2'].map((label) => ({ label })));
+    expect(await pathsOf(join(fixturePath('tables'), 'photo?.parquet'))).toEqual([
+      'photos.parquet/one.png',
+      null,
+      'beside.png',
+      null,
+      'photos.parquet/two.png',
+    ]);
   });
 
-  it('says of a nested column where its photos are read from', async () => {
+  it('reads the photos that a Parquet file holds as bytes, named by the column of paths', async () => {
+    const jpeg = Buffer.from([0xff, 0xd8, 0xff, 0xe0]);
+    const columnData = [
+      { name: 'path', data: ['a.jpg', 'b.jpg', 'c.jpg'], type: 'STRING' as const },
+      { name: 'photo', data: [null, jpeg, Buffer.from('<html>')], type: 'BYTE_ARRAY' as const },
+      { name: 'label', data: ['x', 'y', 'z'], type: 'STRING' as const },
+    ];
+    const file = write('.parquet', new Uint8Array(parquetWriteBuffer({ columnData })));
+    const read = await itemsOf(file, { column: 'photo' });
+    // What is no photo is still no name: its bytes lie in a column of photos.
+    expect(read.map(({ path, stamp, error }) => [path, stamp?.sizeBytes, error?.code])).toEqual([
+      ['a.jpg', undefined, 'IMAGE_EMPTY'],
+      ['b.jpg', 4, undefined],
+      ['c.jpg', 6, undefined],
+    ]);
+    expect(read.map(({ columns }) => [...columns!])).toEqual(
+      ['x', 'y', 'z'].map((label) => [['label', JSON.stringify(label)]]),
+    );
+  });
+
+  it('says what a column of images may be where it is a list', async () => {
     const file = fixturePath('tables/snappy-groups.parquet');
     const { error } = await untilError(file, { column: 'embedding' });
     expect(error).toMatchObject({
       code: 'SOURCE_INVALID',
-      message: expect.stringMatching(/"embedding" is nested, .*Arrow stream .*Photos inside Parquet/),
+      message: expect.stringMatching(/"embedding" is nested or repeated.*\{ bytes, path \}/),
     });
   });
 
