@@ -5,4 +5,11 @@
  */
 const { availableParallelism } = process.getBuiltinModule('node:os');
 process.env['UV_THREADPOOL_SIZE'] ??= String(Math.max(4, availableParallelism() + 2));
-void import('./main.js');
+void import('./main.js').catch((error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EMFILE') throw error;
+  // Its own modules cannot be opened, so that nothing else can say it.
+  process.stderr.write(
+    'tapir: this process has too many files open; raise its limit ("ulimit -n 4096" in the shell that starts it) and run again (EMFILE) [TOO_MANY_OPEN_FILES]\n',
+  );
+  process.exitCode = 3;
+});

@@ -117,8 +117,9 @@ function valuesThatDepend(
 ): ReadonlySet<Value> {
   const found = new Set(on);
   for (const node of cut.graph.nodes) {
-    if (!cut.nodes.has(node) || !node.reads.some((value) => found.has(value))) continue;
-    if (isDetached(node)) continue;
+    // The second input of CastLike only states the type.
+    const reads = node.opType === 'CastLike' ? [node.inputs[0]!] : node.reads;
+    if (!cut.nodes.has(node) || !reads.some((value) => found.has(value)) || isDetached(node)) continue;
     for (const output of node.outputs) {
       const elemType = output && elemTypeOf(output);
       // A sequence or an optional has no element type, and may hold what depends on the tensor.

@@ -58,7 +58,7 @@ export interface Service {
    */
   listen(given?: Options<ListenOptions>): Promise<string>;
   /**
-   * Stops: accepts no more connections, answers the requests of open ones within `shutdownTimeoutMs`, answers the rest with status
+   * Stops: takes the connections that wait, accepts no more, answers the requests of open ones within `shutdownTimeoutMs`, answers the rest with status
    * 503, and ends its threads. Idempotent. The extractor stays open.
    */
   close(): Promise<void>;
@@ -237,6 +237,7 @@ class HttpService implements Service {
       requests.abort(new HttpError('SHUTTING_DOWN', 'the service is shutting down'));
       setTimeout(() => app.server.closeAllConnections(), FAREWELL_MS).unref();
     }, shutdownTimeoutMs);
+    await requests.acceptWaiting(Math.min(DRAIN_MS, shutdownTimeoutMs));
     stopListening(app);
     // Cutting idle connections at once would reset requests that are on their way.
     await requests.drain(Math.min(DRAIN_MS, shutdownTimeoutMs));

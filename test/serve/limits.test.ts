@@ -1,5 +1,7 @@
 /** What a service refuses, gives up, and how it ends. */
+import { spawn } from 'node:child_process';
 import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { isTapirError } from 'onnx-tapir';
 import { createService } from 'onnx-tapir/serve';
 import { describe, expect, it } from 'vitest';
@@ -280,6 +282,28 @@ describe('the life of a service', () => {
     expect(service.url).toBeNull();
     await expect(fetch(url)).rejects.toThrow();
     await service.close();
+  });
+
+  it('answers requests that were wholly sent before it was closed, and that it had not seen', async () => {
+    const { url, service } = await startService();
+    const { hostname, port } = new URL(url);
+    // Another process sends them while this one is busy, so that the system has accepted the connections, and this process has not.
+    const client = spawn(process.execPath, [
+      '--eval',
+      `let answers = '';
+       let open = 20;
+       for (let i = 0; i < open; i++) {
+         const socket = require('node:net').connect(${port}, '${hostname}');
+         socket.end(\`GET /health/live?\${i} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n\`);
+         socket.on('data', (text) => (answers += text));
+         socket.on('error', () => undefined);
+         socket.on('close', () => --open === 0 && process.stdout.write(String(answers.split('HTTP/1.1 200').length - 1)));
+       }`,
+    ]);
+    const answered = text(client.stdout);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500);
+    await service.close();
+    expect(await answered).toBe('20');
   });
 
   it('does not wait for connections that no request comes from', async () => {

@@ -117,12 +117,14 @@ export const PROCESSOR_CLASSES: Readonly<Record<string, ProcessorClass>> = {
     resample: BILINEAR,
     normalizes: false,
     aside: /annotations$|^format$/,
+    special: 'never crops',
   },
   Gemma3: {
     ...PLAIN,
     size: square(224),
     resample: BILINEAR,
     aside: /^pan_and_scan_|^image_seq/,
+    special: 'never crops',
     never: { do_pan_and_scan: 'it cuts photos into tiles, whose number depends on the photo' },
   },
   Sapiens2: {

@@ -2,18 +2,20 @@
 import { show } from '../../base/checks.js';
 import { roundHalfEven } from '../../base/round-half-even.js';
 import { isFixedSize, type ResizeTarget, type Size } from '../pixels/geometry.js';
-import type { ConfigFields, ConfigOptions } from './config-fields.js';
+import type { Backend, ConfigFields, ConfigOptions } from './config-fields.js';
 import type { ProcessorClass } from './hugging-face-classes.js';
 
 /** The options that tell sizes and places. */
 type Geometry = Pick<ConfigOptions, 'resize' | 'crop' | 'first' | 'cropOffset' | 'cropPlace' | 'fill'>;
 
 /** Reads sizes, with the defaults and the rules of a class. */
-export function readGeometry(fields: ConfigFields, own: ProcessorClass): Geometry {
+export function readGeometry(fields: ConfigFields, own: ProcessorClass, backend: Backend): Geometry {
   if (own.special === 'longest edge') return readLongest(fields, own);
-  if (own.special === 'thumbnail') return readThumbnail(fields, own);
+  if (own.special === 'thumbnail') return readThumbnail(fields, own, backend);
   if (own.special === 'crops first') return readFirstCrop(fields, own);
-  const { resize, crop } = readPlain(fields, own);
+  const { resize, crop: asked } = readPlain(fields, own);
+  // DPT: its class for Pillow has no crop.
+  const crop = own.special === 'multiple' && backend === 'pil' ? null : asked;
   if (own.special !== 'multiple' || resize === null) return { resize, crop };
   if (!isFixedSize(resize)) throw fields.refuse('size', 'this class needs height and width');
   const multiple = fields.has('ensure_multiple_of') ? fields.integer('ensure_multiple_of') : 1;
@@ -36,13 +38,20 @@ function readLongest(fields: ConfigFields, own: ProcessorClass): Geometry {
   return { resize: { longest }, crop: { height, width }, cropPlace: 'start', fill: null };
 }
 
-/** Donut: the shorter side, then a thumbnail of that, in the middle of a black page. */
-function readThumbnail(fields: ConfigFields, own: ProcessorClass): Geometry {
-  const page = readFixed(fields, own);
+/** Donut: the shorter side, then a thumbnail of that, in the middle of a black page. A list of its sizes has the width first. */
+function readThumbnail(fields: ConfigFields, own: ProcessorClass, backend: Backend): Geometry {
+  const isList = Array.isArray(fields.take('size'));
+  const { height, width } = readFixed(fields, own);
+  const page = isList ? { height: width, width: height } : { height, width };
   for (const name of ['do_resize', 'do_thumbnail', 'do_pad'])
     if (!fields.flag(name, true))
       throw fields.refuse(name, 'without it, the size of the result depends on the image');
   refuseCrop(fields);
+  if (backend === 'pil' && fields.take('resample') === 0)
+    throw fields.refuse(
+      'resample',
+      '0 means bicubic in the second step only; ask for the backend "torchvision"',
+    );
   return {
     first: { resize: Math.min(page.height, page.width) },
     resize: { fit: 'thumbnail', ...page },

@@ -70,7 +70,7 @@ export function readHuggingFace(
   for (const [name, reason] of Object.entries(own.never ?? {}))
     if (fields.flag(name, false)) throw fields.refuse(name, reason);
   const cut = readPatches(fields, own);
-  const geometry: ConfigOptions = cut ?? readGeometry(fields, own);
+  const geometry: ConfigOptions = cut ?? readGeometry(fields, own, backend);
   const { resize, crop = null } = geometry;
   if (!(special !== undefined && PADS.has(special)))
     checkPadding(fields, crop !== null || isFixedSize(resize ?? null));

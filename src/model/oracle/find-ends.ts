@@ -64,16 +64,18 @@ export async function findPlaces(
 ): Promise<string | readonly string[]> {
   const { graph } = modelInternals.of(model);
   const [resolved] = resolveNames(graph, [output]);
-  const before = valuesBefore(resolved!.value);
+  const end = resolved!.value;
+  const before = valuesBefore(end);
+  const upTo = new Set([...before, end]);
   await using sessions = new SessionHolder(model);
-  const typeOf = await describeValues([...before], readInputSizes(inputSizes), sessions);
+  const typeOf = await describeValues([...upTo], readInputSizes(inputSizes), sessions);
   const named = [...nameValues(graph)].filter(([value]) => value.producer && before.has(value)).toReversed();
   const withPlaces: string[] = [];
   let needsMixing = false;
   for (const [value, name] of named) {
     const kind = placesOf(graph, value, typeOf(value));
     if (!kind) continue;
-    const after = kind === 'tokens' ? nodesAfter(value, before) : [];
+    const after = kind === 'tokens' ? nodesAfter(value, upTo) : [];
     needsMixing ||= after.some((node) => picksToken(node, typeOf));
     if (!needsMixing || (isNormalised(value) && after.some((node) => mixesPlaces(node, graph)))) return name;
     withPlaces.push(name);

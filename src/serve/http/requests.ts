@@ -1,7 +1,7 @@
 /** What happens to every request, whatever its route: it is admitted, counted, cancelled, or refused. */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { setTimeout } from 'node:timers/promises';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Admission, Gate } from './gate.js';
 import { errorBody, HttpError, replyOf, type HttpCode } from './http-error.js';
@@ -42,6 +42,7 @@ export class Requests {
   readonly #open = new Set<AbortController>();
   /** Connections of the service's own server, with the number of requests in progress on each. */
   readonly #connections = new Map<Socket, number>();
+  #accepted = 0;
 
   constructor(rules: RequestRules) {
     this.#rules = rules;
@@ -62,6 +63,7 @@ export class Requests {
     });
     app.server.on('connection', (socket: Socket) => {
       this.#connections.set(socket, 0);
+      this.#accepted++;
       socket.once('close', () => this.#connections.delete(socket));
     });
     app.setErrorHandler((error, request, reply) => this.#sendError(request, reply, error));
@@ -73,6 +75,20 @@ export class Requests {
 
   stateOf(request: FastifyRequest): RequestState {
     return this.#states.get(request.raw)!;
+  }
+
+  /**
+   * Takes the connections that the system has accepted and the event loop has not, `mostMs` at most: the end of listening would reset
+   * them, and with them requests that are wholly sent.
+   */
+  async acceptWaiting(mostMs: number): Promise<void> {
+    const last = performance.now() + mostMs;
+    for (let seen = -1; seen !== this.#accepted && performance.now() < last;) {
+      seen = this.#accepted;
+      // In a turn, the loop takes one or more, before its immediate callbacks.
+      // oxlint-disable-next-line no-await-in-loop -- one turn after the other
+      for (let turn = 0; turn < 2; turn++) await setImmediate();
+    }
   }
 
   /** Waits until all connections have ended, `mostMs` at most. */

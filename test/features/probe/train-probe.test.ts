@@ -115,6 +115,19 @@ describe.each(SETS)('trainProbe on %s', (name) => {
   });
 });
 
+it.each(['ridge', 'logistic'] as const)(
+  '%s: an element of another scale takes no weight from the others',
+  async (kind) => {
+    const { elements, vectors, labels } = readGolden('wine');
+    const scaled = vectors.map((vector) => vector.map((value, j) => (j === 0 ? value * 2 ** 27 : value)));
+    const options = { kind, folds: 0, strength: 1, normalize: 'standardize' } as const;
+    const probe = await trainProbe(datasetOf({ elements, vectors, labels }), 'by-folder', options);
+    const other = await trainProbe(datasetOf({ elements, vectors: scaled, labels }), 'by-folder', options);
+    const back = weightsOf(other).map((row) => row.map((value, j) => (j === 0 ? value * 2 ** 27 : value)));
+    expect(farthest(back, weightsOf(probe))).toBeLessThan(1e-5);
+  },
+);
+
 it.each([0.01, 1, 100])(
   'fewer rows than elements, C = %s: the slope of the objective is zero',
   async (strength) => {

@@ -31,4 +31,24 @@ describe('CastLike', () => {
     expect(gradients['x']).toEqual({ ...x, data: Float32Array.from([8, -20, 72]) });
     expect(gradients['w']).toEqual(wide(1, 4, 18));
   });
+
+  it('makes no constant depend on what states its type: the bound of a Clip', async () => {
+    const { float32, float64 } = ELEMENT_TYPE;
+    const model = writeModel({
+      irVersion: 8,
+      opset: 17,
+      name: 'clamp',
+      nodes: [newNode('CastLike', ['least', 'x'], 'bound'), newNode('Clip', ['x', 'bound'], 'y')],
+      tensors: [],
+      inputs: [
+        { name: 'x', elemType: float32, dims: [3] },
+        { name: 'least', elemType: float64, dims: [] },
+      ],
+      outputs: [{ name: 'y', elemType: float32, dims: [3] }],
+    });
+    const x = { dtype: 'float32', dims: [3], data: Float32Array.from([1, -2, 3]) } as const;
+    const least = { dtype: 'float64', dims: [], data: Float64Array.from([0]) } as const;
+    const gradients = await runGradients(model, ['x'], { y: x }, { x, least });
+    expect(gradients['x']).toEqual({ ...x, data: Float32Array.from([1, 0, 3]) });
+  });
 });

@@ -172,6 +172,33 @@ describe(`transformFromConfig${sharedNote}`, () => {
     });
   });
 
+  it.each([
+    ['RTDetr', 'pil', null],
+    ['RTDetr', 'torchvision', null],
+    ['Gemma3', 'torchvision', null],
+    ['DPT', 'pil', null],
+    ['DPT', 'torchvision', { height: 80, width: 90 }],
+  ] as const)('crops for %s, backend %s, as its processor does', (name, backend, crop) => {
+    const config = {
+      image_processor_type: `${name}ImageProcessor`,
+      size: { height: 64, width: 48 },
+      do_center_crop: true,
+      crop_size: { height: 80, width: 90 },
+    };
+    const { options } = transformFromConfig(config, { backend });
+    expect(options).toMatchObject({ resize: { height: 64, width: 48 }, crop });
+  });
+
+  it('takes a list of sizes of Donut with the width first, and refuses an interpolation that Pillow changes on the way', () => {
+    const donut = { image_processor_type: 'DonutImageProcessor', size: [192, 256] };
+    for (const backend of ['pil', 'torchvision'] as const)
+      expect(transformFromConfig(donut, { backend }).outputSize).toEqual({ height: 256, width: 192 });
+    expect(() => transformFromConfig({ ...donut, resample: 0 }, { backend: 'pil' })).toThrow(
+      /"resample": 0 means bicubic in the second step only/,
+    );
+    transformFromConfig({ ...donut, resample: 0 });
+  });
+
   it('refuses two crops of a ConvNeXt, and edges that contradict each other', () => {
     const convNext = { image_processor_type: 'ConvNextImageProcessor', size: 224, do_center_crop: true };
     expect(transformFromConfig({ ...convNext, crop_size: 224 }).options.crop).toEqual({

@@ -2,12 +2,11 @@
 
 /** Puts the factor of a `size × size` matrix into its lower half. What depends on a direction without spread becomes 0 in solutions. */
 export function factorize(matrix: Float64Array, size: number): void {
-  let largest = 0;
-  for (let i = 0; i < size; i++) largest = Math.max(largest, matrix[i * size + i]!);
-  const least = size * Number.EPSILON * largest;
   for (let i = 0; i < size; i++) {
     const row = i * size;
     const inFours = i - (i % 4);
+    // What is left of its own spread: others may have another scale.
+    const least = size * Number.EPSILON * matrix[row + i]!;
     for (let j = 0; j <= i; j++) {
       if (j % 4 === 0 && j < inFours) subtractFour(matrix, size, row, j);
       let sum = matrix[row + j]!;

@@ -193,8 +193,8 @@ describe('a list file', () => {
       ['b.jpg', 4, undefined],
       ['c.jpg', 6, undefined],
     ]);
-    expect(read.map(({ columns }) => [...columns!])).toEqual(
-      ['x', 'y', 'z'].map((label) => [['label', JSON.stringify(label)]]),
+    expect(read.map(({ columns }) => Object.fromEntries(columns!))).toEqual(
+      ['x', 'y', 'z'].map((label) => ({ label: JSON.stringify(label) })),
     );
   });
 
