@@ -37,6 +37,12 @@ export interface ZipEntry {
   readonly headerAt: number;
 }
 
+/** yauzl shows control characters of code page 437 as the pictures that it has for them, and a name with a tab would be another one. */
+function withControls(name: string, raw: Uint8Array): string {
+  if (name.length !== raw.length) return name;
+  return Array.from(raw, (byte, at) => (byte < 0x20 ? String.fromCharCode(byte) : name[at])).join('');
+}
+
 /** Lists the entries of a zip, folders included, in the order of its directory. Throws an Error if that is damaged, or has more than it declares. */
 export async function* listZipEntries(file: SharedFile): AsyncGenerator<ZipEntry> {
   const yauzl = await import('yauzl');
@@ -51,7 +57,8 @@ export async function* listZipEntries(file: SharedFile): AsyncGenerator<ZipEntry
     const zip = await fromRandomAccessReaderPromise(reader, size, options);
     for await (const entry of zip.eachEntry()) {
       const { generalPurposeBitFlag, fileNameRaw, extraFields } = entry;
-      yield describe(entry, getFileNameLowLevel(generalPurposeBitFlag, fileNameRaw, extraFields, false));
+      const name = getFileNameLowLevel(generalPurposeBitFlag, fileNameRaw, extraFields, false);
+      yield describe(entry, withControls(name, fileNameRaw));
     }
     await checkEnd(zip, file);
   } finally {

@@ -42,6 +42,13 @@ describe('a zip', () => {
     expect(await pathsOf(join(folder, '*.zip'))).toContain('0.zip/ü/b.jpg');
   });
 
+  it('keeps control characters of names that are not marked as UTF-8', async () => {
+    const zip = makeZip([{ name: 'tab\t1.jpg', bytes: Buffer.from('x') }]);
+    zip.writeUInt16LE(0, 6);
+    zip.writeUInt16LE(0, zip.indexOf('PK\x01\x02', 0, 'latin1') + 8);
+    expect(await pathsOf(write(zip))).toEqual(['tab\t1.jpg']);
+  });
+
   it('lists what it cannot read with its error', async () => {
     const file = write(
       makeZip([
