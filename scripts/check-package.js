@@ -18,8 +18,8 @@ const MOST_KB = {
   './gradients': 300,
   './train': 760,
   './explain': 520,
-  './features': 580,
-  './pages': 690,
+  './features': 585,
+  './pages': 695,
   './serve': 320,
 };
 
