@@ -216,7 +216,7 @@ async function readChunk(
   const first = Math.min(...ranges.map(({ from }) => from));
   const bytes = await file.slice(first, Math.max(...ranges.map(({ to }) => to)));
   for (const [i, { codec, type }] of chunks.entries()) {
-    const levels = [...new Set([tree, leaves[i]!])];
+    const levels = isStruct ? [tree, leaves[i]!] : [tree];
     const definition = levels.filter(({ element }) => element.repetition_type !== 'REQUIRED').length;
     const facts = { codec, values, definition, repetition: 0, leastBytes: leastBytesOf(type) };
     const { from, to } = ranges[i]!;

@@ -282,8 +282,7 @@ async function fitNeighbourProbe(request: FitRequest): Promise<FittedProbe> {
   const { rows, classes, folds, foldOf, neighbours, signal, say } = request;
   checkNeighbourRows(rows.count);
   say('keeping the vectors');
-  const vectors = new Float32Array(rows.count * rows.elements);
-  for await (const { first, data } of rows.pass()) vectors.set(data, first * rows.elements);
+  const vectors = await rows.copy();
   const voting = { rows, classes: classes.length, neighbours, foldOf, signal };
   const outOfFold = folds === 0 ? undefined : { read: () => voteByNeighbours(voting), isProbability: true };
   const head: ProbeHead = { type: 'neighbours', vectors, labels: rows.labels, neighbours };

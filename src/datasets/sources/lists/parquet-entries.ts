@@ -1,6 +1,11 @@
 /** A Parquet file that lists images, or holds them: as bytes, or as the structs of Hugging Face datasets, `{ bytes, path }`. */
 import { isUtf8 } from 'node:buffer';
-import { describeParquet, NestedColumn, readParquetRecords } from '../../../base/files/parquet-reading.js';
+import {
+  describeParquet,
+  NestedColumn,
+  readParquetRecords,
+  type ParquetColumn,
+} from '../../../base/files/parquet-reading.js';
 import type { SourceItem } from '../../../feeds/items/source-item.js';
 import { missingImage } from '../../../images/file/image-errors.js';
 import { carriedIn, toJson } from '../../formats/carried-columns.js';
@@ -26,11 +31,7 @@ export async function* readParquetEntries(
   asked: string,
 ): AsyncGenerator<ListEntry<string | SourceItem>> {
   const { columns } = await describeParquet(file);
-  const column = findImageColumn(
-    asked,
-    columns.map(({ name }) => name),
-  );
-  const { type, members } = columns.find(({ name }) => name === column)!;
+  const { name: column, type, members } = imageColumn(columns, asked);
   const isStruct = members.includes('bytes');
   // Bytes that no annotation says to be text may be either; the first value decides.
   let holdsPaths = isStruct ? false : type === 'other' ? undefined : true;
@@ -79,22 +80,27 @@ export async function describeTables(files: readonly string[], asked: string): P
     // oxlint-disable-next-line no-await-in-loop -- an index at a time
     const { columns, rows: own } = await describeParquet(file);
     rows += own;
-    const names = columns.map(({ name }) => name);
-    const column = findImageColumn(asked, names);
-    mayHoldImages ||= columns[names.indexOf(column)]!.type === 'other';
+    mayHoldImages ||= imageColumn(columns, asked).type === 'other';
   }
   return { rows, mayHoldImages };
 }
 
+function imageColumn(columns: readonly ParquetColumn[], asked: string): ParquetColumn {
+  const names = columns.map(({ name }) => name);
+  return columns[names.indexOf(findImageColumn(asked, names))]!;
+}
+
 const NO_CELL: Cell = { bytes: null, path: null };
 
+/** The text of a value; empty if it is none. Types of text other than plain strings come as text already. */
 function textOf(value: unknown): string {
+  if (typeof value === 'string') return value;
   return value instanceof Uint8Array ? decoder.decode(value) : '';
 }
 
 /** The photo of a row. A Hugging Face dataset may hold the path of a file in its place. */
 function photoOf({ bytes, path }: Cell, label: unknown): string | SourceItem {
-  const own = textOf(path) || (typeof label === 'string' ? label : '') || null;
+  const own = textOf(path) || textOf(label) || null;
   if (bytes instanceof Uint8Array) {
     const stamp = { sizeBytes: bytes.length, modifiedMs: null, sha256: null };
     return { path: own, image: bytes, stamp };

@@ -30,8 +30,7 @@ export async function findSpan(
 ): Promise<RowSpan | undefined> {
   const { count, elements, mean } = rows;
   if (count >= elements || count > MOST_ROWS || 4 * count * elements > MOST_KEPT_BYTES) return undefined;
-  const data = new Float32Array(count * elements);
-  for await (const block of rows.pass()) data.set(block.data, block.first * elements);
+  const data = await rows.copy();
   const scale = penalty.map((pull) => 1 / Math.sqrt(pull));
   const centred = (row: number, element: number): number =>
     (data[row * elements + element]! - mean[element]!) * scale[element]!;

@@ -53,6 +53,13 @@ export abstract class RowBlocks {
       this.onRows(block.first + block.rows);
     }
   }
+
+  /** All rows in one array, `[count, elements]`, which the caller owns. */
+  async copy(): Promise<Float32Array> {
+    const all = new Float32Array(this.count * this.elements);
+    for await (const { first, data } of this.pass()) all.set(data, first * this.elements);
+    return all;
+  }
 }
 
 /** The labelled rows of a feature. Open them with {@link openLabelledRows}. */

@@ -198,6 +198,12 @@ describe('a list file', () => {
     );
   });
 
+  it('reads paths from a column of JSON texts', async () => {
+    const columnData = [{ name: 'path', data: ['a.jpg', 'b.jpg'], type: 'JSON' as const }];
+    const file = write('.parquet', new Uint8Array(parquetWriteBuffer({ columnData })));
+    expect(await pathsOf(file)).toEqual(['a.jpg', 'b.jpg']);
+  });
+
   it('says what a column of images may be where it is a list', async () => {
     const file = fixturePath('tables/snappy-groups.parquet');
     const { error } = await untilError(file, { column: 'embedding' });
