@@ -1,8 +1,9 @@
 /** The scores and the layer that an attribution takes where the caller names neither. */
-import { type Tensor } from 'onnx-tapir';
+import { join } from 'node:path';
+import { pruneModel, type Tensor } from 'onnx-tapir';
 import { attribute, createAttribution } from 'onnx-tapir/explain';
 import { describe, expect, it } from 'vitest';
-import { sharedNote } from '../support/fixtures.js';
+import { scratchFolder, sharedNote } from '../support/fixtures.js';
 import { modelBytes, type GraphSpec } from '../support/graphs.js';
 import { decode, hasTraining, readTraining, trainingPath, type StoredTensor } from '../support/training.js';
 
@@ -138,6 +139,20 @@ describe.skipIf(!hasTraining)(`a ViT${sharedNote}`, () => {
       expect(attribution.layer).toBe('encoder.layers.encoder_layer_1.ln');
       const { map } = await attribution.run(decode(golden.input));
       expect(new Set(map.data).size).toBeGreaterThan(4);
+    },
+  );
+
+  it.each([
+    ['ts-unfolded', '/Gather_4_output_0'],
+    ['dynamo', 'select_6'],
+  ])(
+    '%s, without its head: the same tokens, where the class token itself is the output',
+    async (exporter, token) => {
+      const path = trainingPath(`models/${files.find((file) => file.exporter === exporter)!.file}`);
+      const headless = join(scratchFolder(), `${exporter}.onnx`);
+      await (await pruneModel(path, { [`tensor:${token}`]: 'features' })).save(headless);
+      await using attribution = await createAttribution(headless);
+      expect(attribution.layer).toBe('encoder.layers.encoder_layer_1.ln');
     },
   );
 });
