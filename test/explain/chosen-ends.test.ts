@@ -150,7 +150,7 @@ describe.skipIf(!hasTraining)(`a ViT${sharedNote}`, () => {
     async (exporter, token) => {
       const path = trainingPath(`models/${files.find((file) => file.exporter === exporter)!.file}`);
       const headless = join(scratchFolder(), `${exporter}.onnx`);
-      await (await pruneModel(path, { [`tensor:${token}`]: 'features' })).save(headless);
+      await (await pruneModel(path, { [`tensor:${token}`]: token })).save(headless);
       await using attribution = await createAttribution(headless);
       expect(attribution.layer).toBe('encoder.layers.encoder_layer_1.ln');
     },
