@@ -4,44 +4,12 @@
  */
 
 // Options: one field gives the default, the check and the flag of a command.
-export {
-  boolean,
-  callback,
-  checkedBy,
-  integer,
-  number,
-  oneOf,
-  optional,
-  readOptions,
-  refuseUnused,
-  signal,
-  text,
-  unchecked,
-  type Fields,
-} from './base/options.js';
-export { givenFields, invalidOption, isPlainObject, show } from './base/checks.js';
 
 // Words, errors, numbers, and what lies outside.
-export { reasonOf } from './base/errors.js';
-export { nearestNames } from './base/nearest-names.js';
-export { createRandom } from './base/random.js';
-export { packageVersion } from './base/package.js';
-export { checkJsonExtent } from './base/read-json.js';
-export { fetchUrl } from './base/http/http.js';
-export { HttpFailure } from './base/http/http-failure.js';
 
 // Tensors.
-export { makeTensor, mismatch, readTensor, type NamedTensor } from './tensor/tensor.js';
-export { selectRows } from './tensor/rows.js';
-export { permute } from './tensor/permute.js';
-export { floatsOf } from './tensor/widen.js';
-export { elementsToJson } from './tensor/json-elements.js';
 
 // Vectors.
-export { highest, listLargest } from './tensor/vectors/largest.js';
-export { softmax } from './tensor/vectors/softmax.js';
-export { unitVector } from './tensor/vectors/unit-vector.js';
-export { findComponents } from './tensor/vectors/find-components.js';
 
 // What a model is asked.
 export { findEnds, findPlaces } from './model/oracle/find-ends.js';

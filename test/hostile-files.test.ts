@@ -5,7 +5,7 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { readTableLabels } from '../src/features/rows/label-tables.js';
+import { readTableLabels } from '../src/datasets/labels/label-tables.js';
 import { readProbe } from '../src/features/probe/probe-file.js';
 import { parseVectors } from '../src/features/search/read-vectors.js';
 import { isTapirError } from '../src/base/errors.js';

@@ -1,35 +1,13 @@
 /** Attribution: which places of an image a score depends on. */
-import type {
-  Extractor,
-  ModelSource,
-  OnnxModel,
-  Options,
-  PrunedModel,
-  RunInput,
-  Tensor,
-  TensorInfo,
-} from '../index.js';
-import {
-  highest,
-  makeTensor,
-  mismatch,
-  readClassLabels,
-  readLaneOptions,
-  readModelCall,
-  readOptions,
-  readRunInput,
-  selectRows,
-  signal,
-  unchecked,
-  type ClassLabels,
-  type Fields,
-  type NamedTensor,
-} from '../toolkit.js';
+import { readClassLabels, readLaneOptions, readModelCall, readRunInput, type ClassLabels } from '../toolkit.js';
+import { readOptions, signal, unchecked, type Fields } from '../base/index.js';
+import { highest, makeTensor, mismatch, selectRows, type NamedTensor } from '../tensor/index.js';
+import { readMaps, toImage, type Maps, type Size } from '../maps/index.js';
+import type { Extractor, ModelSource, OnnxModel, Options, PrunedModel, RunInput, Tensor, TensorInfo } from '../index.js';
 import { activationMaps } from './class-activation.js';
-import { normaliseMaps, resizeMaps } from './maps/heatmap.js';
+import { normaliseMaps, resizeMaps } from './heatmap.js';
 import { integrateGradients, pixelMaps, seededNoise, smoothGradients } from './input-gradients.js';
 import { fitLabels, indexLabels } from './labels.js';
-import { readMaps, toImage, type Maps, type Size } from './maps/maps.js';
 import { isLayerMethod, type InputMethod, type LayerMethod, type NoiseMethod } from './methods.js';
 import { readAttributionOptions, type AttributionOptions } from './options.js';
 import { createPasses, type Pass, type Passes } from './passes.js';

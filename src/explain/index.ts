@@ -11,4 +11,5 @@ export type { Baseline } from './input-gradients.js';
 export type { AttributionTarget } from './targets.js';
 export { attribute, type ImageAttribution } from './photos/attribute.js';
 export { drawFeatures, type FeatureDrawOptions } from './photos/draw-features.js';
-export { drawHeatmap, type DrawnImage, type DrawOptions } from './photos/draw-heatmap.js';
+export { drawHeatmap, type DrawOptions } from './photos/draw-heatmap.js';
+export type { DrawnImage } from '../maps/index.js';

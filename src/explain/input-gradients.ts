@@ -1,7 +1,7 @@
 /** Methods that attribute the score to the elements of the image, from gradients with respect to it. */
-import { createRandom } from '../toolkit.js';
-import { extremes } from './maps/heatmap.js';
-import { rowOf, type Maps } from './maps/maps.js';
+import { createRandom } from '../base/index.js';
+import { rowOf, type Maps } from '../maps/index.js';
+import { extremes } from './heatmap.js';
 import type { PathPoint } from './quadrature.js';
 import type { InputMethod, NoiseMethod } from './methods.js';
 

@@ -1,5 +1,6 @@
 /** Classes by their labels. */
-import { invalidOption, nearestNames, type ClassLabels } from '../toolkit.js';
+import type { ClassLabels } from '../toolkit.js';
+import { invalidOption, nearestNames } from '../base/index.js';
 import type { AttributionTarget, IndexTarget } from './targets.js';
 
 /** Most labels that a message lists when no label is near. */

@@ -1,21 +1,7 @@
 /** Options of attribution. */
+import { checkLabels, DEVICE, LANE_FIELDS, type LaneOptions } from '../toolkit.js';
+import { integer, invalidOption, number, oneOf, optional, readOptions, refuseUnused, text, unchecked, type Fields } from '../base/index.js';
 import type { Device, FeatureExtractorOptions, InputSizes, Options } from '../index.js';
-import {
-  checkLabels,
-  DEVICE,
-  integer,
-  invalidOption,
-  LANE_FIELDS,
-  number,
-  oneOf,
-  optional,
-  readOptions,
-  refuseUnused,
-  text,
-  unchecked,
-  type Fields,
-  type LaneOptions,
-} from '../toolkit.js';
 import { BASELINES, type Baseline } from './input-gradients.js';
 import {
   INPUT_METHODS,

@@ -1,6 +1,7 @@
 /** The gradient of a layer in front of a pooling head, which is known without a backward pass. */
+import type { PoolingWeights } from '../toolkit.js';
+import { makeTensor } from '../tensor/index.js';
 import type { Tensor } from '../index.js';
-import { makeTensor, type PoolingWeights } from '../toolkit.js';
 
 /**
  * The gradient of the scores with respect to the layer: at each place of a channel, the weight of the channel in the score divided by

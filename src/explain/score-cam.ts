@@ -1,8 +1,8 @@
 /** Score-CAM (Wang et al. 2020): a channel weighs as much as the score of the image that it masks. No backward pass. */
-import { softmax } from '../toolkit.js';
+import { softmax } from '../tensor/index.js';
+import { rowOf, type Maps } from '../maps/index.js';
 import { weightedSum } from './class-activation.js';
-import { extremes, resizeMaps } from './maps/heatmap.js';
-import { rowOf, type Maps } from './maps/maps.js';
+import { extremes, resizeMaps } from './heatmap.js';
 
 /** The scores of images that are made from one row, one after another in memory. */
 export type ScoreMasked = (row: number, pixels: Float32Array, count: number) => Promise<readonly number[]>;

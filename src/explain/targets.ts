@@ -1,6 +1,7 @@
 /** Targets: of which score of each row the attribution is. */
+import { invalidOption } from '../base/index.js';
+import { highest, makeTensor } from '../tensor/index.js';
 import { TapirError, type Tensor, type TensorInfo } from '../index.js';
-import { highest, invalidOption, makeTensor } from '../toolkit.js';
 
 /** The seed of one row: what each of its logits counts in the score. */
 export type SeedOfRow = (logits: Float32Array, row: number) => ArrayLike<number>;

@@ -21,7 +21,7 @@ export {
 } from './probe/classify-images.js';
 export { readProbe, saveProbe, type SaveProbeOptions } from './probe/probe-file.js';
 export { trainProbe, type TrainProbeOptions } from './probe/train-probe.js';
-export type { ProbeLabels } from './rows/labels.js';
+export type { ProbeLabels } from '../datasets/labels/labels.js';
 export {
   predictProbe,
   type Probe,

@@ -1,5 +1,5 @@
 /** What a score stands for. */
-import { shown } from '../base/printable.js';
+import { shown } from '../base/index.js';
 import type { Attribution } from '../explain/index.js';
 
 /** Which scores an attribution explains, as a sentence for people. */

@@ -1,8 +1,8 @@
 /** An extractor as an HTTP service: how it starts, is mounted, and stops. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance } from 'fastify';
+import { integer, packageVersion, readOptions, text, type Fields } from '../base/index.js';
 import { TapirError, type Extractor, type Options } from '../index.js';
-import { integer, packageVersion, readOptions, text, type Fields } from '../toolkit.js';
 import { readClassScores } from './batches/class-scores.js';
 import { Gate } from './http/gate.js';
 import { errorBody, HttpError, replyOf } from './http/http-error.js';

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { profileModel, splitModel } from 'onnx-tapir/stages';
-import { describeModel } from '../../src/pages/explore/describe/describe-model.js';
+import { describeModel } from '../../src/structure/describe-model.js';
 import { openModel } from '../../src/model/open/open-model.js';
 import { scratchFolder } from '../support/fixtures.js';
 import { modelBytes, type GraphSpec } from '../support/graphs.js';

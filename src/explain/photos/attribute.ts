@@ -1,6 +1,7 @@
 /** The attribution of one image or batch. */
+import { givenFields, show } from '../../base/index.js';
+import { mismatch } from '../../tensor/index.js';
 import type { Extractor, LoadedImage, ModelSource, OnnxModel, Options, RunInput } from '../../index.js';
-import { givenFields, mismatch, show } from '../../toolkit.js';
 import { createAttribution, type AttributionResult, type AttributionRunOptions } from '../attribution.js';
 import type { AttributionOptions } from '../options.js';
 import { drawHeatmap, type DrawOptions } from './draw-heatmap.js';

@@ -1,22 +1,9 @@
 /** Features of a layer → PNG: places that look alike to the model have like colours. */
+import { encodePng, readSides } from '../../toolkit.js';
+import { checkedBy, invalidOption, number, oneOf, optional, readOptions, type Fields } from '../../base/index.js';
+import { floatsOf, makeTensor, mismatch, readTensor } from '../../tensor/index.js';
+import { principalColours, readMaps, type Maps } from '../../maps/index.js';
 import type { FeatureInfo, Options, Size, TensorLike } from '../../index.js';
-import {
-  checkedBy,
-  encodePng,
-  floatsOf,
-  invalidOption,
-  makeTensor,
-  mismatch,
-  number,
-  oneOf,
-  optional,
-  readOptions,
-  readSides,
-  readTensor,
-  type Fields,
-} from '../../toolkit.js';
-import { readMaps, type Maps } from '../maps/maps.js';
-import { principalColours } from '../maps/principal-colours.js';
 
 /** Options of {@link drawFeatures}. */
 export interface FeatureDrawOptions {

@@ -1,16 +1,9 @@
 /** Heat map over an image → PNG with a scale. */
-import type { LoadedImage, Options, RgbImage, Tensor } from '../../index.js';
-import {
-  boolean,
-  checkRgbImage,
-  encodePng,
-  mismatch,
-  number,
-  readOptions,
-  readTensor,
-  type Fields,
-} from '../../toolkit.js';
-import { colourOf, INFERNO, type Colour } from './colour-map.js';
+import { checkRgbImage, encodePng } from '../../toolkit.js';
+import { boolean, number, readOptions, type Fields } from '../../base/index.js';
+import { readTensor } from '../../tensor/index.js';
+import type { Options, Tensor } from '../../index.js';
+import { blendHeatmap, colourOf, INFERNO, type Colour, type DrawnImage } from '../../maps/index.js';
 
 /** Options of {@link drawHeatmap}. */
 export interface DrawOptions {
@@ -62,30 +55,6 @@ export async function drawHeatmap(
   const bar = scaleBar(width);
   const pixels = Buffer.concat([data, bar]);
   return await encodePng({ width, height: height + bar.length / 3 / width, data: pixels });
-}
-
-/** An image as {@link loadImage} gives it. */
-export type DrawnImage = RgbImage & Partial<Pick<LoadedImage, 'channelOrder'>>;
-
-/** The pixels with red first. */
-export function rgbOf({ data, channelOrder }: DrawnImage): Uint8Array {
-  return channelOrder === 'bgr' ? data.map((_, i) => data[i + 2 - 2 * (i % 3)]!) : data;
-}
-
-/** Mixes an image with the colours of its heat map, to RGB. Throws `INPUT_MISMATCH` for a heat map of another size. */
-export function blendHeatmap(image: DrawnImage, heatmap: Tensor<'float32'>, opacity: number): RgbImage {
-  const { height, width } = image;
-  const data = rgbOf(image);
-  const [rows, columns] = heatmap.dims.slice(-2);
-  if (rows !== height || columns !== width || heatmap.data.length !== height * width)
-    throw mismatch('heatmap', `one map of the image's ${height}×${width}`, `[${heatmap.dims.join(', ')}]`);
-  const pixels = new Uint8Array(data.length);
-  for (const [i, heat] of heatmap.data.entries())
-    for (const [channel, colour] of colourOf(heat, INFERNO).entries()) {
-      const at = 3 * i + channel;
-      pixels[at] = Math.round(data[at]! * (1 - opacity) + colour * opacity);
-    }
-  return { width, height, data: pixels };
 }
 
 /** Digits of 3 × 5 dots, row by row. */

@@ -1,10 +1,9 @@
 /** Compares all rows of a dataset with each other, in bounded memory. */
+import type { RowGroups } from '../../tensor/index.js';
+import { rowsTensor, type PairProducts, type RowSession } from '../../linear/index.js';
 import type { Dataset, Tensor } from '../../index.js';
 import { mapInOrder } from '../../extract/replicas/map-in-order.js';
 import { slackOf } from '../search/metric.js';
-import type { PairProducts } from '../linear/row-graphs.js';
-import { rowsTensor, type RowSession } from '../linear/row-session.js';
-import type { RowGroups } from './row-groups.js';
 import { cosineOf, readTiles, unitRows, type SkippedRows, type Tile, type TileRequest } from './tiles.js';
 
 /** Bytes of the tiles that stay in memory while the rest of the dataset passes. */

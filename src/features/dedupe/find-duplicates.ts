@@ -1,16 +1,14 @@
 /** Near-duplicates over a whole dataset, exactly. */
+import { DEVICE } from '../../toolkit.js';
+import { callback, positive, readOptions, signal, type Fields } from '../../base/index.js';
+import { elementCount, RowGroups } from '../../tensor/index.js';
+import { openRowSession, pairGraph } from '../../linear/index.js';
 import type { Dataset, Device, Options, Progress } from '../../index.js';
-import { callback, DEVICE, readOptions, signal, type Fields } from '../../toolkit.js';
-import { positive } from '../../base/options.js';
-import { elementCount } from '../../tensor/tensor.js';
-import { pairGraph } from '../linear/row-graphs.js';
-import { openRowSession } from '../linear/row-session.js';
-import { countRows } from '../rows/live-rows.js';
-import { readRowsWhere, WHERE } from '../rows/where.js';
+import { countRows } from '../../datasets/labels/live-rows.js';
+import { readRowsWhere, WHERE } from '../../datasets/labels/where.js';
 import { checkDataset, chooseKey, KEY } from '../search/search-dataset.js';
 import { compareRows } from './compare-rows.js';
 import { describeGroups, type DuplicateGroup } from './describe-groups.js';
-import { RowGroups } from './row-groups.js';
 import type { TileRequest } from './tiles.js';
 
 /** Options of {@link findDuplicates}. */

@@ -1,16 +1,7 @@
 /** A linear classifier inside the model of its vectors: one file, image tensor in, probabilities out. */
+import { checkLabels } from '../../toolkit.js';
+import { boolean, invalidOption, oneOf, optional, readOptions, text, unchecked, type Fields } from '../../base/index.js';
 import { TapirError, type ModelSource, type OnnxModel } from '../../index.js';
-import {
-  boolean,
-  checkLabels,
-  invalidOption,
-  oneOf,
-  optional,
-  readOptions,
-  text,
-  unchecked,
-  type Fields,
-} from '../../toolkit.js';
 import { withClassLabels } from '../../extract/class-labels.js';
 import { withClassifierHead, withNeighbourHead } from '../../graph/rewrite/classifier-head.js';
 import { identifyFile } from '../../model/prune/identify-model.js';

@@ -1,9 +1,6 @@
 /** Probes as files: JSON, with numbers in base64. */
+import { boolean, checkPath, checkText, invalidOption, isPlainObject, readJson, readOptions, writeAtomically, type Fields } from '../../base/index.js';
 import type { Options } from '../../index.js';
-import { boolean, invalidOption, isPlainObject, readOptions, type Fields } from '../../toolkit.js';
-import { writeAtomically } from '../../base/atomic-file.js';
-import { checkPath, checkText } from '../../base/checks.js';
-import { readJson } from '../../base/read-json.js';
 import { checkAbsent } from '../../model/open/save-whole.js';
 import { checkProbe, findProbeFault, type Probe } from './probe.js';
 

@@ -1,10 +1,9 @@
 /** A probe: a small classifier of vectors, and how it was made. */
+import { invalidOption, isPlainObject, isText } from '../../base/index.js';
+import { elementCount, highest, listLargest, softmax, unitVector } from '../../tensor/index.js';
 import type { ResolvedRequest } from '../../index.js';
-import { highest, invalidOption, isPlainObject, listLargest, softmax, unitVector } from '../../toolkit.js';
-import { isText } from '../../base/checks.js';
 import type { TransformRecord } from '../../datasets/records/run-record.js';
 import { Internals } from '../../model/open/internals.js';
-import { elementCount } from '../../tensor/tensor.js';
 import type { Evaluation, Suspect } from './fit/evaluate.js';
 import { LEAST_NORM, type VectorNorm } from './rows/labelled-rows.js';
 import type { ClassScorer } from './rows/linear-scores.js';

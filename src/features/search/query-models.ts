@@ -1,18 +1,10 @@
 /** What embeds the images and texts of queries for a dataset. */
-import {
-  createFeatureExtractor,
-  embedImages,
-  type Dataset,
-  type Device,
-  type Extractor,
-  type OnnxModel,
-  type Tensor,
-} from '../../index.js';
-import { floatsOf, invalidOption } from '../../toolkit.js';
+import { invalidOption } from '../../base/index.js';
+import { elementCount, floatsOf } from '../../tensor/index.js';
+import { createFeatureExtractor, embedImages, type Dataset, type Device, type Extractor, type OnnxModel, type Tensor } from '../../index.js';
 import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
 import { makeTransform } from '../../images/transform/transform.js';
 import { modelPathOf } from '../../model/open/open-model.js';
-import { elementCount } from '../../tensor/tensor.js';
 import { createTextEncoder, type TextTower } from '../text/text-encoder.js';
 import { readRecipe } from './query-vectors.js';
 

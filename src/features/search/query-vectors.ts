@@ -1,8 +1,7 @@
 /** How a feature of a dataset was made, and inputs of the dataset as queries. */
+import { datasetInvalid, invalidOption, show } from '../../base/index.js';
 import type { Dataset, Options } from '../../index.js';
-import { invalidOption, show } from '../../toolkit.js';
 import { readRecordedModel, type RecordedModel } from '../../datasets/embed/recorded-model.js';
-import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import { partName } from '../../images/pixels/tile-grid.js';
 import type { Pool } from '../../graph/rewrite/feature-parts.js';
 import { PARTS, POOLS, type RewriteOptions } from '../../model/prune/rewrite-options.js';

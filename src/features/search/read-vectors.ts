@@ -1,5 +1,5 @@
 /** Vectors from a file or from standard input: NumPy's `.npy`, or JSON. */
-import { invalidOption, reasonOf } from '../../toolkit.js';
+import { invalidOption, reasonOf } from '../../base/index.js';
 import { NPY_MAGIC, parseNpy } from '../../datasets/formats/npy.js';
 
 /**

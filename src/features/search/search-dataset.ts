@@ -1,28 +1,13 @@
 /** Exact nearest neighbours in a dataset. It reads block by block, so that memory does not grow with the dataset. */
+import { DEVICE } from '../../toolkit.js';
+import { callback, checkText, integer, invalidOption, oneOf, optional, readOptions, signal, unchecked, type Field, type Fields } from '../../base/index.js';
+import { elementCount, Largest, unitVector } from '../../tensor/index.js';
+import { openRowSession, queryGraph, rowsTensor, type QueryScores } from '../../linear/index.js';
 import type { Dataset, Device, FeatureBlock, Options, Progress, Tile } from '../../index.js';
-import {
-  callback,
-  DEVICE,
-  integer,
-  invalidOption,
-  oneOf,
-  optional,
-  readOptions,
-  signal,
-  unchecked,
-  unitVector,
-  type Fields,
-} from '../../toolkit.js';
-import { checkText } from '../../base/checks.js';
-import { type Field } from '../../base/options.js';
 import type { RowSet } from '../../datasets/records/row-set.js';
 import { Internals } from '../../model/open/internals.js';
-import { elementCount } from '../../tensor/tensor.js';
-import { Largest } from '../../tensor/vectors/largest.js';
-import { queryGraph, type QueryScores } from '../linear/row-graphs.js';
-import { openRowSession, rowsTensor } from '../linear/row-session.js';
-import { readPlaces } from '../rows/live-rows.js';
-import { readRowsWhere, WHERE } from '../rows/where.js';
+import { readPlaces } from '../../datasets/labels/live-rows.js';
+import { readRowsWhere, WHERE } from '../../datasets/labels/where.js';
 import {
   createQuery,
   exactValue,

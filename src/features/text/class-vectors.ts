@@ -1,8 +1,7 @@
 /** Zero-shot classification: a vector per label, from sentences about it. */
+import { checkedBy, checkTexts, invalidOption, readOptions, signal, type Fields } from '../../base/index.js';
 import type { Options } from '../../index.js';
-import { checkedBy, invalidOption, readOptions, signal, type Fields } from '../../toolkit.js';
 import { Internals } from '../../model/open/internals.js';
-import { checkTexts } from '../../base/checks.js';
 import type { TextTower } from './text-encoder.js';
 
 /** Options of {@link encodeLabels}. */

@@ -1,42 +1,17 @@
 /** What the page asks of a model: its sizes, cuts, and what photos give. Each answer is computed when it is first asked for. */
-import {
-  createFeatureExtractor,
-  isTapirError,
-  openModel,
-  pruneModel,
-  TapirError,
-  type Device,
-  type Extractor,
-  type ImageSource,
-  type ModelSource,
-  type OnnxModel,
-  type PrunedModel,
-  type Tensor,
-} from '../../index.js';
-import { floatsOf, invalidOption, makeTensor, readClassLabels, reasonOf } from '../../toolkit.js';
+import { readClassLabels } from '../../toolkit.js';
+import { invalidOption, reasonOf, shown } from '../../base/index.js';
+import { floatsOf, makeTensor, takeRow } from '../../tensor/index.js';
+import { toBytes, type Size } from '../../maps/index.js';
+import { describeModel, describeNode, measureModel, type ModelMeasure, type ModelStructure, type NodeDetail } from '../../structure/index.js';
+import { createFeatureExtractor, isTapirError, openModel, pruneModel, TapirError, type Device, type Extractor, type ImageSource, type ModelSource, type OnnxModel, type PrunedModel, type Tensor } from '../../index.js';
 import { createAttribution, type Attribution } from '../../explain/index.js';
-import { shown } from '../../base/printable.js';
-import type { Size } from '../../explain/maps/maps.js';
-import { toBytes } from '../../explain/maps/principal-colours.js';
 import { encodeNumbers } from '../../html/html.js';
 import type { TransformAsked } from '../../feeds/choose-transform.js';
 import { planTiles, type TilesGiven } from '../../images/transform/tile-options.js';
 import { modelInternals } from '../../model/open/model-state.js';
-import { takeRow } from '../../tensor/rows.js';
 import { describeScores } from '../describe-scores.js';
-import { describeNode } from './describe-node.js';
-import { describeModel } from './describe/describe-model.js';
-import { measureModel } from './describe/measure.js';
-import type {
-  PageCut,
-  PageDetail,
-  PageFeatures,
-  PageHeat,
-  PageMeasure,
-  PageModel,
-  PagePhoto,
-  PhotoCode,
-} from './page/data.js';
+import type { PageCut, PageFeatures, PageHeat, PagePhoto, PhotoCode } from './page/data.js';
 import { ModelGraph, type Id } from './page/graph.js';
 import { Photos, type HeldPhoto } from './photos.js';
 import { describeAttention, describeMaps, topClasses } from './see/describe-maps.js';
@@ -67,7 +42,7 @@ const MOST_NODES = 250_000;
 
 /** Answers the questions of a page. Sessions stay open until {@link Explorer.close}. */
 export class Explorer {
-  readonly page: PageModel;
+  readonly page: ModelStructure;
   /** Why the model takes no photo; null if it does. */
   readonly noPhotos: string | null;
   readonly #model: OnnxModel;
@@ -76,7 +51,7 @@ export class Explorer {
   readonly #photos: Photos | undefined;
   readonly #extractors = new Shelf<Extractor>(MOST_SESSIONS);
   readonly #attributions = new Shelf<Attribution>(1);
-  readonly #measures = new Map<boolean, Promise<PageMeasure>>();
+  readonly #measures = new Map<boolean, Promise<ModelMeasure>>();
 
   private constructor(model: OnnxModel, path: string, setup: ExplorerSetup) {
     this.#model = model;
@@ -126,7 +101,7 @@ export class Explorer {
   }
 
   /** Sizes and costs of a run; with times if asked for. */
-  measure(isTimed: boolean): Promise<PageMeasure> {
+  measure(isTimed: boolean): Promise<ModelMeasure> {
     const known = this.#measures.get(isTimed);
     if (known) return known;
     const measure = measureModel(this.#model, isTimed);
@@ -137,7 +112,7 @@ export class Explorer {
   }
 
   /** What the file holds for a node, by its index. */
-  detail(node: number): Promise<PageDetail> {
+  detail(node: number): Promise<NodeDetail> {
     return describeNode(this.#model, node);
   }
 

@@ -1,21 +1,12 @@
 /** Photos as a model takes them. */
 import { basename } from 'node:path';
-import {
-  loadImage,
-  type ImageSource,
-  type LoadedImage,
-  type OnnxModel,
-  type RgbImage,
-  type Tensor,
-  type TensorInfo,
-  type Transform,
-} from '../../index.js';
-import { shown } from '../../base/printable.js';
+import { shown } from '../../base/index.js';
+import { loadImage, type ImageSource, type LoadedImage, type OnnxModel, type RgbImage, type Tensor, type TensorInfo, type Transform } from '../../index.js';
 import type { FeedPlan } from '../../feeds/feed-plan.js';
 import { feedOfPicture } from '../../feeds/picture-feeds.js';
 import { fitSize } from '../../feeds/photo-size.js';
 import { layOut, planPicture } from '../../feeds/plan-feeds.js';
-import { rgbOf } from '../../explain/photos/draw-heatmap.js';
+import { rgbOf } from '../../maps/index.js';
 import { encodeWebp } from '../../images/encode.js';
 import { chooseTransform, type TransformAsked } from '../../feeds/choose-transform.js';
 import { partName } from '../../images/pixels/tile-grid.js';

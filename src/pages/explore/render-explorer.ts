@@ -1,10 +1,11 @@
 /** A described model → its page. */
-import { shown } from '../../base/printable.js';
+import { shown } from '../../base/index.js';
 import { renderPage } from '../../html/document.js';
 import { markup, type Markup } from '../../html/html.js';
 import { formatBytes, formatCount, formatLarge } from '../../html/numbers.js';
 import type { Explorer } from './explorer.js';
-import type { PageData, PageModel } from './page/data.js';
+import type { PageData } from './page/data.js';
+import type { ModelStructure } from '../../structure/index.js';
 
 /** Writes the page of an explorer. */
 export function renderExplorer(
@@ -23,7 +24,7 @@ export function renderExplorer(
   });
 }
 
-function subtitleOf({ nodes, weights, sizeBytes, outputs }: PageModel): Markup {
+function subtitleOf({ nodes, weights, sizeBytes, outputs }: ModelStructure): Markup {
   const parameters = weights.reduce((sum, [elements]) => sum + elements, 0);
   const outs = outputs.length === 1 ? '1 output' : `${formatCount(outputs.length)} outputs`;
   return markup`${formatLarge(parameters)} parameters · ${formatBytes(sizeBytes)} · ${formatCount(nodes.length)} nodes · ${outs}<span id="at"></span>`;

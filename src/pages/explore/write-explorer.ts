@@ -1,27 +1,13 @@
 /** A model → one page in one file. */
 import { basename, resolve } from 'node:path';
+import { checkLabels, DEVICE } from '../../toolkit.js';
+import { boolean, callback, checkText, countSteps, optional, readOptions, signal, text, texts, unchecked, writeAtomically, type Fields, type Tell } from '../../base/index.js';
 import type { Device, Options, Progress, TransformChoice } from '../../index.js';
-import {
-  boolean,
-  callback,
-  checkLabels,
-  DEVICE,
-  optional,
-  readOptions,
-  signal,
-  text,
-  unchecked,
-  type Fields,
-} from '../../toolkit.js';
-import { writeAtomically } from '../../base/atomic-file.js';
-import { checkText } from '../../base/checks.js';
-import { countSteps, type Tell } from '../../base/progress.js';
-import { texts } from '../../base/options.js';
 import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
 import type { TilesGiven } from '../../images/transform/tile-options.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { Explorer } from './explorer.js';
-import type { PageMeasure } from './page/data.js';
+import type { ModelMeasure } from '../../structure/index.js';
 import { ModelGraph } from './page/graph.js';
 import { mostCostly } from './page/rows.js';
 import { writeQuestion } from './page/source.js';
@@ -205,7 +191,7 @@ async function recordDetails(
 /** What a written page can be asked. */
 function questionsOf(
   { page, photos, photoCode }: Explorer,
-  measure: PageMeasure | undefined,
+  measure: ModelMeasure | undefined,
   { returnNodes, layer, class: target, time }: ExplorerOptions,
 ): string[] {
   const graph = new ModelGraph(page);

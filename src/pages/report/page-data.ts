@@ -1,20 +1,14 @@
 /** The computed part of a report → the data of its page. */
+import { shown, type BeginStep, type Tell } from '../../base/index.js';
+import { cosineDistances, findComponents, findNeighbours, spanForest, suggestDistance, toUnitLength, type Breathe, type Distances, type RowLayout } from '../../tensor/index.js';
 import type { Dataset } from '../../index.js';
-import { shown } from '../../base/printable.js';
 import { encodeNumbers } from '../../html/html.js';
-import { findComponents } from '../../tensor/vectors/principal-components.js';
-import type { BeginStep, Tell } from '../../base/progress.js';
 import { formatCount } from '../../html/numbers.js';
 import { findClusters } from './collect/clusters.js';
 import { nameOf, nounOf, type Inputs, type SampledImage } from './collect/collect-inputs.js';
 import type { CollectedOutput } from './collect/collect-output.js';
 import { placeRest, type Rest } from './collect/place-rest.js';
-import type { RowLayout } from '../../tensor/vectors/row-layout.js';
 import type { PageColumn, PageData, PageImages, PageOutput, PageServer } from './page/data.js';
-import type { Breathe } from '../../tensor/vectors/breathe.js';
-import { cosineDistances, toUnitLength, type Distances } from '../../tensor/vectors/cosine.js';
-import { spanForest, suggestDistance } from '../../tensor/vectors/duplicates.js';
-import { findNeighbours } from '../../tensor/vectors/neighbours.js';
 import { MIN_UMAP_ROWS, projectToUmap } from './collect/umap.js';
 
 /** Neighbours that the page lists for each image, and on a map of many images. */

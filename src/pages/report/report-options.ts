@@ -1,9 +1,7 @@
 /** What a report shows, and where it goes. */
+import { boolean, callback, checkText, integer, optional, positive, signal, texts, unchecked, type Fields } from '../../base/index.js';
 import type { Options, Progress } from '../../index.js';
-import { boolean, callback, integer, optional, signal, unchecked, type Fields } from '../../toolkit.js';
 import type { Probe } from '../../features/index.js';
-import { checkText } from '../../base/checks.js';
-import { positive, texts } from '../../base/options.js';
 import { checkProbe } from '../../features/probe/probe.js';
 import type { ReportHeatmaps } from './sections/heatmaps.js';
 

@@ -1,6 +1,6 @@
 /** The page of a dataset, served to this machine: it can search, and save a selection as a column of the dataset. */
+import { invalidOption } from '../../base/index.js';
 import type { Device } from '../../index.js';
-import { invalidOption } from '../../toolkit.js';
 import { searchDataset, type SearchHit } from '../../features/index.js';
 import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
 import { findTextTower } from '../../features/text/text-tower.js';

@@ -1,10 +1,8 @@
 /** A dataset → one page to look at. */
 import { join, resolve } from 'node:path';
+import { checkText, readOptions, writeAtomically } from '../../base/index.js';
 import type { Options } from '../../index.js';
-import { readOptions } from '../../toolkit.js';
 import type { Duplicates } from '../../features/index.js';
-import { writeAtomically } from '../../base/atomic-file.js';
-import { checkText } from '../../base/checks.js';
 import { Internals } from '../../model/open/internals.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { makeReport } from './make-report.js';

@@ -1,30 +1,9 @@
 /** Embeds the same photos with two models and tells how far their vectors agree. */
 import { resolve } from 'node:path';
-import {
-  isTapirError,
-  type Device,
-  type EmbedSource,
-  type Extractor,
-  type Options,
-  type Progress,
-  type ReturnNodes,
-  type TransformChoice,
-  type TransformRequest,
-} from '../../index.js';
-import {
-  callback,
-  describePrecision,
-  DEVICE,
-  integer,
-  optional,
-  readClassLabels,
-  readOptions,
-  signal,
-  unchecked,
-  type Fields,
-} from '../../toolkit.js';
-import { writeAtomically } from '../../base/atomic-file.js';
-import { checkText } from '../../base/checks.js';
+import { describePrecision, DEVICE, readClassLabels } from '../../toolkit.js';
+import { callback, checkText, integer, optional, readOptions, signal, unchecked, writeAtomically, type Fields } from '../../base/index.js';
+import { createBreathe } from '../../tensor/index.js';
+import { isTapirError, type Device, type EmbedSource, type Extractor, type Options, type Progress, type ReturnNodes, type TransformChoice, type TransformRequest } from '../../index.js';
 import { recordTransform } from '../../datasets/embed/describe-run.js';
 import { embedItems, type EmbeddedItem } from '../../datasets/embed/embed-images.js';
 import { EMBED_DEFAULTS, setUpEmbedding, type EmbedSetup } from '../../datasets/embed/embed-options.js';
@@ -34,7 +13,6 @@ import type { SourceItem } from '../../feeds/items/source-item.js';
 import { SOURCE_DEFAULTS } from '../../feeds/items/source-options.js';
 import { openSource } from '../../datasets/sources/open-source.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
-import { createBreathe } from '../../tensor/vectors/breathe.js';
 import { OutputComparer } from './compare-outputs.js';
 import { comparePixels, compareTransforms } from './compare-pixels.js';
 import type { ComparedFailure, ComparedModel, ComparedOutput, ModelComparison } from './comparison.js';

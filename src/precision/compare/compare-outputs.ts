@@ -1,13 +1,7 @@
 /** The vectors that two models give for the same images, output by output. */
+import { binsFor, countInBins, type Histogram } from '../../base/index.js';
+import { compareVectors, cosineDistances, elementCount, findNeighbours, floatsOf, highest, layOutRow, poolRow, type Breathe, type RowLayout } from '../../tensor/index.js';
 import type { Tensor } from '../../index.js';
-import { floatsOf, highest } from '../../toolkit.js';
-import { binsFor, countInBins, type Histogram } from '../../html/histogram.js';
-import { compareVectors } from '../../tensor/compare-vectors.js';
-import { elementCount } from '../../tensor/tensor.js';
-import { cosineDistances } from '../../tensor/vectors/cosine.js';
-import type { Breathe } from '../../tensor/vectors/breathe.js';
-import { findNeighbours } from '../../tensor/vectors/neighbours.js';
-import { layOutRow, poolRow, type RowLayout } from '../../tensor/vectors/row-layout.js';
 
 /** An image and the cosine between its two vectors. */
 export interface ComparedImage {

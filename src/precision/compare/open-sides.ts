@@ -1,14 +1,6 @@
 /** The two models of a comparison, with outputs that belong together. */
-import {
-  createFeatureExtractor,
-  openModel,
-  type Device,
-  type ModelSource,
-  type ReturnNodes,
-  type TransformRequest,
-} from '../../index.js';
-import { invalidOption, isPlainObject } from '../../toolkit.js';
-import { withDefaults } from '../../base/checks.js';
+import { invalidOption, isPlainObject, withDefaults } from '../../base/index.js';
+import { createFeatureExtractor, openModel, type Device, type ModelSource, type ReturnNodes, type TransformRequest } from '../../index.js';
 import { Extractor } from '../../extract/extractor.js';
 import { OnnxModel } from '../../model/open/open-model.js';
 

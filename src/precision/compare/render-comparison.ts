@@ -1,5 +1,5 @@
 /** A comparison → one page to look at. */
-import { shown } from '../../base/printable.js';
+import { shown } from '../../base/index.js';
 import { tryThumbnail } from '../../images/thumbnail.js';
 import type { SourceItem } from '../../feeds/items/source-item.js';
 import { renderPage } from '../../html/document.js';

@@ -1,45 +1,16 @@
 /** The fastest way to run a model here, of those that are near enough to float32 on photos. */
 import { resolve } from 'node:path';
-import {
-  TapirError,
-  type Device,
-  type EmbedOptions,
-  type EmbedSource,
-  type EngineName,
-  type Options,
-  type Precision,
-  type PrunedModel,
-} from '../../index.js';
-import {
-  EMBED_FIELDS,
-  number,
-  oneOf,
-  optional,
-  readOptions,
-  signal,
-  unchecked,
-  type Fields,
-} from '../../toolkit.js';
+import { EMBED_FIELDS } from '../../toolkit.js';
+import { checkText, number, oneOf, optional, readOptions, signal, unchecked, type Field, type Fields } from '../../base/index.js';
+import { TapirError, type Device, type EmbedOptions, type EmbedSource, type EngineName, type Options, type Precision, type PrunedModel } from '../../index.js';
 import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
-import { checkText } from '../../base/checks.js';
-import { type Field } from '../../base/options.js';
-import {
-  EMBED_DEFAULTS,
-  ONE_ROW_FIELDS,
-  setUpEmbedding,
-  type OneRowOptions,
-} from '../../datasets/embed/embed-options.js';
+import { EMBED_DEFAULTS, ONE_ROW_FIELDS, setUpEmbedding, type OneRowOptions } from '../../datasets/embed/embed-options.js';
 import { readJournal } from '../../datasets/files/journal.js';
 import type { EngineCandidate, EngineChoice } from '../../datasets/records/engine-choice.js';
 import { leastCosine } from '../../datasets/records/float32-comparison.js';
 import { SOURCE_FIELDS } from '../../feeds/items/source-options.js';
 import { precisionOf } from '../../model/prune/pruned-model.js';
-import {
-  CAPABILITIES,
-  checkPrecision,
-  ENGINES,
-  PRECISIONS,
-} from '../../runtime/capabilities/capabilities.js';
+import { CAPABILITIES, checkPrecision, ENGINES, PRECISIONS } from '../../runtime/capabilities/capabilities.js';
 import { deviceName, readDevice } from '../../runtime/lanes/device.js';
 import { openForm } from './judge-forms.js';
 import {

@@ -1,10 +1,9 @@
 /** The judge: the same batches through several forms of a model. How near each is to the exact one, how fast, and what it holds. */
+import { createBreathe, takeRow } from '../../tensor/index.js';
 import type { Extractor, Tensor } from '../../index.js';
 import { compareFeatures } from '../../datasets/embed/precision-check.js';
 import { joinComparisons, type Float32Comparison } from '../../datasets/records/float32-comparison.js';
 import { lackOf } from '../../runtime/capabilities/capabilities.js';
-import { takeRow } from '../../tensor/rows.js';
-import { createBreathe } from '../../tensor/vectors/breathe.js';
 import { OutputComparer } from '../compare/compare-outputs.js';
 import { timeInTurns, type Speed } from './time-in-turns.js';
 

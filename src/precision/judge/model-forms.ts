@@ -1,16 +1,7 @@
 /** The forms in which a model can run here, and what the judge finds of them on photos. */
 import { availableParallelism } from 'node:os';
-import {
-  createFeatureExtractor,
-  TapirError,
-  type Device,
-  type EmbedSource,
-  type EngineName,
-  type Extractor,
-  type Precision,
-  type PrunedModel,
-} from '../../index.js';
 import { readClassLabels } from '../../toolkit.js';
+import { createFeatureExtractor, TapirError, type Device, type EmbedSource, type EngineName, type Extractor, type Precision, type PrunedModel } from '../../index.js';
 import { openLoader, runPhotos } from '../../datasets/embed/embed-batches.js';
 import type { EmbedSetup } from '../../datasets/embed/embed-options.js';
 import { FEW_COMPARED } from '../../datasets/embed/precision-check.js';
@@ -20,13 +11,7 @@ import { openSource } from '../../datasets/sources/open-source.js';
 import type { PhotoMemory } from '../../feeds/photo-memory.js';
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import { precisionOf } from '../../model/prune/pruned-model.js';
-import {
-  CAPABILITIES,
-  enginePrecision,
-  ENGINES,
-  isLowered,
-  PRECISIONS,
-} from '../../runtime/capabilities/capabilities.js';
+import { CAPABILITIES, enginePrecision, ENGINES, isLowered, PRECISIONS } from '../../runtime/capabilities/capabilities.js';
 import { listWorkingDevices } from '../../runtime/devices/working-devices.js';
 import { deviceName, readDevice } from '../../runtime/lanes/device.js';
 import { inPrecision } from '../../lowering/index.js';

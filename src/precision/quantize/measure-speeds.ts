@@ -1,11 +1,5 @@
 /** How fast a model is before and after, in each engine that is installed. */
-import {
-  createFeatureExtractor,
-  type EngineName,
-  type Extractor,
-  type OnnxModel,
-  type PrunedModel,
-} from '../../index.js';
+import { createFeatureExtractor, type EngineName, type Extractor, type OnnxModel, type PrunedModel } from '../../index.js';
 import { prunedInternals } from '../../model/prune/pruned-model.js';
 import {
   CAPABILITIES,

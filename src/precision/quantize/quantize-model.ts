@@ -1,30 +1,9 @@
 /** A model in 8 bits, chosen on photos. */
 import { availableParallelism } from 'node:os';
-import type {
-  EmbedSource,
-  Extractor,
-  ModelSource,
-  OnnxModel,
-  Options,
-  PhotoFailure,
-  PhotoOptions,
-  Progress,
-  PrunedModel,
-  Transform,
-} from '../../index.js';
-import {
-  callback,
-  integer,
-  number,
-  oneOf,
-  readOptions,
-  refuseUnused,
-  signal,
-  type Fields,
-  type NamedTensor,
-} from '../../toolkit.js';
+import { callback, countSteps, integer, number, oneOf, readOptions, refuseUnused, signal, type Fields } from '../../base/index.js';
+import type { NamedTensor } from '../../tensor/index.js';
+import type { EmbedSource, Extractor, ModelSource, OnnxModel, Options, PhotoFailure, PhotoOptions, Progress, PrunedModel, Transform } from '../../index.js';
 import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
-import { countSteps } from '../../base/progress.js';
 import { loadTensors } from '../../feeds/open-feeds.js';
 import { chooseModelTransform } from '../../feeds/model-transform.js';
 import { planPictures } from '../../feeds/plan-feeds.js';
@@ -32,19 +11,7 @@ import { describeNode } from '../../graph/rewrite/prune.js';
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import { readModel } from '../../model/open/open-model.js';
 import { measureSpeeds, type MeasuredSpeed } from './measure-speeds.js';
-import {
-  checkFinite,
-  lowerAlike,
-  LOWERING_FIELDS,
-  lowerPrecision,
-  quantizeStatic,
-  readKept,
-  type CalibratedReport,
-  type LoweredModel,
-  type LoweringOptions,
-  type LoweringReport,
-  type StaticSetup,
-} from '../../lowering/index.js';
+import { checkFinite, lowerAlike, LOWERING_FIELDS, lowerPrecision, quantizeStatic, readKept, type CalibratedReport, type LoweredModel, type LoweringOptions, type LoweringReport, type StaticSetup } from '../../lowering/index.js';
 import { NO_SIZES } from '../../model/open/input-sizes.js';
 import { measureCosts } from '../../model/oracle/model-costs.js';
 import { describeInputs } from '../../model/open/value-info.js';

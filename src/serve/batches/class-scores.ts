@@ -1,6 +1,8 @@
 /** The output of a classifier: its labels, and how its scores become probabilities. */
+import { readClassLabels } from '../../toolkit.js';
+import { invalidOption } from '../../base/index.js';
+import { listLargest, softmax } from '../../tensor/index.js';
 import type { Extractor, NodeInfo } from '../../index.js';
-import { invalidOption, listLargest, readClassLabels, softmax } from '../../toolkit.js';
 import type { ImageFeatures } from './image-batcher.js';
 import { listVectorOutputs } from './vector-outputs.js';
 

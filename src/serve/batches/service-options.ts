@@ -1,21 +1,8 @@
 /** The options of a service, and their checks. */
+import { checkLabels, EMBED_FIELDS, planPhotos, type PhotoPlan } from '../../toolkit.js';
+import { boolean, callback, checkedBy, integer, invalidOption, optional, readOptions, text, type Fields } from '../../base/index.js';
 import type { TextTower } from '../../features/index.js';
 import type { EmbedOptions, Extractor, Options } from '../../index.js';
-import {
-  boolean,
-  callback,
-  checkedBy,
-  checkLabels,
-  EMBED_FIELDS,
-  integer,
-  invalidOption,
-  optional,
-  planPhotos,
-  readOptions,
-  text,
-  type Fields,
-  type PhotoPlan,
-} from '../../toolkit.js';
 
 /** Options of {@link createService}. Times are in milliseconds. */
 export interface ServiceOptions extends Pick<EmbedOptions, 'transform' | 'keepDims' | 'decodeThreads'> {

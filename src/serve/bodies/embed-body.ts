@@ -3,13 +3,13 @@
 import { setTimeout } from 'node:timers/promises';
 import type {} from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
+import { fetchUrl, HttpFailure, reasonOf } from '../../base/index.js';
 import { HttpError } from '../http/http-error.js';
 import { isCompressed } from '../http/read-body.js';
 import { countParts } from './count-parts.js';
 import { readBase64 } from '../http/read-base64.js';
 import type { RequestState } from '../http/requests.js';
 import type { ServiceSetup } from '../batches/service-options.js';
-import { fetchUrl, HttpFailure, reasonOf } from '../../toolkit.js';
 
 /** An image, or the reason why it could not be fetched. */
 export interface SentImage {

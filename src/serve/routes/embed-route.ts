@@ -1,6 +1,7 @@
 /** `POST /embed`: images in, features out. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { elementsToJson, encodeNpy } from '../../toolkit.js';
+import { encodeNpy } from '../../toolkit.js';
+import { elementsToJson } from '../../tensor/index.js';
 import type { ServiceContext } from './context.js';
 import { readSentImages } from '../bodies/embed-body.js';
 import { errorBody, HttpError, isAboutImage } from '../http/http-error.js';

@@ -1,7 +1,7 @@
 /** Routes that describe the service, and those for probes. */
+import { describePrecision } from '../../toolkit.js';
 import type { ServiceContext } from './context.js';
 import type { Route } from '../http/route.js';
-import { describePrecision } from '../../toolkit.js';
 import { flag, jsonAnswer } from '../bodies/schemas.js';
 
 /** @param readDocument - Returns the OpenAPI document. */

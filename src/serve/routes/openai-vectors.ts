@@ -1,4 +1,5 @@
 /** Items → vectors of length 1, images and texts in one list. */
+import { unitVector } from '../../tensor/index.js';
 import type { ServiceContext } from './context.js';
 import { fetchImages, tooManyImages, type SentImage } from '../bodies/embed-body.js';
 import { isAboutImage } from '../http/http-error.js';
@@ -7,7 +8,6 @@ import type { RequestState } from '../http/requests.js';
 import type { ImageFeatures } from '../batches/image-batcher.js';
 import type { EmbeddingItem } from '../bodies/openai-input.js';
 import type { EncodedText } from '../batches/text-batcher.js';
-import { unitVector } from '../../toolkit.js';
 import { listVectorOutputs, toFloats, type VectorOutput } from '../batches/vector-outputs.js';
 
 /** The output that a model's name stands for: `NAME/OUTPUT`, or `NAME` if only one output has vectors. Throws {@link FieldError}. */

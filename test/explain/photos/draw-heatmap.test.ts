@@ -2,7 +2,7 @@
 import { drawHeatmap } from 'onnx-tapir/explain';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
-import { colourOf, INFERNO } from '../../../src/explain/photos/colour-map.js';
+import { colourOf, INFERNO } from '../../../src/maps/colour-map.js';
 
 const [height, width] = [20, 40];
 const image = { height, width, data: new Uint8Array(3 * height * width).fill(100) };

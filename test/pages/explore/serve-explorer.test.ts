@@ -4,7 +4,8 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { createFeatureExtractor, loadImage, openModel, pruneModel } from 'onnx-tapir';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { PageCut, PageFeatures, PageMeasure, PagePhoto } from '../../../src/pages/explore/page/data.js';
+import type { PageCut, PageFeatures, PagePhoto } from '../../../src/pages/explore/page/data.js';
+import type { ModelMeasure } from '../../../src/structure/model-structure.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { servePage, type ServedPage } from '../../support/served-page.js';
 
@@ -88,12 +89,12 @@ describe('a served page', () => {
   });
 
   it('measures sizes and costs', async () => {
-    const { inputs, dims, macs, milliseconds } = await ask<PageMeasure>('measure');
+    const { inputs, dims, macs, milliseconds } = await ask<ModelMeasure>('measure');
     expect(inputs).toEqual([[1, 3, 64, 64]]);
     expect(dims[0]![0]).toEqual([1, 4, 32, 32]);
     expect(macs.reduce<number>((sum, one) => sum + (one ?? 0), 0)).toBeGreaterThan(10_000);
     expect(milliseconds).toBeNull();
-    const timed = await ask<PageMeasure>('measure?times=1');
+    const timed = await ask<ModelMeasure>('measure?times=1');
     expect(timed.milliseconds!.some((one) => one !== null && one > 0)).toBe(true);
   });
 

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { writeAtomically } from '../../../base/atomic-file.js';
 import { invalidOption } from '../../../base/checks.js';
 import { shown } from '../../../base/printable.js';
-import { MOST_CLASSES, classColour, classMask } from '../../../explain/maps/class-mask.js';
+import { MOST_CLASSES, classColour, classMask } from '../../../maps/class-mask.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
 import { TRANSFORM_FIELDS, chooseTransform } from '../../../feeds/choose-transform.js';
 import { fitSize } from '../../../feeds/photo-size.js';

@@ -1,6 +1,6 @@
 /** `tapir probe --zero-shot`: labels from words alone, and how many are right. */
 import { shown } from '../../../base/printable.js';
-import { NO_LABEL, readLabels } from '../../../features/rows/labels.js';
+import { NO_LABEL, readLabels } from '../../../datasets/labels/labels.js';
 import { classifyZeroShot, type ZeroShotLabel } from '../../../features/search/zero-shot.js';
 import { invalidOption } from '../../../base/checks.js';
 import { openDataset, type Dataset } from '../../../datasets/files/dataset.js';

@@ -2,13 +2,12 @@
  * The coordinates that a problem of logistic regression is solved in. They make the objective curve about equally in all directions: it
  * is the same objective, and its minimum takes far fewer steps.
  */
+import { columnsOf, matrixGraph, openRowSession, rowsTensor, type RowSession } from '../../../linear/index.js';
 import { factorize, invertLower, multiplyUpper, solveLower, solveUpper } from './cholesky.js';
 import { addUpFolds } from '../rows/class-moments.js';
 import type { RowBlocks } from '../rows/labelled-rows.js';
 import { dot, type Evaluation } from './lbfgs.js';
 import type { ClassScorer } from '../rows/linear-scores.js';
-import { columnsOf, matrixGraph } from '../../linear/row-graphs.js';
-import { openRowSession, rowsTensor, type RowSession } from '../../linear/row-session.js';
 
 /**
  * A problem: the classifier that minimises ½·Σ(penalty·weight²) + strength·Σ(importance·cross-entropy) over the rows outside one fold.

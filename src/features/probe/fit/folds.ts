@@ -1,6 +1,5 @@
 /** Stratified folds: each class is dealt out evenly. */
-import { createRandom } from '../../../toolkit.js';
-import { seedOf, shuffled } from '../../../base/random.js';
+import { createRandom, seedOf, shuffled } from '../../../base/index.js';
 
 /**
  * Puts each row into one of 2 to 255 folds. The rows of a class are shuffled and dealt out one by one; a class begins where the one before

@@ -1,13 +1,6 @@
 /** Logistic regression with an L2 penalty: the unique optimum of scikit-learn's objective, over rows that need not fit in memory. */
+import { columnsOf, objectiveGraph, openRowSession, rowsTensor, vectorTensor, type BlockObjective, type Feeds, type RowSession } from '../../../linear/index.js';
 import { mapInOrder } from '../../../extract/replicas/map-in-order.js';
-import { columnsOf, objectiveGraph, type BlockObjective } from '../../linear/row-graphs.js';
-import {
-  openRowSession,
-  rowsTensor,
-  vectorTensor,
-  type Feeds,
-  type RowSession,
-} from '../../linear/row-session.js';
 import {
   Coordinates,
   openScaling,

@@ -1,11 +1,10 @@
 /** Nearest neighbours among the labelled rows: exact, in double precision. */
-import { invalidOption } from '../../../toolkit.js';
+import { invalidOption } from '../../../base/index.js';
+import { Largest } from '../../../tensor/index.js';
+import { distanceGraph, openRowSession, rowsTensor } from '../../../linear/index.js';
 import { mapInOrder } from '../../../extract/replicas/map-in-order.js';
 import type { LabelledBlock, RowBlocks } from '../rows/labelled-rows.js';
 import type { ScoredBlock } from '../rows/linear-scores.js';
-import { Largest } from '../../../tensor/vectors/largest.js';
-import { distanceGraph } from '../../linear/row-graphs.js';
-import { openRowSession, rowsTensor } from '../../linear/row-session.js';
 
 /** Rows that are compared with all rows at once. */
 const QUERIES = 512;

@@ -1,9 +1,8 @@
 /** Sums over the rows of each fold: of each class, and of the products of all pairs of elements. */
-import { groupBy } from '../../../base/group-by.js';
+import { groupBy } from '../../../base/index.js';
+import { momentGraph, openRowSession, rowsTensor, vectorTensor } from '../../../linear/index.js';
 import { mapInOrder } from '../../../extract/replicas/map-in-order.js';
 import type { LabelledBlock, RowBlocks } from './labelled-rows.js';
-import { momentGraph } from '../../linear/row-graphs.js';
-import { openRowSession, rowsTensor, vectorTensor } from '../../linear/row-session.js';
 
 /** Weighted sums over rows. Elements are taken from the mean of all rows, so that little is lost to rounding. */
 export interface Moments {

@@ -1,12 +1,10 @@
 /** The rows of a feature that have labels, block by block: in memory if they fit, else read again in each pass. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { datasetInvalid, type BeginStep } from '../../../base/index.js';
+import { elementCount, unitVector } from '../../../tensor/index.js';
 import type { Dataset } from '../../../index.js';
-import { unitVector } from '../../../toolkit.js';
-import type { BeginStep } from '../../../base/progress.js';
-import { datasetInvalid } from '../../../base/files/dataset-invalid.js';
-import { elementCount } from '../../../tensor/tensor.js';
-import { readPaths } from '../../rows/live-rows.js';
-import { NO_LABEL, type RowLabels } from '../../rows/labels.js';
+import { readPaths } from '../../../datasets/labels/live-rows.js';
+import { NO_LABEL, type RowLabels } from '../../../datasets/labels/labels.js';
 
 /** Consecutive labelled rows. */
 export interface LabelledBlock {

@@ -1,8 +1,7 @@
 /** Linear classifiers over the rows: the scores of each row by the classifier of its fold. */
+import { openRowSession, rowsTensor, scoreGraph, vectorTensor } from '../../../linear/index.js';
 import { mapInOrder } from '../../../extract/replicas/map-in-order.js';
 import type { LabelledBlock, RowBlocks } from './labelled-rows.js';
-import { scoreGraph } from '../../linear/row-graphs.js';
-import { openRowSession, rowsTensor, vectorTensor } from '../../linear/row-session.js';
 
 /** A score for each class: weight · x + bias. */
 export interface ClassScorer {

@@ -1,7 +1,6 @@
 /** @huggingface/tokenizers, an optional package that splits text into tokens. The only import of it. */
+import { packageRequire, reasonOf } from '../../../base/index.js';
 import { TapirError } from '../../../index.js';
-import { reasonOf } from '../../../toolkit.js';
-import { packageRequire } from '../../../base/package.js';
 
 const PACKAGE = '@huggingface/tokenizers';
 

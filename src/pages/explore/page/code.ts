@@ -1,5 +1,6 @@
 /** The code that makes a cut: TypeScript, the command line, Python. This file uses no part of the browser. */
-import type { PageTensor, PhotoCode } from './data.js';
+import type { PhotoCode } from './data.js';
+import type { StatedTensor } from '../../../structure/index.js';
 
 export type Language = 'typescript' | 'shell' | 'python';
 
@@ -20,7 +21,7 @@ function stemOf(path: string): string {
   return (path.split(/[\\/]/).at(-1) ?? 'model').replace(/\.onnx$/i, '');
 }
 
-type CutInput = Pick<PageTensor, 'tensor' | 'dtype' | 'dims'>;
+type CutInput = Pick<StatedTensor, 'tensor' | 'dtype' | 'dims'>;
 
 /** A cut to write code for. */
 export interface Cut {

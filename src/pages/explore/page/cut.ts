@@ -1,10 +1,10 @@
 /** The cut that some values need. This file uses no part of the browser. */
-import type { PageMeasure, PageModel } from './data.js';
+import type { ModelMeasure, ModelStructure } from '../../../structure/index.js';
 
 /** The part of a model that stays. */
 export interface Kept {
   readonly nodes: ReadonlySet<number>;
-  /** The inputs that it needs, as in {@link PagePlace}. */
+  /** The inputs that it needs, as in {@link ValuePlace}. */
   readonly inputs: ReadonlySet<number>;
   readonly weights: ReadonlySet<number>;
   readonly elements: number;
@@ -14,9 +14,9 @@ export interface Kept {
 
 /** Walks backwards from some sources of values, as the package does when it cuts. */
 export function keepFor(
-  { nodes, weights }: PageModel,
+  { nodes, weights }: ModelStructure,
   wanted: readonly number[],
-  measure: PageMeasure | undefined,
+  measure: ModelMeasure | undefined,
 ): Kept {
   const kept = new Set<number>();
   const inputs = new Set<number>();

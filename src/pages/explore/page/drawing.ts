@@ -1,7 +1,7 @@
 /** Maps, colours and heat on canvases. */
+import { colourOf, INFERNO, VIRIDIS, type Colour } from '../../../maps/index.js';
 import { decodeNumbers } from '../../../html/browser/decode-numbers.js';
 import { make } from '../../../html/browser/elements.js';
-import { colourOf, INFERNO, VIRIDIS, type Colour } from '../../../explain/photos/colour-map.js';
 import { formatValue } from '../../../html/numbers.js';
 import type { PageHeat, PageMaps, PagePhoto, PagePixels } from './data.js';
 

@@ -1,10 +1,10 @@
 /** Sizes and costs as people read them. This file uses no part of the browser. */
 import { formatBytes, formatLarge } from '../../../html/numbers.js';
-import type { PageDims } from './data.js';
+import type { StatedDims } from '../../../structure/index.js';
 import type { Metric } from './graph.js';
 
 /** `256 × 56 × 56`: sizes without the batch. */
-export function formatDims(dims: PageDims | null): string {
+export function formatDims(dims: StatedDims | null): string {
   if (dims === null) return '';
   if (dims.length === 0) return 'scalar';
   return dims.map((size) => (size === null ? '?' : String(size))).join(' × ');
@@ -45,7 +45,7 @@ export function splitName(name: string, around: string): readonly [before: strin
 }
 
 /** Height and width in pixels of the sign for a tensor without its batch: the logarithms of its resolution and of its channels. */
-export function signOf(dims: PageDims | null): readonly [height: number, width: number] | undefined {
+export function signOf(dims: StatedDims | null): readonly [height: number, width: number] | undefined {
   const sizes = (dims ?? []).filter((size) => size !== 1);
   if (sizes.some((size) => typeof size !== 'number') || (dims ?? []).length === 0) return undefined;
   const known = sizes as number[];

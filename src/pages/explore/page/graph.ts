@@ -1,7 +1,7 @@
 /** The model as the picture needs it: who contains whom, and what data passes between. This file uses no part of the browser. */
-import type { PageDims, PageMeasure, PageModel, PagePlace, PageTensor } from './data.js';
+import type { StatedDims, ModelMeasure, ModelStructure, ValuePlace, StatedTensor } from '../../../structure/index.js';
 
-/** A node by its index, a value after the nodes, a box by −1 − its index: as in {@link PageBox.children}. */
+/** A node by its index, a value after the nodes, a box by −1 − its index: as in {@link StructureBox.children}. */
 export type Id = number;
 
 export const ROOT: Id = -1;
@@ -27,19 +27,19 @@ function isAttention(op: string, dims: readonly number[] | null | undefined): bo
 
 /** A model and its measure. */
 export class ModelGraph {
-  readonly model: PageModel;
-  measure: PageMeasure | undefined;
+  readonly model: ModelStructure;
+  measure: ModelMeasure | undefined;
   readonly #parents = new Map<Id, Id>();
   readonly #nodes = new Map<Id, readonly number[]>();
   readonly #users: readonly (readonly number[])[];
   /** Tensors that a node reads or the model gives. */
   readonly #used: ReadonlySet<string>;
-  /** The first input that each node needs, as in {@link PagePlace}; −Infinity without one. */
+  /** The first input that each node needs, as in {@link ValuePlace}; −Infinity without one. */
   readonly #firstInputs: number[] = [];
   readonly #flows = new Map<string, readonly Flow[]>();
   readonly #costs = new Map<string, number>();
 
-  constructor(model: PageModel) {
+  constructor(model: ModelStructure) {
     this.model = model;
     model.boxes.forEach(({ children }, box) => {
       for (const child of children) this.#parents.set(child, -1 - box);
@@ -54,7 +54,7 @@ export class ModelGraph {
   }
 
   /** Takes the sizes and costs. */
-  setMeasure(measure: PageMeasure): void {
+  setMeasure(measure: ModelMeasure): void {
     this.measure = measure;
     this.#flows.clear();
     this.#costs.clear();
@@ -97,7 +97,7 @@ export class ModelGraph {
   }
 
   /** The inputs that a cut needs, with the sizes that they were measured at. */
-  inputsOf(sources: ReadonlySet<number>): PageTensor[] {
+  inputsOf(sources: ReadonlySet<number>): StatedTensor[] {
     return this.model.inputs.flatMap((input, i) =>
       sources.has(-1 - i) ? [{ ...input, dims: this.measure?.inputs[i] ?? input.dims }] : [],
     );
@@ -108,12 +108,12 @@ export class ModelGraph {
   }
 
   /** The place of an input, or of a further output; undefined for nodes and boxes. */
-  furtherPlace(id: Id): PagePlace | undefined {
+  furtherPlace(id: Id): ValuePlace | undefined {
     return this.model.values[id - this.model.nodes.length];
   }
 
   /** The id of a place. */
-  idAt([source, output]: PagePlace): Id {
+  idAt([source, output]: ValuePlace): Id {
     const { nodes, values } = this.model;
     const further = values.findIndex(([from, k]) => from === source && k === output);
     return further < 0 ? source : nodes.length + further;
@@ -163,7 +163,7 @@ export class ModelGraph {
   }
 
   /** The place of what the name denotes. */
-  valueOf(id: Id): PagePlace | undefined {
+  valueOf(id: Id): ValuePlace | undefined {
     if (id < 0) return this.model.boxes[-1 - id]!.value ?? undefined;
     if (!this.isNode(id)) return this.furtherPlace(id);
     // Optional outputs may be absent.
@@ -172,13 +172,13 @@ export class ModelGraph {
   }
 
   /** What the file states of the tensor that the name denotes; of a run, of the result of its last node. */
-  tensorOf(id: Id): PageTensor | undefined {
+  tensorOf(id: Id): StatedTensor | undefined {
     const [source, output] = this.#resultOf(id) ?? [];
     if (source === undefined) return undefined;
     return source < 0 ? this.model.inputs[-1 - source] : this.model.nodes[source]!.outputs[output!];
   }
 
-  #resultOf(id: Id): PagePlace | undefined {
+  #resultOf(id: Id): ValuePlace | undefined {
     const last = id < 0 ? this.lastData(id) : undefined;
     return this.valueOf(id) ?? (last === undefined ? undefined : this.valueOf(last));
   }
@@ -191,7 +191,7 @@ export class ModelGraph {
   }
 
   /** The sizes of what an id denotes, of a run those of its last node. */
-  dimsOf(id: Id): PageDims | null {
+  dimsOf(id: Id): StatedDims | null {
     const [source, output] = this.#resultOf(id) ?? [];
     if (source === undefined) return null;
     const { measure } = this;
@@ -206,7 +206,7 @@ export class ModelGraph {
   }
 
   /** {@link dimsOf} without the batch. Exporters put other axes first, too. */
-  innerDimsOf(id: Id): PageDims | null {
+  innerDimsOf(id: Id): StatedDims | null {
     const dims = this.dimsOf(id);
     if (!dims || dims.length < 2) return dims;
     const [source = 0] = this.#resultOf(id) ?? [];
@@ -261,9 +261,9 @@ export class ModelGraph {
       if (further) rows.set(String(further), place);
     });
     // Inputs and further outputs leave from their own rows.
-    const startOf = (place: PagePlace): number => rows.get(String(place)) ?? places.get(place[0]) ?? -1;
+    const startOf = (place: ValuePlace): number => rows.get(String(place)) ?? places.get(place[0]) ?? -1;
     const tensors = new Map<string, Set<string>>();
-    const add = (from: number, to: number, tensor: PagePlace): void => {
+    const add = (from: number, to: number, tensor: ValuePlace): void => {
       if (from === to) return;
       const key = `${from} ${to}`;
       const found = tensors.get(key);

@@ -1,9 +1,10 @@
 /** Starts the page: connects the picture of the model, the search, and the three cards. */
-import { printable } from '../../../base/printable.js';
+import { printable } from '../../../base/index.js';
 import { byId, make, makeChip, onPress, press, readPageData } from '../../../html/browser/elements.js';
 import { startTheme } from '../../../html/browser/theme.js';
 import { CutPanel } from './cut-panel.js';
-import type { PageData, PageMeasure } from './data.js';
+import type { PageData } from './data.js';
+import type { ModelMeasure } from '../../../structure/index.js';
 import { ModelGraph, ROOT, type Id, type Metric } from './graph.js';
 import { keepFor } from './cut.js';
 import { showNode, showRefusal } from './node-panel.js';
@@ -136,7 +137,7 @@ function showCost(view: PathView, metric: Metric): void {
 
 /** Asks for sizes and costs, and shows at which sizes they were measured. */
 async function measure({ source, graph }: Page, isTimed: boolean): Promise<void> {
-  const outcome = await source.ask<PageMeasure>(isTimed ? TIMES : 'measure');
+  const outcome = await source.ask<ModelMeasure>(isTimed ? TIMES : 'measure');
   if ('problem' in outcome) return tellUnmeasured(isTimed, outcome.problem);
   graph.setMeasure(outcome.value);
   const inputs = graph.model.inputs.flatMap(({ tensor }, i) => {

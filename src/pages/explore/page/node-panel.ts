@@ -1,7 +1,7 @@
 /** The card of the chosen module or node: its name, shape, cost, marks and neighbours. */
 import { make, makeChip, makeFact, makeHead } from '../../../html/browser/elements.js';
 import { formatBytes, formatCount, formatValue } from '../../../html/numbers.js';
-import type { PageDetail, PageDims, PageWeight } from './data.js';
+import type { NodeDetail, StatedDims, WeightDetail } from '../../../structure/index.js';
 import { formatCost, formatShare, MARKS, METRIC_NAMES } from './format.js';
 import { ROOT, type Id, type ModelGraph } from './graph.js';
 import { neighboursOf } from './neighbours.js';
@@ -57,7 +57,7 @@ export function showNode(
 function makeDetail(source: Source, node: number): HTMLElement {
   const place = make('div', 'detail');
   const fill = async (): Promise<void> => {
-    const outcome = await source.ask<PageDetail>(`detail?node=${node}`);
+    const outcome = await source.ask<NodeDetail>(`detail?node=${node}`);
     if ('problem' in outcome)
       return source.isServed ? place.append(make('p', 'note bad', outcome.problem)) : undefined;
     const { attributes, weights } = outcome.value;
@@ -71,7 +71,7 @@ function makeDetail(source: Source, node: number): HTMLElement {
   return place;
 }
 
-function makeWeight({ name, dtype, dims, problem, figures, counts }: PageWeight): HTMLElement {
+function makeWeight({ name, dtype, dims, problem, figures, counts }: WeightDetail): HTMLElement {
   const most = Math.max(...counts);
   const bars = counts.map((count) => make('i', '', { '--share': `${(100 * count) / most}%` }));
   const share = figures && figures.zeros / dims.reduce((product, size) => product * size, 1);
@@ -146,7 +146,7 @@ function makeTable(graph: ModelGraph, id: Id, request: string | undefined): HTML
 }
 
 /** By how much a map is smaller than the image. */
-function reductionOf({ model, measure }: ModelGraph, dims: PageDims | null): number | undefined {
+function reductionOf({ model, measure }: ModelGraph, dims: StatedDims | null): number | undefined {
   const sizes = model.inputs.map((input, i) => measure?.inputs[i] ?? input.dims);
   const image = sizes.find((size) => size?.length === 4)?.[2];
   const height = dims?.length === 4 ? dims[2] : undefined;

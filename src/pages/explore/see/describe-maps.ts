@@ -1,13 +1,11 @@
 /** A computed tensor → what the page shows of it. */
+import { findGrid } from '../../../toolkit.js';
+import { floatsOf, listLargest, makeTensor, measureFigures, softmax } from '../../../tensor/index.js';
+import { classColour, classMask, findMaps, MOST_CLASSES, principalColours, type Maps, type Size } from '../../../maps/index.js';
 import type { FeatureInfo, Tensor } from '../../../index.js';
-import { findGrid, floatsOf, listLargest, makeTensor, softmax } from '../../../toolkit.js';
-import { classColour, classMask, MOST_CLASSES } from '../../../explain/maps/class-mask.js';
-import { findMaps, type Maps, type Size } from '../../../explain/maps/maps.js';
-import { principalColours } from '../../../explain/maps/principal-colours.js';
 import { encodeNumbers } from '../../../html/html.js';
 import type { PageAttention, PageClass, PageFeatures, PagePixels } from '../page/data.js';
 import { drawMaps } from './draw-maps.js';
-import { measureValues } from './measure-values.js';
 
 /** Longer vectors are not drawn. */
 const MOST_VALUES = 8192;
@@ -37,7 +35,7 @@ export async function describeMaps(
     dtype,
     dims,
     statistics: {
-      ...measureValues(values),
+      ...measureFigures(values),
       count: values.length,
       channels: places?.channels ?? null,
       dead: places ? countDead(places) : null,

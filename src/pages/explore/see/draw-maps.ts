@@ -1,10 +1,8 @@
 /** Feature maps → a byte per place: the channels with the most energy, each scaled to its own range. */
-import { listLargest } from '../../../toolkit.js';
-import type { Maps } from '../../../explain/maps/maps.js';
-import { toBytes } from '../../../explain/maps/principal-colours.js';
+import { listLargest, measureFigures } from '../../../tensor/index.js';
+import { toBytes, type Maps } from '../../../maps/index.js';
 import { encodeNumbers } from '../../../html/html.js';
 import type { PageMaps } from '../page/data.js';
-import { measureValues } from './measure-values.js';
 
 /** The most maps that a grid shows. */
 const MOST_MAPS = 64;
@@ -22,7 +20,7 @@ export function drawMaps(given: Maps, order: 'energy' | 'index' = 'energy'): Pag
   const pixels = new Uint8Array(chosen.length * size);
   const drawn = chosen.map((channel, i): [number, number, number] => {
     const map = data.subarray(channel * size, (channel + 1) * size);
-    const { least, largest } = measureValues(map);
+    const { least, largest } = measureFigures(map);
     pixels.set(toBytes(map, least, largest), i * size);
     return [channel, least, largest];
   });

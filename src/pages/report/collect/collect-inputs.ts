@@ -1,9 +1,8 @@
 /** The inputs of a dataset: a sample of the images, and the failures. */
+import { Reservoir, shown } from '../../../base/index.js';
+import type { Breathe } from '../../../tensor/index.js';
 import type { Dataset, DatasetRow, Tile } from '../../../index.js';
-import { shown } from '../../../base/printable.js';
 import { partName } from '../../../images/pixels/tile-grid.js';
-import type { Breathe } from '../../../tensor/vectors/breathe.js';
-import { Reservoir } from '../../../base/reservoir.js';
 import { RowSet } from '../../../datasets/records/row-set.js';
 
 /** An image with features. */

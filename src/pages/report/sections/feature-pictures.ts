@@ -1,7 +1,7 @@
 /** What an output sees in some images: places that look alike to the model have like colours, as `drawFeatures` has them. */
-import { encodePng, makeTensor } from '../../../toolkit.js';
-import { findMaps, type Maps } from '../../../explain/maps/maps.js';
-import { principalColours } from '../../../explain/maps/principal-colours.js';
+import { encodePng } from '../../../toolkit.js';
+import { makeTensor } from '../../../tensor/index.js';
+import { findMaps, principalColours, type Maps } from '../../../maps/index.js';
 import { FEATURE_DRAW_FIELDS } from '../../../explain/photos/draw-features.js';
 import { nameOf, type SampledImage } from '../collect/collect-inputs.js';
 import type { CollectedOutput } from '../collect/collect-output.js';

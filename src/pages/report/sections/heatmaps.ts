@@ -1,15 +1,17 @@
 /** Heat maps of some images: where the score of the predicted class comes from. */
+import { checkLabels } from '../../../toolkit.js';
+import { integer, optional, text, type Fields } from '../../../base/index.js';
+import type { Breathe } from '../../../tensor/index.js';
 import { loadImage, type Dataset, type LoadedImage, type Transform } from '../../../index.js';
-import { checkLabels, integer, optional, text, type Fields } from '../../../toolkit.js';
 import { createAttribution, type AttributionMethod, type AttributionResult } from '../../../explain/index.js';
 import { isImageError } from '../../../images/file/image-errors.js';
 import { openRecordedModel, readRecordedModel } from '../../../datasets/embed/recorded-model.js';
 import { ATTRIBUTION_FIELDS } from '../../../explain/options.js';
 import { encodeWebp } from '../../../images/encode.js';
 import { makeTransform } from '../../../images/transform/transform.js';
-import { blendHeatmap, DRAW_FIELDS } from '../../../explain/photos/draw-heatmap.js';
+import { DRAW_FIELDS } from '../../../explain/photos/draw-heatmap.js';
+import { blendHeatmap } from '../../../maps/index.js';
 import { fitPhotos } from '../../../feeds/plan-feeds.js';
-import type { Breathe } from '../../../tensor/vectors/breathe.js';
 import type { SampledImage } from '../collect/collect-inputs.js';
 import { spread } from '../collect/spread.js';
 import { describeScores } from '../../describe-scores.js';

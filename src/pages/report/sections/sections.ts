@@ -1,6 +1,7 @@
 /** The parts of the page that are text. A reader needs no script for them. */
+import { shown } from '../../../base/index.js';
+import { colourOf, INFERNO } from '../../../maps/index.js';
 import type { Duplicates } from '../../../features/index.js';
-import { shown } from '../../../base/printable.js';
 import type { CollectedOutput } from '../collect/collect-output.js';
 import type { FailureGroup, Inputs } from '../collect/collect-inputs.js';
 import type { Facts } from './facts.js';
@@ -9,7 +10,6 @@ import type { Fact } from '../../../html/facts.js';
 import { markup, type Markup } from '../../../html/html.js';
 import { formatCount, formatValue } from '../../../html/numbers.js';
 import { renderHistogram } from '../../../html/histogram.js';
-import { colourOf, INFERNO } from '../../../explain/photos/colour-map.js';
 import type { FeaturePicture, FeaturePictures } from './feature-pictures.js';
 import type { HeatmapPair, Heatmaps } from './heatmaps.js';
 

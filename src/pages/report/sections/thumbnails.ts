@@ -1,9 +1,8 @@
 /** Small pictures of the sampled images. */
 import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join, resolve } from 'node:path';
+import { liesInside, reasonOf } from '../../../base/index.js';
 import { TapirError } from '../../../index.js';
-import { reasonOf } from '../../../toolkit.js';
-import { liesInside } from '../../../base/files/lies-inside.js';
 import { isImageName } from '../../../images/decode/image-names.js';
 import { tryThumbnail } from '../../../images/thumbnail.js';
 import type { SampledImage } from '../collect/collect-inputs.js';

@@ -1,9 +1,9 @@
 /** What the page computes by itself: flows, rows, cuts, names and code. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { describeModel } from '../../../../src/pages/explore/describe/describe-model.js';
+import { describeModel } from '../../../../src/structure/describe-model.js';
 import { cutFile, writeCode } from '../../../../src/pages/explore/page/code.js';
 import { keepFor } from '../../../../src/pages/explore/page/cut.js';
-import type { PageModel } from '../../../../src/pages/explore/page/data.js';
+import type { ModelStructure } from '../../../../src/structure/model-structure.js';
 import { formatDims, signOf, splitName } from '../../../../src/pages/explore/page/format.js';
 import { ModelGraph, ROOT, type Id } from '../../../../src/pages/explore/page/graph.js';
 import { neighboursOf } from '../../../../src/pages/explore/page/neighbours.js';
@@ -16,7 +16,7 @@ import { tinyResNet } from '../../../support/fixtures.js';
 import { chain, modelBytes } from '../../../support/graphs.js';
 
 let resnet: OnnxModel;
-let model: PageModel;
+let model: ModelStructure;
 let graph: ModelGraph;
 beforeAll(async () => {
   resnet = await openModel(tinyResNet());

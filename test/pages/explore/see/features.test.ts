@@ -1,6 +1,6 @@
 /** Tensors → what the page shows of them. */
 import { describe, expect, it } from 'vitest';
-import { principalColours } from '../../../../src/explain/maps/principal-colours.js';
+import { principalColours } from '../../../../src/maps/principal-colours.js';
 import {
   describeAttention,
   describeMaps,

@@ -1,0 +1,130 @@
+/** Labels of a dataset's rows, from its paths, a table, or its metadata. */
+import type { Dataset } from '../files/dataset.js';
+import { invalidOption } from '../../base/checks.js';
+import { counted } from '../../base/printable.js';
+import type { RowSet } from '../records/row-set.js';
+import { countRows } from './live-rows.js';
+import { readColumnLabels, readTableLabels, type LabelledInput } from './label-tables.js';
+
+/**
+ * Where labels come from: `by-folder`, the first folder of each path; `by-last-folder`, the folder that holds the image;
+ * `column:NAME`, a column of the dataset's metadata or one that was saved on its page; a `.csv`, `.tsv` or `.parquet` file with the
+ * columns `path` and `label`; or a map from paths to labels.
+ */
+export type ProbeLabels = string | ReadonlyMap<string, string>;
+
+/** The labels of a dataset's rows. */
+export interface RowLabels {
+  /** Names of the classes: integers by value, other names in the order of their bytes. */
+  readonly classes: readonly string[];
+  /** For each feature row the index of its class; {@link NO_LABEL} for a row without a label, or one that no input names. */
+  readonly ofRow: Int32Array;
+  /** What was left out, and why. */
+  readonly warnings: readonly string[];
+}
+
+export const NO_LABEL = -1;
+
+const COLUMN = 'column:';
+const FOLDERS = { 'by-folder': 0, 'by-last-folder': -1 } as const;
+const TABLE = /\.(?:csv|tsv|parquet)$/i;
+const EXPECTED =
+  '"by-folder", "by-last-folder", "column:NAME", a .csv, .tsv or .parquet file with columns path and label, or a Map of path → label';
+
+/**
+ * Reads the labels of a dataset's rows.
+ *
+ * @param option - The option that names the source, for messages.
+ * @param among - The rows that may have a label; undefined for all.
+ * @throws {@link TapirError} `OPTION_INVALID` for no such source of labels, or fewer than two classes; `SOURCE_INVALID` for a table that
+ * cannot be read; `DATASET_INVALID` for a column that the metadata lacks.
+ */
+export async function readLabels(
+  dataset: Dataset,
+  given: ProbeLabels,
+  option = 'labels',
+  among?: RowSet,
+): Promise<RowLabels> {
+  const { inputs, listed } = await openLabels(dataset, given, option);
+  const names = new NameTable();
+  const ofRow = new Int32Array(countRows(dataset)).fill(NO_LABEL);
+  let [used, unlabelled, failed] = [0, 0, 0];
+  for await (const { row, label } of inputs) {
+    if (label !== null) used++;
+    if (row !== null && among?.has(row) === false) continue;
+    if (row === null) failed++;
+    else if (label === null) unlabelled++;
+    else ofRow[row] = names.place(label);
+  }
+  const { classes, places } = names.sorted();
+  for (const [row, label] of ofRow.entries()) if (label !== NO_LABEL) ofRow[row] = places[label]!;
+  if (classes.length < 2)
+    throw invalidOption(option, 'a source of at least two classes', describeClasses(given, classes));
+  const unknown = listed ? listed.size - used : 0;
+  const warnings = [
+    ...(unlabelled > 0 ? [`${unlabelled} images have no label and are left out`] : []),
+    ...(failed > 0 ? [`${counted(failed, 'image')} left out, which could not be embedded`] : []),
+    ...(unknown > 0 ? [`${unknown} labels are for paths that the dataset does not have`] : []),
+  ];
+  return { classes, ofRow, warnings };
+}
+
+function describeClasses(given: ProbeLabels, classes: readonly string[]): string {
+  const what = typeof given === 'string' ? given : 'a Map';
+  const found = classes.length === 0 ? 'no label fits an input' : `the only class is "${classes[0]!}"`;
+  return `${what}: ${found}`;
+}
+
+/** An open source of labels. */
+interface OpenLabels {
+  readonly inputs: AsyncIterable<LabelledInput>;
+  /** The labels of a table by path, of which a dataset may lack some. */
+  readonly listed: ReadonlyMap<unknown, unknown> | undefined;
+}
+
+/** Opens a source of labels. */
+export async function openLabels(dataset: Dataset, given: ProbeLabels, option: string): Promise<OpenLabels> {
+  if (typeof given === 'string' && given.startsWith(COLUMN))
+    return { inputs: readColumnLabels(dataset, given.slice(COLUMN.length)), listed: undefined };
+  if (typeof given === 'string' && Object.hasOwn(FOLDERS, given)) {
+    const place = FOLDERS[given as keyof typeof FOLDERS];
+    const folderOf = (path: string): string | undefined => path.split('/').slice(0, -1).at(place);
+    return { inputs: labelPaths(dataset, folderOf), listed: undefined };
+  }
+  const isTable = typeof given === 'string' && TABLE.test(given);
+  const listed: unknown = isTable ? await readTableLabels(given) : given;
+  if (!(listed instanceof Map)) throw invalidOption(option, EXPECTED, given);
+  return { inputs: labelPaths(dataset, (path) => listed.get(path) as string | undefined), listed };
+}
+
+async function* labelPaths(
+  dataset: Dataset,
+  labelOf: (path: string) => string | undefined,
+): AsyncGenerator<LabelledInput> {
+  for await (const { path, row } of dataset.rows())
+    yield { row, label: (path === null ? undefined : labelOf(path)) ?? null };
+}
+
+/** Names in the order in which they are met. */
+class NameTable {
+  readonly #places = new Map<string, number>();
+
+  place(name: string): number {
+    let place = this.#places.get(name);
+    if (place === undefined) this.#places.set(name, (place = this.#places.size));
+    return place;
+  }
+
+  /** The names in the order of classes, and where each name went. */
+  sorted(): { readonly classes: readonly string[]; readonly places: readonly number[] } {
+    const met = [...this.#places.keys()];
+    const areIntegers = met.every((name) => /^-?\d{1,15}$/.test(name));
+    const classes = met.toSorted(areIntegers ? (a, b) => Number(a) - Number(b) : compareBytes);
+    const after = new Map(classes.map((name, place) => [name, place]));
+    return { classes, places: met.map((name) => after.get(name)!) };
+  }
+}
+
+function compareBytes(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+}
