@@ -1,10 +1,29 @@
 /** Files that appear complete or not at all: written under a temporary name, brought to disk, then renamed. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';
-import { constants, existsSync, statfsSync } from 'node:fs';
+import { constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { copyFile, lstat, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { TapirError, reasonOf } from './errors.js';
+
+/** Throws `OUTPUT_EXISTS` if there is a file at the path. */
+export function checkAbsent(target: string): void {
+  // What is not a regular file is refused with its reason when it is written.
+  if (!isFile(target)) return;
+  throw new TapirError(
+    'OUTPUT_EXISTS',
+    `"${target}" exists already; choose another name, or replace it with overwrite: true (tapir: --overwrite)`,
+    { details: { path: target } },
+  );
+}
+
+function isFile(path: string): boolean {
+  try {
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
 
 /** Makes the error for a path that cannot be written. It gives the system's reason, and how much space a full disk has. */
 export function unwritable(path: string, error: unknown): TapirError<'OUTPUT_UNWRITABLE'> {

@@ -8,7 +8,7 @@ import { arePhotos } from '../images/transform/photo-tensors.js';
 import type { DType, NamedTensor, Tensor } from '../tensor/tensor.js';
 import { Extractor, extractorInternals, feedsOf } from './extractor.js';
 import { FeatureExtractor } from './feature-extractor.js';
-import { mapInOrder } from './replicas/map-in-order.js';
+import { mapInOrder } from '../base/map-in-order.js';
 import { openReplicas } from './replicas/open-replicas.js';
 import { PARALLEL_FIELDS, readParallelOptions, type ParallelOptions } from './replicas/parallel-options.js';
 import { isPhoto } from './replicas/read-run-input.js';

@@ -16,7 +16,7 @@ import { createFeatureExtractor } from '../extract/create-feature-extractor.js';
 import { runsAtOnce, type Extractor } from '../extract/extractor.js';
 import { PARALLEL_FIELDS } from '../extract/replicas/parallel-options.js';
 import { readRunInput } from '../extract/replicas/read-run-input.js';
-import { mapInOrder } from '../extract/replicas/map-in-order.js';
+import { mapInOrder } from '../base/map-in-order.js';
 import {
   readRunOptions,
   RUN_FIELDS,

@@ -3,7 +3,7 @@ import { givenFields, type Options } from '../base/checks.js';
 import { Extractor, extractorInternals, feedsOf } from '../extract/extractor.js';
 import { pruneSource } from '../extract/prune-source.js';
 import { createFeatureModel } from '../extract/replicas/feature-model.js';
-import { mapInOrder } from '../extract/replicas/map-in-order.js';
+import { mapInOrder } from '../base/map-in-order.js';
 import type { DTypeOf } from '../extract/replicas/output-dtype.js';
 import { PARALLEL_DEFAULTS } from '../extract/replicas/parallel-options.js';
 import { ReplicaSet } from '../extract/replicas/replica-set.js';

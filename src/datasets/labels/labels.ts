@@ -2,7 +2,7 @@
 import type { Dataset } from '../files/dataset.js';
 import { invalidOption } from '../../base/checks.js';
 import { counted } from '../../base/printable.js';
-import type { RowSet } from '../records/row-set.js';
+import type { RowSet } from '../../base/row-set.js';
 import { countRows } from './live-rows.js';
 import { readColumnLabels, readTableLabels, type LabelledInput } from './label-tables.js';
 

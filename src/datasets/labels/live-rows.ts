@@ -1,7 +1,7 @@
 /** Rows of a dataset and the inputs that they belong to. */
 import type { Dataset } from '../files/dataset.js';
 import type { DatasetRow } from '../formats/metadata.js';
-import { RowSet } from '../records/row-set.js';
+import { RowSet } from '../../base/row-set.js';
 
 /** The number of rows in all shards. */
 export function countRows({ manifest }: Dataset): number {

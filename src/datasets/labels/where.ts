@@ -4,7 +4,7 @@ import { invalidOption } from '../../base/checks.js';
 import { optional } from '../../base/options.js';
 import { checkText } from '../../base/checks.js';
 import { type Field } from '../../base/options.js';
-import { RowSet } from '../records/row-set.js';
+import { RowSet } from '../../base/row-set.js';
 import { openLabels } from './labels.js';
 import { readLiveRows } from './live-rows.js';
 

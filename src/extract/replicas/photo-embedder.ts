@@ -14,7 +14,7 @@ import type { ImageSource } from '../../images/file/image-source.js';
 import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { floatsOf } from '../../tensor/widen.js';
-import { mapInOrder } from './map-in-order.js';
+import { mapInOrder } from '../../base/map-in-order.js';
 import type { ReplicaSet } from './replica-set.js';
 import { runPhotosApart } from './run-photos.js';
 

@@ -1,7 +1,7 @@
 /** Photos in memory → what each of them has of every output. */
 import { takePhoto, type PhotoMemory, type UnlikeRun } from '../../feeds/photo-memory.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { mapInOrder } from './map-in-order.js';
+import { mapInOrder } from '../../base/map-in-order.js';
 import { noRowPerImage, type ReplicaSet } from './replica-set.js';
 
 /** The features of a photo by key, without the batch axis. They may be views of the run's outputs. */

@@ -4,7 +4,7 @@ import { callback, checkText, integer, invalidOption, oneOf, optional, readOptio
 import { elementCount, Largest, unitVector } from '../../tensor/index.js';
 import { openRowSession, queryGraph, rowsTensor, type QueryScores } from '../../linear/index.js';
 import type { Dataset, Device, FeatureBlock, Options, Progress, Tile } from '../../index.js';
-import type { RowSet } from '../../datasets/records/row-set.js';
+import type { RowSet } from '../../base/row-set.js';
 import { Internals } from '../../model/open/internals.js';
 import { readPlaces } from '../../datasets/labels/live-rows.js';
 import { readRowsWhere, WHERE } from '../../datasets/labels/where.js';
@@ -18,7 +18,7 @@ import {
   type Metric,
   type Query,
 } from './metric.js';
-import { mapInOrder } from '../../extract/replicas/map-in-order.js';
+import { mapInOrder } from '../../base/map-in-order.js';
 import { QueryModels } from './query-models.js';
 import { readSearchQuery, type SearchQuery } from './search-query.js';
 

@@ -2,7 +2,7 @@
 import { realpathSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
-import { AtomicFile, haveSameBytes } from '../../base/atomic-file.js';
+import { AtomicFile, checkAbsent, haveSameBytes } from '../../base/atomic-file.js';
 import { checkText, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { lockOutput } from '../../base/folder-lock.js';
@@ -200,25 +200,6 @@ export function checkTarget(
 ): void {
   if (isSameFile(model, target)) throw readTarget(target, 'it is the model that is read');
   if (!overwrite) checkAbsent(target);
-}
-
-/** Throws `OUTPUT_EXISTS` if there is a file at the path. */
-export function checkAbsent(target: string): void {
-  // What is not a regular file is refused with its reason when it is written.
-  if (!isFile(target)) return;
-  throw new TapirError(
-    'OUTPUT_EXISTS',
-    `"${target}" exists already; choose another name, or replace it with overwrite: true (tapir: --overwrite)`,
-    { details: { path: target } },
-  );
-}
-
-function isFile(path: string): boolean {
-  try {
-    return statSync(path).isFile();
-  } catch {
-    return false;
-  }
 }
 
 function checkSameFolder(model: ModelState, files: readonly string[], target: string): void {

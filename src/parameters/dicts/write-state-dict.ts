@@ -5,7 +5,7 @@ import { checkText, invalidOption, show, type Options } from '../../base/checks.
 import { boolean, readOptions, type Fields } from '../../base/options.js';
 import { bytesOf } from '../../tensor/bits.js';
 import { elementCount, mismatch, readTensor, type TensorLike } from '../../tensor/tensor.js';
-import { checkAbsent } from '../../model/open/save-whole.js';
+import { checkAbsent } from '../../base/atomic-file.js';
 import { METADATA_KEY } from '../safetensors/safetensors-header.js';
 import type { StateTensor } from '../state/state-tensor.js';
 import { STORED_TYPES, storedBytes, type StoredType } from '../state/stored-types.js';

@@ -6,7 +6,7 @@ import { cutToNorms } from '../../stages/graph/norm-stages.js';
 import { withNorms, type NormRewrite } from '../../graph/rewrite/norm-statistics.js';
 import type { Runner } from '../../runtime/replica.js';
 import { RUNS_PER_SESSION } from '../../runtime/lane-pool.js';
-import { mapInOrder } from '../../extract/replicas/map-in-order.js';
+import { mapInOrder } from '../../base/map-in-order.js';
 import {
   checkOnePiece,
   readBatches,

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { readFacts } from '../../../src/pages/report/sections/facts.js';
 import { groupByFolder } from '../../../src/pages/report/page-data.js';
 import { renderFailures } from '../../../src/pages/report/sections/sections.js';
-import { RowSet } from '../../../src/datasets/records/row-set.js';
+import { RowSet } from '../../../src/base/row-set.js';
 import { pathInside } from '../../../src/pages/report/sections/thumbnails.js';
 
 const HOSTILE = ['</script><script>alert(1)</script>.jpg', '<!--<script>', `"'><img src=x onerror=alert(1)>`];

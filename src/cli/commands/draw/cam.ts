@@ -14,7 +14,7 @@ import type { AttributionTarget } from '../../../explain/targets.js';
 import { openModel } from '../../../model/open/open-model.js';
 import { TRANSFORM_FIELDS } from '../../../feeds/choose-transform.js';
 import { loadImage } from '../../../feeds/load-image.js';
-import { checkAbsent } from '../../../model/open/save-whole.js';
+import { checkAbsent } from '../../../base/atomic-file.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { LABELS_HELP, readLabelsFlag } from '../../flags/labels-flag.js';

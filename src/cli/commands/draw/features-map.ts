@@ -16,7 +16,7 @@ import type { LoadedImage } from '../../../images/transform/load-pixels.js';
 import { describeFeatures } from '../../../model/oracle/describe-features.js';
 import { openModel, type OnnxModel } from '../../../model/open/open-model.js';
 import type { FeatureInfo } from '../../../model/prune/feature-info.js';
-import { checkAbsent } from '../../../model/open/save-whole.js';
+import { checkAbsent } from '../../../base/atomic-file.js';
 import type { Tensor } from '../../../tensor/tensor.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { readTransformFlag } from '../../flags/open-extractor.js';

@@ -14,7 +14,7 @@ import { encodePalettePng } from '../../../images/palette-png.js';
 import { loadImage } from '../../../feeds/load-image.js';
 import type { Transform } from '../../../images/transform/transform.js';
 import { openModel, type OnnxModel } from '../../../model/open/open-model.js';
-import { checkAbsent } from '../../../model/open/save-whole.js';
+import { checkAbsent } from '../../../base/atomic-file.js';
 import type { Tensor } from '../../../tensor/tensor.js';
 import { MODEL_HELP, YES_FLAG, YES_HELP, findModelFile, type CommonFlags } from '../../flags/find-model.js';
 import { LABELS_HELP, readLabelsFlag } from '../../flags/labels-flag.js';

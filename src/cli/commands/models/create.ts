@@ -6,7 +6,7 @@ import { TASKS, listModels } from '../../../zoo/architectures.js';
 import { CREATE_FIELDS, createWithNotes, type CreateOptions } from '../../../zoo/create-model.js';
 import { isWebAddress, pullWeights } from '../../../zoo/pull-weights.js';
 import { DOWNLOAD_FIELDS } from '../../../hub/download-file.js';
-import { checkAbsent } from '../../../model/open/save-whole.js';
+import { checkAbsent } from '../../../base/atomic-file.js';
 import { formatBytes } from '../../../html/numbers.js';
 import { withProgress } from '../../flags/pull-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';

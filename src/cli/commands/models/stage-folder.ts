@@ -8,7 +8,8 @@ import { makeFolder } from '../../../base/make-folder.js';
 import { readJson } from '../../../base/read-json.js';
 import { prunedInternals, type PrunedModel } from '../../../model/prune/pruned-model.js';
 import { checkSave } from '../../../model/prune/save-model.js';
-import { checkAbsent, dataPathOf, type SaveOptions } from '../../../model/open/save-whole.js';
+import { dataPathOf, type SaveOptions } from '../../../model/open/save-whole.js';
+import { checkAbsent } from '../../../base/atomic-file.js';
 
 /** The index that is written beside the stages. */
 export const INDEX = 'stages.json';

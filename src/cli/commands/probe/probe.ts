@@ -14,7 +14,7 @@ import { invalidOption } from '../../../base/checks.js';
 import { openDataset, type Dataset } from '../../../datasets/files/dataset.js';
 import { readRecordedModel } from '../../../datasets/embed/recorded-model.js';
 import { makeTransform } from '../../../images/transform/transform.js';
-import { checkAbsent } from '../../../model/open/save-whole.js';
+import { checkAbsent } from '../../../base/atomic-file.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { saveWithTransform } from '../../flags/save-flags.js';

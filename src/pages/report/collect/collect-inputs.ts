@@ -3,7 +3,7 @@ import { Reservoir, shown } from '../../../base/index.js';
 import type { Breathe } from '../../../tensor/index.js';
 import type { Dataset, DatasetRow, Tile } from '../../../index.js';
 import { partName } from '../../../images/pixels/tile-grid.js';
-import { RowSet } from '../../../datasets/records/row-set.js';
+import { RowSet } from '../../../base/row-set.js';
 
 /** An image with features. */
 export interface SampledImage {

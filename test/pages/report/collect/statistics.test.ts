@@ -7,7 +7,7 @@ import { collectOutput } from '../../../../src/pages/report/collect/collect-outp
 import { layOutRow, poolRow } from '../../../../src/tensor/vectors/row-layout.js';
 import { createRandom } from '../../../../src/base/random.js';
 import { Reservoir } from '../../../../src/base/reservoir.js';
-import { RowSet } from '../../../../src/datasets/records/row-set.js';
+import { RowSet } from '../../../../src/base/row-set.js';
 import { StatisticsCollector } from '../../../../src/pages/report/collect/statistics.js';
 
 const breathe = (): Promise<void> => Promise.resolve();

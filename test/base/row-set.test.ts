@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RowSet } from '../../../src/datasets/records/row-set.js';
+import { RowSet } from '../../src/base/row-set.js';
 
 describe('RowSet', () => {
   it('has the rows that were added, however far apart', () => {
