@@ -33,8 +33,8 @@ function copyTypes(file, copied) {
     copyTypes(posix.join(posix.dirname(file), `${from}.d.ts`), copied);
 }
 
-/** An import from a door: of the package, of an entry, or the toolkit. */
-const DOOR_IMPORT = /^import (type )?\{([^}]*)\} from '((?:\.\.\/)+(?:\w+\/)?(?:index|toolkit)\.js)';$/gm;
+/** An import from a door: of the package, of a room, the toolkit, or that of scripts in pages. */
+const DOOR_IMPORT = /^import (type )?\{([^}]*)\} from '((?:\.\.\/)+(?:(?:\w+\/)?(?:index|toolkit)|html\/shared)\.js)';$/gm;
 const doors = new Map();
 
 /**
@@ -142,6 +142,7 @@ await Promise.all([
     outdir: path('dist/lib/page'),
     format: 'iife',
     bundle: true,
+    plugins: [pastDoorsPlugin],
     minify: true,
     target: 'es2022',
     logLevel: 'warning',

@@ -1,38 +1,45 @@
 /**
- * What products build on beside the public entries: the one door inside. It stands on all rooms up to `datasets`, and hands out single
- * names, at most 60. `test/architecture.test.ts` says which products import nothing else.
+ * What products build on beside the public entries: the model, its sessions and its pictures. It stands on all rooms up to `extract`, and
+ * hands out single names, at most 60. The rooms below products have doors of their own, their `index.ts`: `base` and `tensor`, which know
+ * no model, `linear`, `lowering`, `maps`, `structure` and `datasets`. `test/architecture.test.ts` holds which products import nothing
+ * else, and that each name has a user.
  */
 
-// Options: one field gives the default, the check and the flag of a command.
-
-// Words, errors, numbers, and what lies outside.
-
-// Tensors.
-
-// Vectors.
-
 // What a model is asked.
+export { Internals } from './model/open/internals.js';
+export { modelPathOf, OnnxModel, readModel } from './model/open/open-model.js';
+export { checkIdentity, identifyFile } from './model/prune/identify-model.js';
 export { findEnds, findPlaces } from './model/oracle/find-ends.js';
 export { readPoolingHead, type PoolingWeights } from './model/read-pooling-head.js';
+export { readLogitSettings, type LogitSettings } from './model/read-logit-settings.js';
 export { inputsOf } from './model/prune/pruned-model.js';
 export { findGrid } from './graph/rewrite/token-grid.js';
 
 // Sessions: where they run, and what a call takes over from an extractor.
 export { DEVICE } from './runtime/lanes/device.js';
 export { LANE_FIELDS, readLaneOptions, type LaneOptions } from './runtime/lanes/lane-options.js';
-export { describePrecision } from './runtime/capabilities/capabilities.js';
+export { describePrecision, lackOf } from './runtime/capabilities/capabilities.js';
 export { readRunInput } from './extract/replicas/read-run-input.js';
+export { Extractor } from './extract/extractor.js';
 export { readModelCall } from './extract/inherit-options.js';
 
-// Labels of classes.
+// Classes: their labels, and what tells them.
 export { checkLabels, readClassLabels, type ClassLabels } from './extract/class-labels.js';
+export { withClassifier, type ClassifierKind } from './extract/with-classifier.js';
+export { readHead, type HeadOptions } from './extract/with-heads.js';
 
 // Pictures.
-export { encodePng } from './images/encode.js';
+export { isImageName } from './images/decode/image-names.js';
+export { encodePng, encodeWebp } from './images/encode.js';
+export { isImageError } from './images/file/image-errors.js';
 export { checkRgbImage } from './images/pixels/rgb-image.js';
+export { partName } from './images/pixels/tile-grid.js';
+export { makeThumbnail, tryThumbnail } from './images/thumbnail.js';
 export { readSides } from './images/transform/check-transform.js';
+export type { TilesGiven } from './images/transform/tile-options.js';
 
-// Photos through a model, and features as files.
-export { EMBED_FIELDS } from './datasets/embed/embed-options.js';
-export { planPhotos, type PhotoPlan } from './datasets/embed/photo-places.js';
-export { encodeNpy } from './datasets/formats/npy.js';
+// Pictures of a source, as a model takes them.
+export { TRANSFORM_FIELDS, type TransformAsked } from './feeds/choose-transform.js';
+export { fileOf, type SourceItem } from './feeds/items/source-item.js';
+export { PictureReader, WHOLE_SIDE } from './feeds/picture-reader.js';
+export { fitPhotos } from './feeds/plan-feeds.js';

@@ -1,5 +1,5 @@
 /** The door of this room: what products are written with. It knows no model. */
-export { writeAtomically } from './atomic-file.js';
+export { checkAbsent, writeAtomically } from './atomic-file.js';
 export {
   checkInteger,
   checkPath,
@@ -20,8 +20,9 @@ export { groupBy } from './group-by.js';
 export { binsFor, countInBins, type Histogram } from './histogram.js';
 export { HttpFailure } from './http/http-failure.js';
 export { fetchUrl } from './http/http.js';
+export { mapInOrder } from './map-in-order.js';
 export { medianOf } from './median.js';
-export { editDistance, nearestNames } from './nearest-names.js';
+export { nearestNames } from './nearest-names.js';
 export {
   boolean,
   callback,
@@ -41,8 +42,9 @@ export {
   type Fields,
 } from './options.js';
 export { packageRequire, packageVersion } from './package.js';
-export { counted, printable, shown } from './printable.js';
+export { counted, shown } from './printable.js';
 export { countSteps, type BeginStep, type Tell } from './progress.js';
 export { createRandom, seedOf, shuffled } from './random.js';
 export { checkJsonExtent, readJson } from './read-json.js';
 export { Reservoir } from './reservoir.js';
+export { RowSet } from './row-set.js';

@@ -1,9 +1,24 @@
 /** Attribution: which places of an image a score depends on. */
-import { readClassLabels, readLaneOptions, readModelCall, readRunInput, type ClassLabels } from '../toolkit.js';
+import {
+  readClassLabels,
+  readLaneOptions,
+  readModelCall,
+  readRunInput,
+  type ClassLabels,
+} from '../toolkit.js';
 import { readOptions, signal, unchecked, type Fields } from '../base/index.js';
 import { highest, makeTensor, mismatch, selectRows, type NamedTensor } from '../tensor/index.js';
 import { readMaps, toImage, type Maps, type Size } from '../maps/index.js';
-import type { Extractor, ModelSource, OnnxModel, Options, PrunedModel, RunInput, Tensor, TensorInfo } from '../index.js';
+import type {
+  Extractor,
+  ModelSource,
+  OnnxModel,
+  Options,
+  PrunedModel,
+  RunInput,
+  Tensor,
+  TensorInfo,
+} from '../index.js';
 import { activationMaps } from './class-activation.js';
 import { normaliseMaps, resizeMaps } from './heatmap.js';
 import { integrateGradients, pixelMaps, seededNoise, smoothGradients } from './input-gradients.js';

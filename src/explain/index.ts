@@ -6,7 +6,7 @@ export {
   type AttributionRunOptions,
 } from './attribution.js';
 export type { AttributionOptions } from './options.js';
-export type { AttributionMethod } from './methods.js';
+export { ATTRIBUTION_METHODS, type AttributionMethod } from './methods.js';
 export type { Baseline } from './input-gradients.js';
 export type { AttributionTarget } from './targets.js';
 export { attribute, type ImageAttribution } from './photos/attribute.js';

@@ -28,6 +28,9 @@ export type LayerMethod = (typeof LAYER_METHODS)[number];
 export type InputMethod = (typeof INPUT_METHODS)[number];
 export type NoiseMethod = (typeof NOISE_METHODS)[number];
 
+/** The methods of {@link createAttribution}, by name: class activation maps of a layer first. */
+export const ATTRIBUTION_METHODS: readonly AttributionMethod[] = [...LAYER_METHODS, ...INPUT_METHODS];
+
 /** The methods of {@link createAttribution}. */
 export type AttributionMethod = LayerMethod | InputMethod;
 

@@ -1,15 +1,20 @@
 /** Options of attribution. */
 import { checkLabels, DEVICE, LANE_FIELDS, type LaneOptions } from '../toolkit.js';
-import { integer, invalidOption, number, oneOf, optional, readOptions, refuseUnused, text, unchecked, type Fields } from '../base/index.js';
+import {
+  integer,
+  invalidOption,
+  number,
+  oneOf,
+  optional,
+  readOptions,
+  refuseUnused,
+  text,
+  unchecked,
+  type Fields,
+} from '../base/index.js';
 import type { Device, FeatureExtractorOptions, InputSizes, Options } from '../index.js';
 import { BASELINES, type Baseline } from './input-gradients.js';
-import {
-  INPUT_METHODS,
-  isLayerMethod,
-  LAYER_METHODS,
-  NOISE_METHODS,
-  type AttributionMethod,
-} from './methods.js';
+import { ATTRIBUTION_METHODS, isLayerMethod, NOISE_METHODS, type AttributionMethod } from './methods.js';
 import { PATH_RULES, type PathRule } from './quadrature.js';
 
 /** Options of {@link createAttribution}. */
@@ -87,11 +92,7 @@ const MOST = 2 ** 20;
 
 export const ATTRIBUTION_FIELDS: Fields<AttributionOptions> = {
   ...LANE_FIELDS,
-  method: oneOf(
-    [...LAYER_METHODS, ...INPUT_METHODS],
-    'grad-cam',
-    'how; methods without "cam" in their names take no layer',
-  ),
+  method: oneOf(ATTRIBUTION_METHODS, 'grad-cam', 'how; methods without "cam" in their names take no layer'),
   layer: optional(
     text('', 'layer of the CAM methods (default: the last map or grid of tokens, such as layer4)'),
   ),

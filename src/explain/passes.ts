@@ -1,9 +1,30 @@
 /** The forward and the backward pass of a model, each with a session that opens when it is first needed. */
-import { findEnds, findPlaces, inputsOf, readPoolingHead, type LaneOptions, type PoolingWeights } from '../toolkit.js';
+import {
+  findEnds,
+  findPlaces,
+  inputsOf,
+  readPoolingHead,
+  type LaneOptions,
+  type PoolingWeights,
+} from '../toolkit.js';
 import { invalidOption } from '../base/index.js';
 import { mismatch, type NamedTensor } from '../tensor/index.js';
 import { differentiate } from '../gradients/index.js';
-import { createFeatureExtractor, describeFeatures, pruneModel, TapirError, type Extractor, type FeatureExtractorOptions, type FeatureInfo, type InputSizes, type OnnxModel, type Options, type PrunedModel, type Tensor, type TensorInfo } from '../index.js';
+import {
+  createFeatureExtractor,
+  describeFeatures,
+  pruneModel,
+  TapirError,
+  type Extractor,
+  type FeatureExtractorOptions,
+  type FeatureInfo,
+  type InputSizes,
+  type OnnxModel,
+  type Options,
+  type PrunedModel,
+  type Tensor,
+  type TensorInfo,
+} from '../index.js';
 import { hasGradient, isLayerMethod } from './methods.js';
 import type { AttributionOptions } from './options.js';
 import { pooledGradient } from './pooled-gradient.js';

@@ -1,5 +1,11 @@
 /** What is done with vectors: search, duplicates, probes, words. */
 export { searchDataset, type SearchHit, type SearchOptions } from './search/search-dataset.js';
+export {
+  openSearch,
+  type DatasetSearch,
+  type OpenSearchOptions,
+  type QueryOptions,
+} from './search/open-search.js';
 export { findDuplicates, type DuplicateOptions, type Duplicates } from './dedupe/find-duplicates.js';
 export type { DuplicateGroup } from './dedupe/describe-groups.js';
 export type { SearchQuery } from './search/search-query.js';
@@ -21,7 +27,7 @@ export {
 } from './probe/classify-images.js';
 export { readProbe, saveProbe, type SaveProbeOptions } from './probe/probe-file.js';
 export { trainProbe, type TrainProbeOptions } from './probe/train-probe.js';
-export type { ProbeLabels } from '../datasets/labels/labels.js';
+export type { ProbeLabels } from '../datasets/index.js';
 export {
   predictProbe,
   type Probe,

@@ -135,12 +135,17 @@ export async function lowerPrecision(
 ): Promise<LoweredModel<OnnxModel | PrunedModel>> {
   const options = readOptions(LOWERING_FIELDS, given, 'lowerPrecision');
   checkTogether(options);
-  const source = prunedInternals.has(model) ? model : readModel(model);
+  const source = readSubject(model);
   const form = { precision: options.precision };
   const { lowered, made } = await lowerAlike(source, form, (from, rewrite, naming) =>
     lower(from, rewrite, naming, options),
   );
   return { model: lowered, report: made.report };
+}
+
+/** A model to lower: a whole one, opened, or what {@link pruneModel} gave. */
+export function readSubject(model: OnnxModel | ModelSource | PrunedModel): OnnxModel | PrunedModel {
+  return prunedInternals.has(model) ? model : readModel(model);
 }
 
 /** Lowers a model to one of the same kind: a pruned one, from its form in float32, or a whole one. */
@@ -180,7 +185,7 @@ async function lower(
   if (options.precision === 'int8') {
     const { samples, minCosine, signal } = options;
     return lowerToInt8(model, rewrite, naming, {
-      keep: readKept(options.keep, graph, describeNode),
+      keep: readKeptNodes(options.keep, graph),
       samples: samples === undefined ? undefined : { samples, minCosine, signal },
     });
   }
@@ -222,6 +227,11 @@ function isEmpty(given: unknown): boolean {
 
 function readNames(option: string, given: unknown): readonly string[] {
   return isEmpty(given) ? [] : checkNames(option, given);
+}
+
+/** Operators and names of nodes that stay in float32. */
+export function readKeptNodes(given: unknown, graph: Graph): ReturnType<typeof readKept> {
+  return readKept(given, graph, describeNode);
 }
 
 /** The operators that stay in float32; with `nameOf`, also names of nodes. */

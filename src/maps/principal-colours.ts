@@ -2,6 +2,9 @@
 import { findComponents } from '../tensor/vectors/find-components.js';
 import type { Maps } from './maps.js';
 
+/** The share of places that is left out of the range of colours at each end where nobody says another. */
+export const COLOUR_CLIP = 0.01;
+
 const COMPONENTS = 3;
 
 /**

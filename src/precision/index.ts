@@ -2,17 +2,17 @@
 export {
   lowerPrecision,
   type CalibratedReport,
+  type LoweredPrecision,
   type LoweredModel,
   type LoweringOptions,
   type LoweringReport,
 } from '../lowering/index.js';
-export type { LoweredPrecision } from '../runtime/capabilities/capabilities.js';
 export { compareModels, type CompareOptions } from './compare/compare-models.js';
 export type { ComparedOutput, ModelComparison } from './compare/comparison.js';
 export type { PixelAgreement } from './compare/compare-pixels.js';
 export type { ComparedSource } from './compare/open-sides.js';
 export { chooseEngine, type ChooseEngineOptions } from './judge/choose-engine.js';
-export type { EngineCandidate, EngineChoice } from '../datasets/records/engine-choice.js';
+export type { EngineCandidate, EngineChoice } from '../datasets/index.js';
 export {
   quantizeModel,
   type QuantizedModel,

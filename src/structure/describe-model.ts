@@ -12,7 +12,14 @@ import { nodeRoles } from '../graph/roles.js';
 import { modelInternals } from '../model/open/model-state.js';
 import { bytesOf, countElements, weighTensors } from '../model/oracle/model-costs.js';
 import { describeValue } from '../model/open/value-info.js';
-import type { StructureBox, ModelStructure, StructureNode, ValuePlace, RefusedName, StatedTensor } from './model-structure.js';
+import type {
+  StructureBox,
+  ModelStructure,
+  StructureNode,
+  ValuePlace,
+  RefusedName,
+  StatedTensor,
+} from './model-structure.js';
 import { buildTree } from './tree/box-tree.js';
 import { containersOf } from './tree/containers.js';
 import { exporterFacts } from './exporter-facts.js';
@@ -108,7 +115,12 @@ function describeTensor(value: Value, request: string): StatedTensor {
 const INPUTS = -1;
 
 /** The boxes as a list, each before those in it. The inputs come first, further outputs after their nodes. */
-function listBoxes(graph: Graph, root: Box, placeOf: PlaceOf, values: ModelStructure['values']): StructureBox[] {
+function listBoxes(
+  graph: Graph,
+  root: Box,
+  placeOf: PlaceOf,
+  values: ModelStructure['values'],
+): StructureBox[] {
   const bySource = new Map<number, number[]>();
   values.forEach(([source], i) => {
     const id = graph.nodes.length + i;
@@ -135,7 +147,11 @@ function listBoxes(graph: Graph, root: Box, placeOf: PlaceOf, values: ModelStruc
   });
 }
 
-function valueOfBox(graph: Graph, { kind, name }: Box, placeOf: PlaceOf): Pick<StructureBox, 'value' | 'refusal'> {
+function valueOfBox(
+  graph: Graph,
+  { kind, name }: Box,
+  placeOf: PlaceOf,
+): Pick<StructureBox, 'value' | 'refusal'> {
   if (kind === 'run' || name === '') return { value: null, refusal: null };
   const reading = readModulePath(graph, name, false);
   if (reading?.kind === 'value') return { value: placeOf(reading.value) ?? null, refusal: null };

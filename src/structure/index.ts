@@ -2,12 +2,4 @@
 export { describeModel } from './describe-model.js';
 export { describeNode } from './describe-node.js';
 export { measureModel } from './measure-model.js';
-export type {
-  ModelMeasure,
-  ModelStructure,
-  NodeDetail,
-  StatedDims,
-  StatedTensor,
-  ValuePlace,
-  WeightDetail,
-} from './model-structure.js';
+export type { ModelMeasure, ModelStructure, NodeDetail } from './model-structure.js';

@@ -2,7 +2,7 @@
 import { PhotoMemory } from '../../src/feeds/photo-memory.js';
 import { describe, expect, it } from 'vitest';
 import { TapirError, packError } from '../../src/base/errors.js';
-import { setUpEmbedding, EMBED_DEFAULTS } from '../../src/datasets/embed/embed-options.js';
+import { setUpEmbedding } from '../../src/datasets/embed/embed-options.js';
 import { runPhotos } from '../../src/datasets/embed/embed-batches.js';
 import { createFeatureModel } from '../../src/extract/replicas/feature-model.js';
 import { newFeatureExtractor } from '../../src/extract/feature-extractor.js';
@@ -129,7 +129,6 @@ describe('photos on a GPU', () => {
     });
     const extractor = newFeatureExtractor(new ReplicaSet(model, [replica]));
     const embedding = setUpEmbedding(extractor, {
-      ...EMBED_DEFAULTS,
       transform: createTransform({ resize: 8, crop: 8 }),
     });
     expect(embedding.batch).toBe(32);

@@ -9,7 +9,8 @@ import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { elementCount } from '../../tensor/tensor.js';
 import type { Metric } from '../../features/search/metric.js';
 import { checkPhotos, QueryModels } from '../../features/search/query-models.js';
-import { readRecipe, readRowQueries } from '../../features/search/query-vectors.js';
+import { readRecipe } from '../../datasets/embed/recorded-recipe.js';
+import { readRowQueries } from '../../features/search/query-vectors.js';
 import { parseVectors } from '../../features/search/read-vectors.js';
 import { combineVectors } from '../../features/search/search-query.js';
 import {

@@ -12,7 +12,7 @@ import { pruneToRun } from '../../model/oracle/prune-model.js';
 import { verifyModel } from '../../model/oracle/verify.js';
 import { identifyFile, type FileIdentity } from '../../model/prune/identify-model.js';
 import { openForm } from '../../precision/judge/judge-forms.js';
-import { askedDevices, openModelForm } from '../../precision/judge/model-forms.js';
+import { askedDevices, openModelForm } from '../../lowering/forms.js';
 import { DEVICE, type Device } from '../../runtime/lanes/device.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
 import {

@@ -18,14 +18,9 @@ import { tensorsText } from '../../images/transform/tensors-text.js';
 import { precisionOf, type PrunedModel } from '../../model/prune/pruned-model.js';
 import { OutputComparer } from '../../precision/compare/compare-outputs.js';
 import { formatCosine } from '../../precision/compare/describe-comparison.js';
-import {
-  asCandidate,
-  listForms,
-  measureForms,
-  readBatches,
-  type ExactModel,
-  type PhotoBatch,
-} from '../../precision/judge/model-forms.js';
+import { readFirstPhotos, type PhotoBatch } from '../../datasets/embed/first-photos.js';
+import { listForms } from '../../lowering/forms.js';
+import { asCandidate, measureForms, type ExactModel } from '../../precision/judge/measure-forms.js';
 import type { Device } from '../../runtime/lanes/device.js';
 import { compareTensors } from '../../tensor/compare-tensors.js';
 import { compareVectors } from '../../tensor/compare-vectors.js';
@@ -86,18 +81,18 @@ export async function checkPhotos(
   const { signal, minCosine, ...rest } = options;
   let setup: EmbedSetup | undefined;
   const fits = await judge(async () => {
-    setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...pickFields(rest, EMBED_DEFAULTS), signal });
+    setup = setUpEmbedding(extractor, { ...pickFields(rest, EMBED_DEFAULTS), signal });
     return describePixels(setup);
   });
   if (!setup) return { pixels: fits, split: fits, reference: fits, agree: fits, engines: [] };
-  const batches = await readBatches(photos, extractor, setup);
+  const batches = await readFirstPhotos(photos, extractor, setup);
   const pixels = reference ? await judge(() => checkPixels(setup!, photos, reference)) : fits;
   const split = await judge(() => checkSplit(pruned, batches[0]!));
   const vectors = reference
     ? await judge(() => checkVectors(extractor, setup!, photos, reference, minCosine))
     : unproven('no reference was given (--against)');
   const forms = listForms(pruned, devices, { engine: 'auto', precision: 'auto' });
-  const described = await measureForms(pruned, forms, exact, batches, setup).then(
+  const described = await measureForms(pruned, forms, exact, batches, signal).then(
     (found) => found.map(({ candidate }) => candidate),
     (error: unknown) => {
       if (!isTapirError(error)) throw error;
@@ -167,9 +162,9 @@ async function* photosOf(
 
 /** A batch that is split over two lanes gives the rows of one run. */
 async function checkSplit(pruned: PrunedModel, batch: PhotoBatch): Promise<Finding> {
-  const photos = batch.photos.slice(0, SPLIT_ROWS);
-  if (photos.length < 2) return unproven('it takes two photos');
-  const feeds = batch.memory.filled(photos);
+  const photos = Math.min(SPLIT_ROWS, batch.rows);
+  if (photos < 2) return unproven('it takes two photos');
+  const feeds = batch.feeds(photos);
   const how = { session: { graphOptimizationLevel: 'disabled' }, outputDtype: 'keep' } as const;
   const [first, second] = [0, 1].map((id) => ({ type: 'cpu', id, threads: 1 }) as const);
   await using one = await createFeatureExtractor(pruned, undefined, { ...how, device: first! });
@@ -177,7 +172,7 @@ async function checkSplit(pruned: PrunedModel, batch: PhotoBatch): Promise<Findi
   const [expected, actual] = [await one.run(feeds), await two.run(feeds)];
   const found = one.outputs.map(({ name }) => compareTensors(actual[name]!, expected[name]!));
   const most = Math.max(...found.map(({ maxRelative }) => maxRelative));
-  const what = `${counted(photos.length, 'photo')} on 2 lanes, against one run`;
+  const what = `${counted(photos, 'photo')} on 2 lanes, against one run`;
   return compared(
     what,
     found.every(({ isEqual }) => isEqual),

@@ -8,7 +8,6 @@ import type { SourceItem } from '../../feeds/items/source-item.js';
 import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
 import { decodeThreadsOf } from '../../datasets/embed/embed-batches.js';
 import {
-  EMBED_DEFAULTS,
   EMBED_FIELDS,
   ONE_ROW_FIELDS,
   readWithExtractor,
@@ -109,7 +108,7 @@ export async function measureEmbedding(
 ): Promise<EmbeddingReport> {
   const options = readWithExtractor(extractor, MEASURE_EMBEDDING_FIELDS, given, 'measureEmbedding');
   const { seconds, rounds, onProgress, ...embedding } = options;
-  const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...embedding });
+  const setup = setUpEmbedding(extractor, { ...embedding });
   const { signal } = setup;
   const items = await takeItems(openSource(source, setup.source, signal));
   await using bench = new EmbeddingBench(extractor, items, setup, seconds);

@@ -139,8 +139,9 @@ export function readWithExtractor<Named extends object>(
   return readOptions(fields, given, what);
 }
 
-/** Fits checked options to the extractor. Throws `OPTION_INVALID`. */
-export function setUpEmbedding(extractor: Extractor, options: EmbedOptions): EmbedSetup {
+/** Fits checked options to the extractor; those that are left out have their defaults. Throws `OPTION_INVALID`. */
+export function setUpEmbedding(extractor: Extractor, given: Partial<EmbedOptions> = {}): EmbedSetup {
+  const options: EmbedOptions = { ...EMBED_DEFAULTS, ...given };
   const { keepDims, checksum, decodeThreads, cropRows } = options;
   const { model, photosPerRun } = extractorInternals.of(extractor);
   const { source } = model.pruned;

@@ -3,7 +3,7 @@ import { extractorInternals, type Extractor } from '../../extract/extractor.js';
 import type { PhotoFeatures } from '../../extract/replicas/run-photos.js';
 import { PhotoMemory } from '../../feeds/photo-memory.js';
 import { openDecodeLanes, runApart } from './embed-batches.js';
-import { EMBED_DEFAULTS, setUpEmbedding, type EmbedOptions } from './embed-options.js';
+import { setUpEmbedding, type EmbedOptions } from './embed-options.js';
 
 /** How much works at once. */
 export interface PlaceLimits {
@@ -44,7 +44,7 @@ export function planPhotos(
   extractor: Extractor,
   options: Pick<EmbedOptions, 'transform' | 'keepDims' | 'decodeThreads' | 'batch'>,
 ): PhotoPlan {
-  const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...options });
+  const setup = setUpEmbedding(extractor, { ...options });
   return {
     batch: setup.batch,
     open: (count) => {

@@ -139,7 +139,7 @@ export class PrecisionCheck implements BatchCheck {
 }
 
 /** The cosines of each output between the rows of two runs; the second may have run fewer of them. */
-export async function compareFeatures(
+async function compareFeatures(
   features: Readonly<Record<string, Tensor>>,
   exact: Readonly<Record<string, Tensor>>,
 ): Promise<Record<string, OutputCosines>> {
@@ -155,6 +155,20 @@ export async function compareFeatures(
     compared[key] = { least: Math.min(...cosines), mean };
   }
   return compared;
+}
+
+/** Compares batches of features with those in float32. */
+export async function compareBatches(
+  batches: readonly Readonly<Record<string, Tensor>>[],
+  exact: readonly Readonly<Record<string, Tensor>>[],
+): Promise<Float32Comparison> {
+  const parts: Float32Comparison[] = [];
+  for (const [k, truth] of exact.entries()) {
+    const images = Object.values(truth)[0]!.dims[0]!;
+    // oxlint-disable-next-line no-await-in-loop -- it lets others work in between
+    parts.push({ images, cosine: await compareFeatures(batches[k]!, truth) });
+  }
+  return joinComparisons(parts)!;
 }
 
 /** Creates the check for an extractor. Returns undefined for float32, also of the rest of a file in 8 bits, which needs no check. */

@@ -4,8 +4,8 @@ import { TapirError } from '../../base/errors.js';
 import type { Dataset } from '../files/dataset.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import type { TransformOptions } from '../../images/transform/transform-options.js';
-import { identifyFile } from '../../model/prune/identify-model.js';
-import { modelPathOf, openModel, type OnnxModel } from '../../model/open/open-model.js';
+import { checkIdentity } from '../../model/prune/identify-model.js';
+import { openModel, type OnnxModel } from '../../model/open/open-model.js';
 
 /** What a dataset was made with. */
 export interface RecordedModel {
@@ -50,13 +50,10 @@ export function noteAssumed({ manifest }: Dataset): string[] {
  * @throws {@link TapirError} `CHECKSUM_MISMATCH` for another model; those of {@link openModel}.
  */
 export async function openRecordedModel(
-  { file, sha256: expected }: RecordedModel,
+  recorded: RecordedModel,
   given: string | OnnxModel,
 ): Promise<OnnxModel> {
   const model = typeof given === 'string' ? await openModel(given) : given;
-  const { sha256: actual } = await identifyFile(model);
-  if (actual === expected) return model;
-  const path = typeof given === 'string' ? given : (modelPathOf(model) ?? 'model bytes');
-  const message = `"${path}" is not the model of the dataset (${file}): its SHA-256 is ${actual}, not ${expected}`;
-  throw new TapirError('CHECKSUM_MISMATCH', message, { details: { path, expected, actual } });
+  await checkIdentity(model, recorded, 'the model of the dataset');
+  return model;
 }

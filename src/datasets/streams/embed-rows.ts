@@ -9,13 +9,7 @@ import { extractorInternals, type Extractor } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
 import { loadArrow } from '../../tensor/arrow/library.js';
 import { type EmbeddedBatch, openDecodeLanes, runPhotos, writtenDims } from '../embed/embed-batches.js';
-import {
-  EMBED_DEFAULTS,
-  EMBED_FIELDS,
-  type EmbedSetup,
-  type EmbedOptions,
-  setUpEmbedding,
-} from '../embed/embed-options.js';
+import { EMBED_FIELDS, type EmbedSetup, type EmbedOptions, setUpEmbedding } from '../embed/embed-options.js';
 import { embedRecords } from './embed-records.js';
 import { EMBED_FOLDER_FIELDS, type EmbedFolderOptions } from '../embed/embed-folder-options.js';
 import { checkFailures, readFailureLimit } from '../embed/failure-limit.js';
@@ -97,7 +91,7 @@ export async function* embedRows(
 ): AsyncGenerator<Uint8Array> {
   const options = readOptions(EMBED_ROWS_FIELDS, given, 'embedRows');
   const { maxWaitMs } = options;
-  const setup = { ...setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...options }), isKept: true };
+  const setup = { ...setUpEmbedding(extractor, { ...options }), isKept: true };
   const half = options.dtype === 'float16';
   const limit = readFailureLimit(options.maxFailures);
   await using lanes = openDecodeLanes(extractor, setup, warm);

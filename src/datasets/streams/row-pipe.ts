@@ -5,7 +5,6 @@ import { type Extractor } from '../../extract/extractor.js';
 import { describeParts } from '../embed/describe-run.js';
 import { openDecodeLanes } from '../embed/embed-batches.js';
 import {
-  EMBED_DEFAULTS,
   EMBED_FIELDS,
   readWithExtractor,
   setUpEmbedding,
@@ -80,7 +79,7 @@ export class RowPipe {
   constructor(extractor: Extractor, given: Options<EmbedStreamOptions>, what: string) {
     const options = readWithExtractor(extractor, EMBED_STREAM_FIELDS, given, what);
     const signal = this.#stopping.signal;
-    const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...options });
+    const setup = setUpEmbedding(extractor, { ...options });
     const parts = partsOf(describeParts(setup));
     this.#fields = parts ? [...ROW_FIELDS, parts] : ROW_FIELDS;
     this.signal = setup.signal;

@@ -1,8 +1,16 @@
 /** Features of a layer → PNG: places that look alike to the model have like colours. */
 import { encodePng, readSides } from '../../toolkit.js';
-import { checkedBy, invalidOption, number, oneOf, optional, readOptions, type Fields } from '../../base/index.js';
+import {
+  checkedBy,
+  invalidOption,
+  number,
+  oneOf,
+  optional,
+  readOptions,
+  type Fields,
+} from '../../base/index.js';
 import { floatsOf, makeTensor, mismatch, readTensor } from '../../tensor/index.js';
-import { principalColours, readMaps, type Maps } from '../../maps/index.js';
+import { COLOUR_CLIP, principalColours, readMaps, type Maps } from '../../maps/index.js';
 import type { FeatureInfo, Options, Size, TensorLike } from '../../index.js';
 
 /** Options of {@link drawFeatures}. */
@@ -41,7 +49,12 @@ export const FEATURE_DRAW_FIELDS: Fields<FeatureDrawOptions> = {
     null,
   ),
   imageSize: optional(checkSize),
-  clip: number(0, 0.49, 0.01, 'share of places left out of the range of colours at each end; 0 for none'),
+  clip: number(
+    0,
+    0.49,
+    COLOUR_CLIP,
+    'share of places left out of the range of colours at each end; 0 for none',
+  ),
 };
 
 function checkSize(option: string, value: unknown): Size {

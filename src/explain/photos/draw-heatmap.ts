@@ -3,7 +3,14 @@ import { checkRgbImage, encodePng } from '../../toolkit.js';
 import { boolean, number, readOptions, type Fields } from '../../base/index.js';
 import { readTensor } from '../../tensor/index.js';
 import type { Options, Tensor } from '../../index.js';
-import { blendHeatmap, colourOf, INFERNO, type Colour, type DrawnImage } from '../../maps/index.js';
+import {
+  blendHeatmap,
+  colourOf,
+  HEATMAP_OPACITY,
+  INFERNO,
+  type Colour,
+  type DrawnImage,
+} from '../../maps/index.js';
 
 /** Options of {@link drawHeatmap}. */
 export interface DrawOptions {
@@ -19,7 +26,10 @@ export interface DrawOptions {
   readonly scale: boolean;
 }
 
-export const DRAW_FIELDS: Fields<DrawOptions> = { opacity: number(0, 1, 0.55), scale: boolean(true) };
+export const DRAW_FIELDS: Fields<DrawOptions> = {
+  opacity: number(0, 1, HEATMAP_OPACITY),
+  scale: boolean(true),
+};
 
 /**
  * Draws a heat map over its image, as a PNG: dark is 0, bright yellow is 1.

@@ -1,8 +1,8 @@
 /** Compares all rows of a dataset with each other, in bounded memory. */
+import { mapInOrder } from '../../base/index.js';
 import type { RowGroups } from '../../tensor/index.js';
 import { rowsTensor, type PairProducts, type RowSession } from '../../linear/index.js';
 import type { Dataset, Tensor } from '../../index.js';
-import { mapInOrder } from '../../base/map-in-order.js';
 import { slackOf } from '../search/metric.js';
 import { cosineOf, readTiles, unitRows, type SkippedRows, type Tile, type TileRequest } from './tiles.js';
 

@@ -1,11 +1,10 @@
 /** Near-duplicates over a whole dataset, exactly. */
+import { countRows, readRowsWhere, WHERE } from '../../datasets/index.js';
 import { DEVICE } from '../../toolkit.js';
 import { callback, positive, readOptions, signal, type Fields } from '../../base/index.js';
 import { elementCount, RowGroups } from '../../tensor/index.js';
 import { openRowSession, pairGraph } from '../../linear/index.js';
 import type { Dataset, Device, Options, Progress } from '../../index.js';
-import { countRows } from '../../datasets/labels/live-rows.js';
-import { readRowsWhere, WHERE } from '../../datasets/labels/where.js';
 import { checkDataset, chooseKey, KEY } from '../search/search-dataset.js';
 import { compareRows } from './compare-rows.js';
 import { describeGroups, type DuplicateGroup } from './describe-groups.js';

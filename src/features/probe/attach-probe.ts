@@ -1,14 +1,26 @@
 /** A linear classifier inside the model of its vectors: one file, image tensor in, probabilities out. */
-import { checkLabels } from '../../toolkit.js';
-import { boolean, invalidOption, oneOf, optional, readOptions, text, unchecked, type Fields } from '../../base/index.js';
-import { TapirError, type ModelSource, type OnnxModel } from '../../index.js';
-import { withClassLabels } from '../../extract/class-labels.js';
-import { withClassifierHead, withNeighbourHead } from '../../graph/rewrite/classifier-head.js';
-import { identifyFile } from '../../model/prune/identify-model.js';
-import { readModel } from '../../model/open/open-model.js';
-import { readHead, withHeads, type HeadedNode, type HeadOptions } from '../../extract/with-heads.js';
-import { partsOf } from '../search/query-vectors.js';
-import { checkProbe, givesProbabilities, type Probe } from './probe.js';
+import {
+  checkIdentity,
+  checkLabels,
+  readHead,
+  readModel,
+  withClassifier,
+  type ClassifierKind,
+  type HeadOptions,
+} from '../../toolkit.js';
+import { partsOf } from '../../datasets/index.js';
+import {
+  boolean,
+  invalidOption,
+  oneOf,
+  optional,
+  readOptions,
+  text,
+  unchecked,
+  type Fields,
+} from '../../base/index.js';
+import type { ModelSource, OnnxModel } from '../../index.js';
+import { checkProbe, givesProbabilities, type Probe, type ProbeHead } from './probe.js';
 
 /** The weights of a linear classifier from elsewhere, such as `coef_` and `intercept_` of scikit-learn, and the node whose vectors it takes. */
 export interface LinearClassifier extends HeadOptions {
@@ -64,31 +76,19 @@ export async function attachProbe(
   const { model: recorded, request } = probe.source;
   if (recorded === null || request === null)
     throw invalidOption('probe', 'a probe of a dataset that records its model and request', null);
-  const { sha256: actual } = await identifyFile(opened);
-  const { file, sha256: expected } = recorded;
-  if (actual !== expected)
-    throw new TapirError(
-      'CHECKSUM_MISMATCH',
-      `"${opened.label}" is not the model that made the probe's vectors (${file}): its SHA-256 is ${actual}, not ${expected}`,
-      { details: { path: opened.label, expected, actual } },
-    );
+  await checkIdentity(opened, recorded, "the model that made the probe's vectors");
   const { pool, ...parts } = partsOf(request.computed);
+  const { head, normalize, classes: labels } = probe;
   const key = givesProbabilities(probe) ? 'probabilities' : 'scores';
-  const headed = await withHeads(
-    opened,
-    [{ node: request.request, key, pool, attach: headOf(probe) }],
-    parts,
-  );
-  return withClassLabels(headed, probe.classes);
+  const place = { node: request.request, key, pool, l2Normalize: normalize === 'l2', labels };
+  return withClassifier(opened, { ...place, head: kindOf(head) }, parts);
 }
 
-function headOf({ head, classes, normalize }: Probe): NonNullable<HeadedNode['attach']> {
-  const l2Normalize = normalize === 'l2';
-  if (head.type === 'neighbours')
-    return (...at) => withNeighbourHead(...at, { ...head, classes: classes.length, l2Normalize });
-  const linear = { weight: Float32Array.from(head.weight), bias: Float32Array.from(head.bias) };
-  return (...at) =>
-    withClassifierHead(...at, { ...linear, l2Normalize, softmax: head.activation === 'softmax' });
+function kindOf(head: ProbeHead): ClassifierKind {
+  if (head.type === 'neighbours') return head;
+  const { weight, bias, activation } = head;
+  const linear = { weight: Float32Array.from(weight), bias: Float32Array.from(bias) };
+  return { ...linear, softmax: activation === 'softmax' };
 }
 
 function isLinearClassifier(probe: Probe | LinearClassifier): probe is LinearClassifier {
@@ -114,12 +114,13 @@ async function attachLinear(model: OnnxModel, given: LinearClassifier): Promise<
   if (classes && classes.length !== count)
     throw invalidOption('probe.classes', `${count} labels, one per row of the weight`, classes.length);
   const softmax = activation === 'softmax';
-  const attach: HeadedNode['attach'] = (...at) =>
-    withClassifierHead(...at, { ...linear, l2Normalize, softmax });
-  const headed = await withHeads(
-    model,
-    [{ node, key: softmax ? 'probabilities' : 'scores', pool, attach }],
-    {},
-  );
-  return classes ? withClassLabels(headed, classes) : headed;
+  const key = softmax ? 'probabilities' : 'scores';
+  return withClassifier(model, {
+    node,
+    key,
+    pool,
+    l2Normalize,
+    labels: classes,
+    head: { ...linear, softmax },
+  });
 }

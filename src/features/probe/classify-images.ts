@@ -1,9 +1,17 @@
 /** Images → classes, by a model with one output of scores and labels in its metadata. */
+import { ONE_ROW_FIELDS, type OneRowOptions } from '../../datasets/index.js';
 import { DEVICE, readClassLabels } from '../../toolkit.js';
 import { integer, invalidOption, readOptions, type Fields } from '../../base/index.js';
 import { floatsOf, listLargest } from '../../tensor/index.js';
-import { createFeatureExtractor, embedImages, openModel, type Device, type EmbedSource, type ImageError, type Options } from '../../index.js';
-import { ONE_ROW_FIELDS, type OneRowOptions } from '../../datasets/embed/embed-options.js';
+import {
+  createFeatureExtractor,
+  embedImages,
+  openModel,
+  type Device,
+  type EmbedSource,
+  type ImageError,
+  type Options,
+} from '../../index.js';
 
 /** Options of {@link classifyImages}. */
 export interface ClassifyOptions extends OneRowOptions {

@@ -1,7 +1,17 @@
 /** Probes as files: JSON, with numbers in base64. */
-import { boolean, checkPath, checkText, invalidOption, isPlainObject, readJson, readOptions, writeAtomically, type Fields } from '../../base/index.js';
+import {
+  boolean,
+  checkAbsent,
+  checkPath,
+  checkText,
+  invalidOption,
+  isPlainObject,
+  readJson,
+  readOptions,
+  writeAtomically,
+  type Fields,
+} from '../../base/index.js';
 import type { Options } from '../../index.js';
-import { checkAbsent } from '../../base/atomic-file.js';
 import { checkProbe, findProbeFault, type Probe } from './probe.js';
 
 const FORMAT = 'onnx-tapir probe';

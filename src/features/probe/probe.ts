@@ -1,9 +1,9 @@
 /** A probe: a small classifier of vectors, and how it was made. */
+import { Internals } from '../../toolkit.js';
+import type { TransformRecord } from '../../datasets/index.js';
 import { invalidOption, isPlainObject, isText } from '../../base/index.js';
 import { elementCount, highest, listLargest, softmax, unitVector } from '../../tensor/index.js';
 import type { ResolvedRequest } from '../../index.js';
-import type { TransformRecord } from '../../datasets/records/run-record.js';
-import { Internals } from '../../model/open/internals.js';
 import type { Evaluation, Suspect } from './fit/evaluate.js';
 import { LEAST_NORM, type VectorNorm } from './rows/labelled-rows.js';
 import type { ClassScorer } from './rows/linear-scores.js';

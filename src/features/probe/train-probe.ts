@@ -1,15 +1,33 @@
 /** Labels + vectors → a classifier, and what it tells about both. */
-import { callback, checkedBy, checkInteger, countSteps, integer, invalidOption, oneOf, positive, readOptions, refuseUnused, signal, type Fields, type Tell } from '../../base/index.js';
+import {
+  noteAssumed,
+  readLabels,
+  readPaths,
+  readRowsWhere,
+  WHERE,
+  type ProbeLabels,
+} from '../../datasets/index.js';
+import {
+  callback,
+  checkedBy,
+  checkInteger,
+  countSteps,
+  integer,
+  invalidOption,
+  oneOf,
+  positive,
+  readOptions,
+  refuseUnused,
+  signal,
+  type Fields,
+  type Tell,
+} from '../../base/index.js';
 import type { Dataset, Options, Progress } from '../../index.js';
-import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { checkDataset, chooseKey, KEY } from '../search/search-dataset.js';
-import { readPaths } from '../../datasets/labels/live-rows.js';
 import { evaluate, type OutOfFold } from './fit/evaluate.js';
 import { fitProbe } from './fit-probe.js';
 import { countClasses, dealFolds } from './fit/folds.js';
 import { openLabelledRows, type LabelledRows } from './rows/labelled-rows.js';
-import { readLabels, type ProbeLabels } from '../../datasets/labels/labels.js';
-import { readRowsWhere, WHERE } from '../../datasets/labels/where.js';
 import { PROBE_KINDS, type Probe, type ProbeKind, type ProbeResults, type ProbeSource } from './probe.js';
 
 /** Options of {@link trainProbe}. */

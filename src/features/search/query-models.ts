@@ -1,12 +1,19 @@
 /** What embeds the images and texts of queries for a dataset. */
+import { modelPathOf } from '../../toolkit.js';
+import { openRecordedModel, readRecipe, readRecordedModel } from '../../datasets/index.js';
 import { invalidOption } from '../../base/index.js';
 import { elementCount, floatsOf } from '../../tensor/index.js';
-import { createFeatureExtractor, embedImages, type Dataset, type Device, type Extractor, type OnnxModel, type Tensor } from '../../index.js';
-import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
-import { makeTransform } from '../../images/transform/transform.js';
-import { modelPathOf } from '../../model/open/open-model.js';
+import {
+  createFeatureExtractor,
+  createTransform,
+  embedImages,
+  type Dataset,
+  type Device,
+  type Extractor,
+  type OnnxModel,
+  type Tensor,
+} from '../../index.js';
 import { createTextEncoder, type TextTower } from '../text/text-encoder.js';
-import { readRecipe } from './query-vectors.js';
 
 /** How queries are embedded. */
 export interface QueryModelOptions {
@@ -48,7 +55,7 @@ export class QueryModels {
     if (images.length === 0) return [];
     checkPhotos(this.#dataset, images);
     const { key } = this.#options;
-    const transform = makeTransform(readRecipe(this.#dataset, key).transform);
+    const transform = createTransform(readRecipe(this.#dataset, key).transform);
     const extractor = await (this.#extractor ??= this.#openExtractor());
     const vectors: Float32Array[] = [];
     for await (const { features, error } of embedImages(extractor, images, { transform, signal })) {

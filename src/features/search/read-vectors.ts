@@ -1,6 +1,6 @@
 /** Vectors from a file or from standard input: NumPy's `.npy`, or JSON. */
+import { NPY_MAGIC, parseNpy } from '../../datasets/index.js';
 import { invalidOption, reasonOf } from '../../base/index.js';
-import { NPY_MAGIC, parseNpy } from '../../datasets/formats/npy.js';
 
 /**
  * Reads vectors: a `.npy` file `[D]` or `[N, D]` of numbers in C order, or JSON, a list of numbers or a list of such lists.

@@ -1,13 +1,24 @@
 /** Exact nearest neighbours in a dataset. It reads block by block, so that memory does not grow with the dataset. */
-import { DEVICE } from '../../toolkit.js';
-import { callback, checkText, integer, invalidOption, oneOf, optional, readOptions, signal, unchecked, type Field, type Fields } from '../../base/index.js';
+import { DEVICE, Internals } from '../../toolkit.js';
+import { readPlaces, readRowsWhere, WHERE } from '../../datasets/index.js';
+import {
+  callback,
+  checkText,
+  integer,
+  invalidOption,
+  mapInOrder,
+  oneOf,
+  optional,
+  readOptions,
+  signal,
+  unchecked,
+  type Field,
+  type Fields,
+  type RowSet,
+} from '../../base/index.js';
 import { elementCount, Largest, unitVector } from '../../tensor/index.js';
 import { openRowSession, queryGraph, rowsTensor, type QueryScores } from '../../linear/index.js';
 import type { Dataset, Device, FeatureBlock, Options, Progress, Tile } from '../../index.js';
-import type { RowSet } from '../../base/row-set.js';
-import { Internals } from '../../model/open/internals.js';
-import { readPlaces } from '../../datasets/labels/live-rows.js';
-import { readRowsWhere, WHERE } from '../../datasets/labels/where.js';
 import {
   createQuery,
   exactValue,
@@ -18,7 +29,6 @@ import {
   type Metric,
   type Query,
 } from './metric.js';
-import { mapInOrder } from '../../base/map-in-order.js';
 import { QueryModels } from './query-models.js';
 import { readSearchQuery, type SearchQuery } from './search-query.js';
 
@@ -154,10 +164,29 @@ export async function searchDataset(
 ): Promise<SearchHit[][]> {
   checkDataset(dataset);
   const options = readOptions(SEARCH_FIELDS, given, 'searchDataset');
-  const { top, metric, device, signal, onProgress } = options;
   const key = chooseKey(dataset, options.key);
-  const elements = elementCount(dataset.manifest.features[key]!.dims);
   const vectors = isList(query) ? query : [await embedQuery(dataset, query, { ...options, key })];
+  return searchVectors(dataset, key, vectors, options);
+}
+
+/** The vector of a query. Its models are closed before the dataset is read. */
+async function embedQuery(
+  dataset: Dataset,
+  query: SearchQuery,
+  { key, model, textModel, device, signal }: SearchOptions & { readonly key: string },
+): Promise<Float32Array> {
+  await using models = new QueryModels(dataset, { key, model, textModel, device });
+  return await readSearchQuery(query, models, signal);
+}
+
+/** {@link searchDataset} of a feature, with checked options. */
+export async function searchVectors(
+  dataset: Dataset,
+  key: string,
+  vectors: readonly (Float32Array | readonly number[])[],
+  { top, metric, device, signal, onProgress, ...options }: Omit<SearchOptions, 'key' | 'model' | 'textModel'>,
+): Promise<SearchHit[][]> {
+  const elements = elementCount(dataset.manifest.features[key]!.dims);
   const queries = readQueries(vectors, elements);
   if (queries.length === 0) return [];
   const exclude = readExclude(options.exclude, queries.length);
@@ -179,16 +208,6 @@ export async function searchDataset(
     onProgress?.({ done: block.firstRow + block.rows, total, unit: 'rows', what: 'comparing rows' });
   }
   return await describeHits(dataset, metric, best);
-}
-
-/** The vector of a query. Its models are closed before the dataset is read. */
-async function embedQuery(
-  dataset: Dataset,
-  query: SearchQuery,
-  { key, model, textModel, device, signal }: SearchOptions & { readonly key: string },
-): Promise<Float32Array> {
-  await using models = new QueryModels(dataset, { key, model, textModel, device });
-  return await readSearchQuery(query, models, signal);
 }
 
 const datasets = new Internals<Dataset, never>('dataset', 'a dataset, as openDataset gives it');
@@ -213,7 +232,7 @@ export function chooseKey({ manifest }: Dataset, given: string | undefined, opti
 }
 
 /** Array.isArray, which does not narrow a readonly array. */
-function isList<Item>(given: readonly Item[] | object): given is readonly Item[] {
+export function isList<Item>(given: readonly Item[] | object): given is readonly Item[] {
   return Array.isArray(given);
 }
 

@@ -1,11 +1,10 @@
 /** Labels for the images of a dataset from words alone, as CLIP gives them. */
-import { DEVICE } from '../../toolkit.js';
+import { DEVICE, readLogitSettings, type LogitSettings } from '../../toolkit.js';
+import { readLiveRows, readPaths } from '../../datasets/index.js';
 import { checkText, invalidOption, optional, positive, readOptions, type Fields } from '../../base/index.js';
 import { elementCount } from '../../tensor/index.js';
 import type { Dataset, Device, Options } from '../../index.js';
 import { ENCODE_LABELS_FIELDS, encodeLabels, type EncodeLabelsOptions } from '../text/class-vectors.js';
-import { readLogitSettings, type LogitSettings } from '../text/logit-settings.js';
-import { readLiveRows, readPaths } from '../../datasets/labels/live-rows.js';
 import { createQuery, exactValue } from './metric.js';
 import { openQueryTower } from './query-models.js';
 import { checkDataset, chooseKey, KEY } from './search-dataset.js';

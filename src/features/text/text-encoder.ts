@@ -1,9 +1,25 @@
 /** Text tower + tokenizer → texts in, vectors out. */
-import { DEVICE } from '../../toolkit.js';
-import { checkText, checkTexts, invalidOption, optional, readOptions, signal, type Fields } from '../../base/index.js';
+import { DEVICE, modelPathOf } from '../../toolkit.js';
+import {
+  checkText,
+  checkTexts,
+  invalidOption,
+  optional,
+  readOptions,
+  signal,
+  type Fields,
+} from '../../base/index.js';
 import { dimsText } from '../../tensor/index.js';
-import { createFeatureExtractor, TapirError, type Device, type FeatureExtractor, type OnnxModel, type Options, type Tensor, type TensorInfo } from '../../index.js';
-import { modelPathOf } from '../../model/open/open-model.js';
+import {
+  createFeatureExtractor,
+  TapirError,
+  type Device,
+  type FeatureExtractor,
+  type OnnxModel,
+  type Options,
+  type Tensor,
+  type TensorInfo,
+} from '../../index.js';
 import { createTextBatcher, type TextBatch } from './batch-tokens.js';
 import { openTextTower, readTokenizerFiles } from './text-tower.js';
 import { tensorsOf, tokenInputsOf, type TokenInputs } from './tokenizer/token-inputs.js';

@@ -1,5 +1,6 @@
 /** Identifying a model file by its content. */
 import { basename } from 'node:path';
+import { TapirError } from '../../base/errors.js';
 import { digestSource } from '../../onnx/emit.js';
 import { modelInternals } from '../open/model-state.js';
 import type { OnnxModel } from '../open/open-model.js';
@@ -29,4 +30,17 @@ export function identifyFile(model: OnnxModel): Promise<FileIdentity> {
   // The caller handles the failure; the next call tries again.
   identifying.catch(() => identified.delete(model));
   return identifying;
+}
+
+/** Throws `CHECKSUM_MISMATCH` unless a model's file is the recorded one; `what` says what that is, for the message. */
+export async function checkIdentity(
+  model: OnnxModel,
+  { file, sha256: expected }: Pick<FileIdentity, 'file' | 'sha256'>,
+  what: string,
+): Promise<void> {
+  const { sha256: actual } = await identifyFile(model);
+  if (actual === expected) return;
+  const path = model.label;
+  const message = `"${path}" is not ${what} (${file}): its SHA-256 is ${actual}, not ${expected}`;
+  throw new TapirError('CHECKSUM_MISMATCH', message, { details: { path, expected, actual } });
 }

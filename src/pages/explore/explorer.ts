@@ -1,15 +1,32 @@
 /** What the page asks of a model: its sizes, cuts, and what photos give. Each answer is computed when it is first asked for. */
-import { readClassLabels } from '../../toolkit.js';
+import { readClassLabels, type TilesGiven, type TransformAsked } from '../../toolkit.js';
 import { invalidOption, reasonOf, shown } from '../../base/index.js';
 import { floatsOf, makeTensor, takeRow } from '../../tensor/index.js';
 import { toBytes, type Size } from '../../maps/index.js';
-import { describeModel, describeNode, measureModel, type ModelMeasure, type ModelStructure, type NodeDetail } from '../../structure/index.js';
-import { createFeatureExtractor, isTapirError, openModel, pruneModel, TapirError, type Device, type Extractor, type ImageSource, type ModelSource, type OnnxModel, type PrunedModel, type Tensor } from '../../index.js';
+import {
+  describeModel,
+  describeNode,
+  measureModel,
+  type ModelMeasure,
+  type ModelStructure,
+  type NodeDetail,
+} from '../../structure/index.js';
+import {
+  createFeatureExtractor,
+  isTapirError,
+  openModel,
+  pruneModel,
+  TapirError,
+  type Device,
+  type Extractor,
+  type ImageSource,
+  type ModelSource,
+  type OnnxModel,
+  type PrunedModel,
+  type Tensor,
+} from '../../index.js';
 import { createAttribution, type Attribution } from '../../explain/index.js';
 import { encodeNumbers } from '../../html/html.js';
-import type { TransformAsked } from '../../feeds/choose-transform.js';
-import { planTiles, type TilesGiven } from '../../images/transform/tile-options.js';
-import { modelInternals } from '../../model/open/model-state.js';
 import { describeScores } from '../describe-scores.js';
 import type { PageCut, PageFeatures, PageHeat, PagePhoto, PhotoCode } from './page/data.js';
 import { ModelGraph, type Id } from './page/graph.js';
@@ -58,10 +75,9 @@ export class Explorer {
     this.#device = setup.device;
     this.#labels = setup.labels;
     this.page = describeModel(model, path);
-    const tiles = setup.tiles && planTiles(setup.tiles);
     let problem: string | null = null;
     try {
-      this.#photos = new Photos(model, setup, tiles);
+      this.#photos = new Photos(model, setup, setup.tiles);
     } catch (error) {
       if (!isTapirError(error)) throw error;
       problem = shown(reasonOf(error));
@@ -72,7 +88,7 @@ export class Explorer {
   /** Opens a model. No session opens yet. Throws those of {@link openModel}. */
   static async open(source: ModelSource, path: string, setup: ExplorerSetup): Promise<Explorer> {
     const model = await openModel(source);
-    const { length } = modelInternals.of(model).graph.nodes;
+    const { length } = model.nodes;
     if (length <= MOST_NODES) return new Explorer(model, path, setup);
     const reason = `${length} nodes are more than the ${MOST_NODES} that a page shows`;
     const problem = `"${path}" cannot be explored: ${reason}; cut it first (tapir extract)`;

@@ -1,10 +1,22 @@
 /** A model → one page in one file. */
 import { basename, resolve } from 'node:path';
-import { checkLabels, DEVICE } from '../../toolkit.js';
-import { boolean, callback, checkText, countSteps, optional, readOptions, signal, text, texts, unchecked, writeAtomically, type Fields, type Tell } from '../../base/index.js';
+import { checkLabels, DEVICE, TRANSFORM_FIELDS, type TilesGiven } from '../../toolkit.js';
+import {
+  boolean,
+  callback,
+  checkText,
+  countSteps,
+  optional,
+  readOptions,
+  signal,
+  text,
+  texts,
+  unchecked,
+  writeAtomically,
+  type Fields,
+  type Tell,
+} from '../../base/index.js';
 import type { Device, Options, Progress, TransformChoice } from '../../index.js';
-import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
-import type { TilesGiven } from '../../images/transform/tile-options.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { Explorer } from './explorer.js';
 import type { ModelMeasure } from '../../structure/index.js';

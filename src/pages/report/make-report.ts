@@ -1,10 +1,10 @@
 /** A dataset → all that its page shows. */
 import { basename, resolve } from 'node:path';
+import { noteAssumed, readLabels, removeColumn } from '../../datasets/index.js';
 import { checkText, countSteps, invalidOption, readOptions } from '../../base/index.js';
 import { createBreathe } from '../../tensor/index.js';
 import { openDataset, type Dataset } from '../../index.js';
 import { findDuplicates, type Duplicates } from '../../features/index.js';
-import { noteAssumed } from '../../datasets/embed/recorded-model.js';
 import { collectInputs, type SampledImage } from './collect/collect-inputs.js';
 import { collectOutput, takePlaces, type CollectedOutput } from './collect/collect-output.js';
 import { readFacts } from './sections/facts.js';
@@ -21,9 +21,7 @@ import {
   type Pictured,
   type Thumbnails,
 } from './sections/thumbnails.js';
-import { readLabels } from '../../datasets/labels/labels.js';
 import { namedLabels, showProbe } from './show-probe.js';
-import { removeColumn } from '../../datasets/files/saved-columns.js';
 import { readOwnColumns, saveSelection, type SelectionToSave } from './own-columns.js';
 
 /** Size limit of the page: browsers open it at once, and mail servers accept it. */

@@ -1,6 +1,16 @@
 /** The computed part of a report → the data of its page. */
 import { shown, type BeginStep, type Tell } from '../../base/index.js';
-import { cosineDistances, findComponents, findNeighbours, spanForest, suggestDistance, toUnitLength, type Breathe, type Distances, type RowLayout } from '../../tensor/index.js';
+import {
+  cosineDistances,
+  findComponents,
+  findNeighbours,
+  spanForest,
+  suggestDistance,
+  toUnitLength,
+  type Breathe,
+  type Distances,
+  type RowLayout,
+} from '../../tensor/index.js';
 import type { Dataset } from '../../index.js';
 import { encodeNumbers } from '../../html/html.js';
 import { formatCount } from '../../html/numbers.js';

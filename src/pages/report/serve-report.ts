@@ -1,17 +1,12 @@
 /** The page of a dataset, served to this machine: it can search, and save a selection as a column of the dataset. */
+import { makeThumbnail } from '../../toolkit.js';
 import { invalidOption } from '../../base/index.js';
-import type { Device } from '../../index.js';
-import { searchDataset, type SearchHit } from '../../features/index.js';
-import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
-import { findTextTower } from '../../features/text/text-tower.js';
+import { openSearch, type DatasetSearch, type SearchHit } from '../../features/index.js';
 import { problemOf, servePage, type PageSetup, type ServedPage } from '../../html/serve-page.js';
-import { SHOWN_SIDE, type MadeReport } from './make-report.js';
-import { makeThumbnail } from '../../images/thumbnail.js';
-import { QueryModels, type QueryModelOptions } from '../../features/search/query-models.js';
-import { chooseKey } from '../../features/search/search-dataset.js';
-import { readSearchQuery } from '../../features/search/search-query.js';
-import type { SelectionToSave } from './own-columns.js';
+import { openModel, type Device } from '../../index.js';
 import { nameOf } from './collect/collect-inputs.js';
+import { SHOWN_SIDE, type MadeReport } from './make-report.js';
+import type { SelectionToSave } from './own-columns.js';
 import type { PageHit, PageHits, PagePicture } from './page/data.js';
 import { MOST_CHARACTERS } from './sections/search-section.js';
 
@@ -65,19 +60,13 @@ function readPlaces(body: Buffer | undefined): unknown {
 
 /** Serves a report to this machine. Throws `ADDRESS_UNAVAILABLE`; `CHECKSUM_MISMATCH` for another model; those of {@link openModel}. */
 export async function serveReport(report: MadeReport, serving: ReportServing): Promise<ServedPage> {
-  const { port, textModel, device, onError } = serving;
-  // Its SHA-256 is computed once: queries take the open model.
-  const model =
-    serving.model === undefined
-      ? undefined
-      : await openRecordedModel(readRecordedModel(report.dataset), serving.model);
-  const tower = textModel ?? serving.model;
-  const takesTexts = tower !== undefined && (await findTextTower(tower)) !== undefined;
-  const search = new ReportSearch(report, { model, textModel, device });
+  const { port, onError, ...models } = serving;
+  const search = await ReportSearch.open(report, models);
+  const { takesTexts, takesPhotos } = search;
   const page = await servePage({
     port,
     onError,
-    render: (key) => report.render({ key, takesTexts, takesPhotos: model !== undefined }),
+    render: (key) => report.render({ key, takesTexts, takesPhotos }),
     addRoutes: (app) => {
       app.get<{ Querystring: { readonly image: number } }>('/api/picture', {
         schema: { querystring: PICTURE_FIELDS },
@@ -129,24 +118,44 @@ const HITS = 24;
 /** Searches the whole dataset. Models of queries stay open until {@link ReportSearch.close}. */
 class ReportSearch {
   readonly #report: MadeReport;
-  readonly #options: Omit<QueryModelOptions, 'key'>;
-  readonly #models = new Map<string, QueryModels>();
+  readonly #searches: readonly DatasetSearch[];
+  readonly takesTexts: boolean;
+  readonly takesPhotos: boolean;
 
-  constructor(report: MadeReport, options: Omit<QueryModelOptions, 'key'>) {
+  private constructor(report: MadeReport, searches: readonly DatasetSearch[]) {
     this.#report = report;
-    this.#options = options;
+    this.#searches = searches;
+    this.takesTexts = searches.some(({ takesTexts }) => takesTexts);
+    this.takesPhotos = searches.some(({ takesImages }) => takesImages);
   }
 
-  /** Finds the images that are nearest to words, a photo, or their mean. Throws `OPTION_INVALID`, and those of {@link QueryModels}. */
+  /** Opens a search of each output. No session opens yet. */
+  static async open(
+    report: MadeReport,
+    { model: path, ...options }: Pick<ReportServing, 'model' | 'textModel' | 'device'>,
+  ): Promise<ReportSearch> {
+    const { dataset } = report;
+    // Its SHA-256 is computed once.
+    const model = path === undefined ? undefined : await openModel(path);
+    const keys = Object.keys(dataset.manifest.features);
+    const searches = keys.map((key) => openSearch(dataset, { key, model, ...options }));
+    return new ReportSearch(report, await Promise.all(searches));
+  }
+
+  /** Finds the images that are nearest to words, a photo, or their mean. Throws `OPTION_INVALID`, and those of {@link openSearch}. */
   async run({ output, text = '' }: SearchFields, photo: Uint8Array | undefined): Promise<PageHits> {
     if (text.length > MOST_CHARACTERS)
       throw invalidOption('text', `of at most ${MOST_CHARACTERS} characters`, text.length);
-    const { dataset } = this.#report;
-    const key = chooseKey(dataset, output, 'output');
+    const [only, ...others] = this.#searches;
+    const isOnly = output === undefined && others.length === 0;
+    const search = isOnly ? only : this.#searches.find(({ key }) => key === output);
+    if (!search) {
+      const keys = this.#searches.map(({ key }) => JSON.stringify(key)).join(', ');
+      throw invalidOption('output', `a feature of the dataset (${keys})`, output);
+    }
     const words = text.trim();
     const query = { text: words === '' ? [] : [words], images: photo ? [photo] : [] };
-    const vector = await readSearchQuery(query, this.#modelsOf(key));
-    const [found] = await searchDataset(dataset, [vector], { key, top: HITS, device: this.#options.device });
+    const [found] = await search.search(query, { top: HITS });
     const picture = photo ? Buffer.from(await makeThumbnail(photo, SHOWN_SIDE)) : null;
     return {
       photo: picture?.toString('base64') ?? null,
@@ -156,14 +165,7 @@ class ReportSearch {
 
   /** Ends the sessions. */
   async close(): Promise<void> {
-    await Promise.all([...this.#models.values()].map((models) => models.close()));
-  }
-
-  #modelsOf(key: string): QueryModels {
-    let models = this.#models.get(key);
-    if (!models)
-      this.#models.set(key, (models = new QueryModels(this.#report.dataset, { key, ...this.#options })));
-    return models;
+    await Promise.all(this.#searches.map((search) => search.close()));
   }
 
   async #show(hit: SearchHit): Promise<PageHit> {

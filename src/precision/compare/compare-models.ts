@@ -1,24 +1,50 @@
 /** Embeds the same photos with two models and tells how far their vectors agree. */
 import { resolve } from 'node:path';
-import { describePrecision, DEVICE, readClassLabels } from '../../toolkit.js';
-import { callback, checkText, integer, optional, readOptions, signal, unchecked, writeAtomically, type Fields } from '../../base/index.js';
+import {
+  describePrecision,
+  DEVICE,
+  identifyFile,
+  readClassLabels,
+  TRANSFORM_FIELDS,
+  type SourceItem,
+} from '../../toolkit.js';
+import {
+  embedItems,
+  recordTransform,
+  sampleSource,
+  setUpEmbedding,
+  type EmbeddedItem,
+  type EmbedSetup,
+} from '../../datasets/index.js';
+import {
+  callback,
+  checkText,
+  integer,
+  optional,
+  readOptions,
+  signal,
+  unchecked,
+  writeAtomically,
+  type Fields,
+} from '../../base/index.js';
 import { createBreathe } from '../../tensor/index.js';
-import { isTapirError, type Device, type EmbedSource, type Extractor, type Options, type Progress, type ReturnNodes, type TransformChoice, type TransformRequest } from '../../index.js';
-import { recordTransform } from '../../datasets/embed/describe-run.js';
-import { embedItems, type EmbeddedItem } from '../../datasets/embed/embed-images.js';
-import { EMBED_DEFAULTS, setUpEmbedding, type EmbedSetup } from '../../datasets/embed/embed-options.js';
-import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
-import { identifyFile } from '../../model/prune/identify-model.js';
-import type { SourceItem } from '../../feeds/items/source-item.js';
-import { SOURCE_DEFAULTS } from '../../feeds/items/source-options.js';
-import { openSource } from '../../datasets/sources/open-source.js';
+import {
+  isTapirError,
+  type Device,
+  type EmbedSource,
+  type Extractor,
+  type Options,
+  type Progress,
+  type ReturnNodes,
+  type TransformChoice,
+  type TransformRequest,
+} from '../../index.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { OutputComparer } from './compare-outputs.js';
 import { comparePixels, compareTransforms } from './compare-pixels.js';
 import type { ComparedFailure, ComparedModel, ComparedOutput, ModelComparison } from './comparison.js';
 import { openSides, readSide, type ComparedSource, type Sides } from './open-sides.js';
 import { renderComparison } from './render-comparison.js';
-import { sampleItems } from '../../datasets/sources/sampling/sample-items.js';
 
 /** Options of {@link compareModels}. */
 export interface CompareOptions extends TransformChoice {
@@ -115,11 +141,10 @@ export async function compareModels(
   const options = readOptions(COMPARE_FIELDS, given, 'compareModels');
   const { sample, signal, out } = options;
   if (out !== undefined) await checkReplaceable(out, 'compare');
-  const photos = openSource(source, SOURCE_DEFAULTS, signal);
   const [sideA, sideB] = [readSide('a', a, options), readSide('b', b, options)];
   await using sides = await openSides(sideA, sideB, options.device);
   const setups = setUpSides(sides, [sideA.transform, sideB.transform], options);
-  const { items, seen } = await sampleItems(photos, sample);
+  const { items, seen } = await sampleSource(source, sample, undefined, signal);
   const transforms = compareTransforms(setups.a.transform, setups.b.transform);
   const pixels =
     transforms.length > 0 ? await comparePixels(items, setups.a.transform, setups.b.transform) : null;
@@ -153,7 +178,7 @@ function setUpSides(
 ): SideSetups {
   const changes = { orientation, alpha, backend, resampler, crops, size };
   const setUp = (extractor: Extractor, request: TransformRequest): EmbedSetup =>
-    setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...changes, transform: request, batch, signal });
+    setUpEmbedding(extractor, { ...changes, transform: request, batch, signal });
   const [setupA, setupB] = [setUp(a, transformA), setUp(b, transformB)];
   const setups = { a: setupA, b: setupB, bOnPixelsOfA: undefined };
   if (compareTransforms(setupA.transform, setupB.transform).length === 0) return setups;

@@ -1,6 +1,17 @@
 /** The vectors that two models give for the same images, output by output. */
 import { binsFor, countInBins, type Histogram } from '../../base/index.js';
-import { compareVectors, cosineDistances, elementCount, findNeighbours, floatsOf, highest, layOutRow, poolRow, type Breathe, type RowLayout } from '../../tensor/index.js';
+import {
+  compareVectors,
+  cosineDistances,
+  elementCount,
+  findNeighbours,
+  floatsOf,
+  highest,
+  layOutRow,
+  poolRow,
+  type Breathe,
+  type RowLayout,
+} from '../../tensor/index.js';
 import type { Tensor } from '../../index.js';
 
 /** An image and the cosine between its two vectors. */

@@ -1,7 +1,6 @@
 /** Whether two transforms are the same, and how far their pixels are apart. */
+import { fileOf, isImageError, type SourceItem } from '../../toolkit.js';
 import { loadImage, type Transform } from '../../index.js';
-import { isImageError } from '../../images/file/image-errors.js';
-import { fileOf, type SourceItem } from '../../feeds/items/source-item.js';
 
 /** An option that two transforms have different values for. */
 export interface TransformDifference {

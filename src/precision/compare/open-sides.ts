@@ -1,8 +1,14 @@
 /** The two models of a comparison, with outputs that belong together. */
+import { Extractor, OnnxModel } from '../../toolkit.js';
 import { invalidOption, isPlainObject, withDefaults } from '../../base/index.js';
-import { createFeatureExtractor, openModel, type Device, type ModelSource, type ReturnNodes, type TransformRequest } from '../../index.js';
-import { Extractor } from '../../extract/extractor.js';
-import { OnnxModel } from '../../model/open/open-model.js';
+import {
+  createFeatureExtractor,
+  openModel,
+  type Device,
+  type ModelSource,
+  type ReturnNodes,
+  type TransformRequest,
+} from '../../index.js';
 
 /** A model to compare: a path, bytes, an opened model, or an extractor, which stays open; alone, or with what belongs to it. */
 export type ComparedSource = ModelSource | OnnxModel | Extractor | ComparedSide;

@@ -1,7 +1,6 @@
 /** A comparison → one page to look at. */
+import { tryThumbnail, type SourceItem } from '../../toolkit.js';
 import { shown } from '../../base/index.js';
-import { tryThumbnail } from '../../images/thumbnail.js';
-import type { SourceItem } from '../../feeds/items/source-item.js';
 import { renderPage } from '../../html/document.js';
 import { renderNumbers, renderProblems, renderSection, renderTable } from '../../html/components.js';
 import { renderBins } from '../../html/histogram.js';

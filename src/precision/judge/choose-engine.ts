@@ -1,28 +1,46 @@
 /** The fastest way to run a model here, of those that are near enough to float32 on photos. */
 import { resolve } from 'node:path';
-import { EMBED_FIELDS } from '../../toolkit.js';
-import { checkText, number, oneOf, optional, readOptions, signal, unchecked, type Field, type Fields } from '../../base/index.js';
-import { TapirError, type Device, type EmbedOptions, type EmbedSource, type EngineName, type Options, type Precision, type PrunedModel } from '../../index.js';
-import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
-import { EMBED_DEFAULTS, ONE_ROW_FIELDS, setUpEmbedding, type OneRowOptions } from '../../datasets/embed/embed-options.js';
-import { readJournal } from '../../datasets/files/journal.js';
-import type { EngineCandidate, EngineChoice } from '../../datasets/records/engine-choice.js';
-import { leastCosine } from '../../datasets/records/float32-comparison.js';
-import { SOURCE_FIELDS } from '../../feeds/items/source-options.js';
-import { precisionOf } from '../../model/prune/pruned-model.js';
-import { CAPABILITIES, checkPrecision, ENGINES, PRECISIONS } from '../../runtime/capabilities/capabilities.js';
-import { deviceName, readDevice } from '../../runtime/lanes/device.js';
-import { openForm } from './judge-forms.js';
 import {
-  asCandidate,
+  EMBED_FIELDS,
+  leastCosine,
+  ONE_ROW_FIELDS,
+  readBegunChoice,
+  readFirstPhotos,
+  setUpEmbedding,
+  type EngineCandidate,
+  type EngineChoice,
+  type OneRowOptions,
+} from '../../datasets/index.js';
+import {
   askedDevices,
+  exactForm,
+  FORM_FIELDS,
   listForms,
-  measureForms,
   openModelForm,
-  readBatches,
-  type MeasuredForm,
+  refuseForms,
   type ModelForm,
-} from './model-forms.js';
+} from '../../lowering/index.js';
+import {
+  checkText,
+  number,
+  optional,
+  readOptions,
+  unchecked,
+  type Field,
+  type Fields,
+} from '../../base/index.js';
+import {
+  TapirError,
+  type Device,
+  type EmbedOptions,
+  type EmbedSource,
+  type EngineName,
+  type Options,
+  type Precision,
+  type PrunedModel,
+} from '../../index.js';
+import { openForm } from './judge-forms.js';
+import { asCandidate, measureForms, type MeasuredForm } from './measure-forms.js';
 
 /** Options of {@link chooseEngine}. */
 export interface ChooseEngineOptions
@@ -62,18 +80,15 @@ export const MIN_COSINE: Field<number> = number(
   'with --engine auto or --precision auto: least cosine to float32 on the first 16 images',
 );
 
+const { keepDims: _, checksum: __, ...READING_FIELDS } = ONE_ROW_FIELDS;
+
 const CHOICE_FIELDS: Fields<ChooseEngineOptions> = {
-  ...SOURCE_FIELDS,
-  ...TRANSFORM_FIELDS,
-  batch: ONE_ROW_FIELDS.batch,
-  decodeThreads: ONE_ROW_FIELDS.decodeThreads,
+  ...READING_FIELDS,
+  ...FORM_FIELDS,
   clips: EMBED_FIELDS.clips,
-  engine: oneOf([...ENGINES, 'auto'], 'auto'),
-  precision: oneOf([...PRECISIONS, 'auto'], 'auto'),
   device: unchecked<Device>('cpu'),
   minCosine: MIN_COSINE,
   out: optional((option, value) => resolve(checkText(option, value))),
-  signal,
 };
 
 /**
@@ -110,47 +125,21 @@ export async function chooseEngine(
   given: Options<ChooseEngineOptions> = {},
 ): Promise<EngineChoice> {
   const options = readOptions(CHOICE_FIELDS, given, 'chooseEngine');
-  const before = options.out === undefined ? undefined : await readChoice(model, options.out, options.device);
+  const before =
+    options.out === undefined ? undefined : await readBegunChoice(model, options.out, options.device);
   if (before) return before;
   const devices = await askedDevices(options.device, options.signal);
   const forms = listChosen(model, devices, options);
   const [first] = forms;
   if (forms.length === 1 && first!.precision === 'float32')
     return { ...first!, candidates: [asCandidate(first!, null)], againstFloat32: null };
-  const device = devices[0]!;
-  const { type } = readDevice('device', device);
-  const exact = forms.find(({ precision }) => precision === 'float32') ?? {
-    engine: ENGINES.find((engine) => CAPABILITIES[engine].precisions.float32.includes(type)) ?? ENGINES[0],
-    precision: 'float32',
-    device,
-  };
+  const exact = forms.find(({ precision }) => precision === 'float32') ?? exactForm(devices[0]!);
   const { extractor, bytes } = await openForm(() => openModelForm(model, exact));
   await using _ = extractor;
-  const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...options });
-  const batches = await readBatches(photos, extractor, setup);
+  const setup = setUpEmbedding(extractor, options);
+  const batches = await readFirstPhotos(photos, extractor, setup);
   const reference = { form: exact, extractor, bytes };
-  return choose(await measureForms(model, forms, reference, batches, setup), options);
-}
-
-/** What a dataset was begun with; undefined if it holds nothing. The run itself compares the dataset with what is opened. */
-async function readChoice(
-  model: PrunedModel,
-  out: string,
-  device: Device,
-): Promise<EngineChoice | undefined> {
-  const journal = await readJournal(out);
-  if (!journal || journal.shards.length === 0) return undefined;
-  const { engine, precision, floatPrecision = 'float32' } = journal.identity;
-  const isOfFile = precisionOf(model) === precision;
-  // Several devices are written with commas.
-  const last = journal.runs.at(-1)?.device.split(',')[0] ?? 'cpu';
-  return {
-    engine: engine as EngineName,
-    precision: (isOfFile ? floatPrecision : precision) as Precision,
-    device: readDevice('device', device).type === 'auto' ? (last as Device) : device,
-    candidates: [],
-    againstFloat32: null,
-  };
+  return choose(await measureForms(model, forms, reference, batches, options.signal), options);
 }
 
 /** The forms that may be taken. What 8 bits cost is judged on photos when a file is made: docs/decisions/040. */
@@ -159,15 +148,10 @@ function listChosen(
   devices: readonly Device[],
   asked: ChooseEngineOptions,
 ): readonly ModelForm[] {
-  const { engine, precision } = asked;
   const forms = listForms(model, devices, asked).filter(
-    (form) => precision !== 'auto' || form.precision !== 'int8',
+    ({ precision }) => asked.precision !== 'auto' || precision !== 'int8',
   );
-  if (forms.length > 0) return forms;
-  const resolved = readDevice('device', devices[0]);
-  for (const one of engine === 'auto' ? ENGINES : [engine])
-    for (const how of precision === 'auto' ? PRECISIONS : [precision])
-      checkPrecision(how, one, { type: resolved.type, name: deviceName(resolved) });
+  if (forms.length === 0) refuseForms(devices[0]!, asked);
   return forms;
 }
 

@@ -1,9 +1,8 @@
 /** The judge: the same batches through several forms of a model. How near each is to the exact one, how fast, and what it holds. */
+import { lackOf } from '../../toolkit.js';
+import { compareBatches, type Float32Comparison } from '../../datasets/index.js';
 import { createBreathe, takeRow } from '../../tensor/index.js';
 import type { Extractor, Tensor } from '../../index.js';
-import { compareFeatures } from '../../datasets/embed/precision-check.js';
-import { joinComparisons, type Float32Comparison } from '../../datasets/records/float32-comparison.js';
-import { lackOf } from '../../runtime/capabilities/capabilities.js';
 import { OutputComparer } from '../compare/compare-outputs.js';
 import { timeInTurns, type Speed } from './time-in-turns.js';
 
@@ -150,14 +149,11 @@ async function compareOutputs(
   classes: number | undefined,
   signal: AbortSignal | undefined,
 ): Promise<Nearness> {
-  const parts: Float32Comparison[] = [];
   const comparers = new Map(Object.keys(exact[0]!).map((key) => [key, new OutputComparer(classes)]));
   let index = 0;
   for (const [k, features] of outputs.entries()) {
     const truth = exact[k]!;
     const images = Object.values(truth)[0]!.dims[0]!;
-    // oxlint-disable-next-line no-await-in-loop -- it lets others work in between
-    parts.push({ images, cosine: await compareFeatures(features, truth) });
     for (let row = 0; row < images; row++, index++)
       for (const [key, comparer] of comparers)
         comparer.add(index, null, takeRow(truth[key]!, row), takeRow(features[key]!, row));
@@ -167,7 +163,7 @@ async function compareOutputs(
     Array.from(comparers.values(), (comparer) => comparer.finish(NEIGHBOURS, breathe)),
   );
   return {
-    compared: joinComparisons(parts)!,
+    compared: await compareBatches(outputs, exact),
     neighbours: leastOf(found.map(({ recall }) => recall && recall.mean)),
     top1: leastOf(found.map(({ top1 }) => top1)),
   };

@@ -1,15 +1,8 @@
 /** How fast a model is before and after, in each engine that is installed. */
-import { createFeatureExtractor, type EngineName, type Extractor, type OnnxModel, type PrunedModel } from '../../index.js';
-import { prunedInternals } from '../../model/prune/pruned-model.js';
-import {
-  CAPABILITIES,
-  ENGINE_PRECISIONS,
-  ENGINES,
-  type EnginePrecision,
-} from '../../runtime/capabilities/capabilities.js';
+import type { EngineName, OnnxModel, PrunedModel } from '../../index.js';
+import { CPU_FORMS, openOutputs, type EnginePrecision, type Sample } from '../../lowering/index.js';
 import { judgeForms } from '../judge/judge-forms.js';
 import type { Speed } from '../judge/time-in-turns.js';
-import type { Sample } from '../../lowering/index.js';
 
 /** A model in an engine. */
 export interface MeasuredSpeed extends Speed {
@@ -20,12 +13,8 @@ export interface MeasuredSpeed extends Speed {
   readonly isInt8: boolean;
 }
 
-const WAYS: readonly Pick<MeasuredSpeed, 'engine' | 'precision' | 'isInt8'>[] = ENGINES.flatMap((engine) =>
-  [false, true].flatMap((isInt8) =>
-    ENGINE_PRECISIONS.filter((one) => CAPABILITIES[engine].precisions[one]?.includes('cpu')).map(
-      (precision) => ({ engine, precision, isInt8 }),
-    ),
-  ),
+const WAYS: readonly Pick<MeasuredSpeed, 'engine' | 'precision' | 'isInt8'>[] = CPU_FORMS.flatMap((form) =>
+  [false, true].map((isInt8) => Object.assign({ isInt8 }, form)),
 );
 
 /** Measures both models in turns, on one sample. Engines that are not installed or refuse a model, and precisions that the CPU lacks, are left out. */
@@ -36,18 +25,9 @@ export async function measureSpeeds(
 ): Promise<MeasuredSpeed[]> {
   const feeds = Object.fromEntries(sample.map((feed) => [feed.name, feed]));
   const judged = await judgeForms(WAYS, {
-    open: (way) => open(way.isInt8 ? after : before, way),
+    open: ({ isInt8, ...form }) =>
+      openOutputs(isInt8 ? after : before, { ...form, cache: 'off', outputDtype: 'keep' }),
     batches: [{ rows: sample[0]?.dims[0] ?? 1, run: (extractor) => extractor.run(feeds) }],
   });
   return judged.flatMap(({ form, speed }) => (speed ? [{ ...form, ...speed }] : []));
-}
-
-async function open(
-  model: OnnxModel | PrunedModel,
-  { engine, precision }: Pick<MeasuredSpeed, 'engine' | 'precision'>,
-): Promise<Extractor> {
-  const options = { engine, precision, cache: 'off', outputDtype: 'keep' } as const;
-  if (prunedInternals.has(model)) return createFeatureExtractor(model, undefined, options);
-  const names = model.outputs.map(({ name }) => name);
-  return createFeatureExtractor(model, names, options);
 }

@@ -1,25 +1,44 @@
 /** A model in 8 bits, chosen on photos. */
-import { availableParallelism } from 'node:os';
-import { callback, countSteps, integer, number, oneOf, readOptions, refuseUnused, signal, type Fields } from '../../base/index.js';
+import { openPhotoSample, PHOTO_FIELDS } from '../../datasets/index.js';
+import {
+  checkFinite,
+  isConvolutional,
+  lowerAlike,
+  LOWERING_FIELDS,
+  lowerPrecision,
+  quantizeStatic,
+  readKeptNodes,
+  readSubject,
+  type CalibratedReport,
+  type LoweredModel,
+  type LoweringOptions,
+  type LoweringReport,
+  type StaticSetup,
+} from '../../lowering/index.js';
+import {
+  callback,
+  countSteps,
+  integer,
+  number,
+  oneOf,
+  readOptions,
+  refuseUnused,
+  signal,
+  type Fields,
+} from '../../base/index.js';
+import type {
+  EmbedSource,
+  ModelSource,
+  OnnxModel,
+  Options,
+  PhotoFailure,
+  PhotoOptions,
+  Progress,
+  PrunedModel,
+} from '../../index.js';
 import type { NamedTensor } from '../../tensor/index.js';
-import type { EmbedSource, Extractor, ModelSource, OnnxModel, Options, PhotoFailure, PhotoOptions, Progress, PrunedModel, Transform } from '../../index.js';
-import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
-import { loadTensors } from '../../feeds/open-feeds.js';
-import { chooseModelTransform } from '../../feeds/model-transform.js';
-import { planPictures } from '../../feeds/plan-feeds.js';
-import { describeNode } from '../../graph/rewrite/prune.js';
-import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import { readModel } from '../../model/open/open-model.js';
+
 import { measureSpeeds, type MeasuredSpeed } from './measure-speeds.js';
-import { checkFinite, lowerAlike, LOWERING_FIELDS, lowerPrecision, quantizeStatic, readKept, type CalibratedReport, type LoweredModel, type LoweringOptions, type LoweringReport, type StaticSetup } from '../../lowering/index.js';
-import { NO_SIZES } from '../../model/open/input-sizes.js';
-import { measureCosts } from '../../model/oracle/model-costs.js';
-import { describeInputs } from '../../model/open/value-info.js';
-import { prunedInternals } from '../../model/prune/pruned-model.js';
-import { SOURCE_FIELDS } from '../../feeds/items/source-options.js';
-import { openSource } from '../../datasets/sources/open-source.js';
-import { sampleItems } from '../../datasets/sources/sampling/sample-items.js';
-import { PHOTO_FIELDS } from '../../datasets/embed/photo-batches.js';
 
 /** Options of {@link quantizeModel}. */
 export interface QuantizeOptions
@@ -62,10 +81,10 @@ export interface QuantizeOptions
   readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
+const { batch: _, ...READING_FIELDS } = PHOTO_FIELDS;
+
 export const QUANTIZE_FIELDS: Fields<QuantizeOptions> = {
-  ...SOURCE_FIELDS,
-  ...TRANSFORM_FIELDS,
-  decodeThreads: PHOTO_FIELDS.decodeThreads,
+  ...READING_FIELDS,
   keep: LOWERING_FIELDS.keep,
   activations: oneOf(
     ['static', 'dynamic', 'auto'],
@@ -136,30 +155,23 @@ export async function quantizeModel(
   const options = readOptions(QUANTIZE_FIELDS, given, 'quantizeModel');
   if (options.activations === 'dynamic')
     refuseUnused(QUANTIZE_FIELDS, options, ['minNeighbours', 'seconds'], 'activations "dynamic"');
-  const source = prunedInternals.has(model) ? model : readModel(model);
-  const { whole, ...taker } = describeTaker(source);
-  const transform = chooseModelTransform(options, whole);
-  const plan = planPictures(taker, transform);
+  const source = readSubject(model);
+  const sample = await openPhotoSample(source, photos, options);
   const isStatic =
     options.activations === 'static' ||
-    (options.activations === 'auto' && (await isConvolutional(source, transform)));
-  const { items } = await sampleItems(openSource(photos, options, options.signal), options.sample);
+    (options.activations === 'auto' && (await isConvolutional(source, sample.transform.outputSize?.height)));
   // Of few photos, too, one run gives ranges and another one judges.
-  const half = Math.max(1, Math.floor(items.length / 2));
-  const rows = plan.multiple ?? (isStatic ? Math.min(STATIC_ROWS, half) : 1);
+  const half = Math.max(1, Math.floor(sample.photos / 2));
+  const rows = sample.fixedRows ?? (isStatic ? Math.min(STATIC_ROWS, half) : 1);
   const failures: PhotoFailure[] = [];
-  let count = 0;
   const begin = countSteps(options.onProgress);
   async function* readPhotos(): AsyncGenerator<NamedTensor> {
-    const tell = begin('reading photos', 'images', items.length);
-    let done = 0;
-    await using lanes = new DecodeLanes(transform, options.decodeThreads || availableParallelism());
-    for await (const { input, items: loaded, rows: read } of loadTensors(items, plan, lanes, rows)) {
-      tell((done += loaded.length));
-      for (const { path, error } of loaded) if (error) failures.push({ path, error });
-      if (plan.multiple === null ? read === 0 : read !== rows) continue;
-      const feeds = Object.values(input);
-      checkFinite(feeds, count++);
+    const tell = begin('reading photos', 'images', sample.photos);
+    let [done, count] = [0, 0];
+    for await (const { feeds, items } of sample.read(rows)) {
+      tell((done += items.length));
+      for (const { path, error } of items) if (error) failures.push({ path, error });
+      if (feeds.length > 0) checkFinite(feeds, count++);
       yield* feeds;
     }
   }
@@ -178,7 +190,7 @@ async function lowerStatic(
 ): Promise<LoweredModel<OnnxModel | PrunedModel> & { readonly report: StaticReport }> {
   const form = { precision: 'int8', isPlain: true } as const;
   const { exact, lowered, made } = await lowerAlike(model, form, (source, rewrite, naming) => {
-    const kept = readKept(keep, rewrite.cut.graph, describeNode);
+    const kept = readKeptNodes(keep, rewrite.cut.graph);
     return quantizeStatic(source, rewrite, naming, { ...setup, keep: kept });
   });
   const speeds = await measureSpeeds(exact, lowered, made.sample);
@@ -187,29 +199,3 @@ async function lowerStatic(
 
 /** The most photos of a run with fixed scales. */
 const STATIC_ROWS = 4;
-
-/** Whether convolutions are at least half of the multiply-accumulates that the outputs of a model need. */
-async function isConvolutional(model: OnnxModel | PrunedModel, { outputSize }: Transform): Promise<boolean> {
-  const pruned = prunedInternals.has(model) ? prunedInternals.of(model) : undefined;
-  const whole = prunedInternals.has(model) ? model.source : model;
-  const at = { batch: undefined, inputSizes: { ...NO_SIZES, side: outputSize?.height } };
-  const { nodes } = await measureCosts(whole, at);
-  let [convolutions, products] = [0, 0];
-  for (const [node, { macs = 0 }] of nodes) {
-    if (pruned && !pruned.rewrite.cut.nodes.has(node)) continue;
-    if (CONVOLUTIONS.has(node.opType)) convolutions += macs;
-    else products += macs;
-  }
-  return convolutions >= products;
-}
-
-const CONVOLUTIONS: ReadonlySet<string> = new Set(['Conv', 'ConvTranspose', 'FusedConv', 'DeformConv']);
-
-/** How a model takes images, and the model that it was cut from. */
-function describeTaker(
-  model: OnnxModel | PrunedModel,
-): Pick<Extractor, 'inputs' | 'imageNormalization'> & { readonly whole: OnnxModel } {
-  if (!prunedInternals.has(model)) return { inputs: model.inputs, imageNormalization: null, whole: model };
-  const { rewrite, request } = prunedInternals.of(model);
-  return { inputs: describeInputs(rewrite), imageNormalization: request.image ?? null, whole: model.source };
-}

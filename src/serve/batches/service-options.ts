@@ -1,6 +1,17 @@
 /** The options of a service, and their checks. */
-import { checkLabels, EMBED_FIELDS, planPhotos, type PhotoPlan } from '../../toolkit.js';
-import { boolean, callback, checkedBy, integer, invalidOption, optional, readOptions, text, type Fields } from '../../base/index.js';
+import { EMBED_FIELDS, planPhotos, type PhotoPlan } from '../../datasets/index.js';
+import { checkLabels } from '../../toolkit.js';
+import {
+  boolean,
+  callback,
+  checkedBy,
+  integer,
+  invalidOption,
+  optional,
+  readOptions,
+  text,
+  type Fields,
+} from '../../base/index.js';
 import type { TextTower } from '../../features/index.js';
 import type { EmbedOptions, Extractor, Options } from '../../index.js';
 

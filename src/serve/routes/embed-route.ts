@@ -1,6 +1,6 @@
 /** `POST /embed`: images in, features out. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { encodeNpy } from '../../toolkit.js';
+import { encodeNpy } from '../../datasets/index.js';
 import { elementsToJson } from '../../tensor/index.js';
 import type { ServiceContext } from './context.js';
 import { readSentImages } from '../bodies/embed-body.js';

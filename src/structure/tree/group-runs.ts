@@ -16,7 +16,10 @@ const MOST_IN_ROW = 40;
 const OPS_NAMED = 3;
 
 /** Puts long rows of nodes into runs, which end where the fewest tensors pass. */
-export function groupRuns(children: readonly (number | Box)[], nodes: readonly StructureNode[]): (number | Box)[] {
+export function groupRuns(
+  children: readonly (number | Box)[],
+  nodes: readonly StructureNode[],
+): (number | Box)[] {
   const grouped: (number | Box)[] = [];
   let row: number[] = [];
   const endRow = (): void => {

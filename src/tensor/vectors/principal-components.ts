@@ -24,7 +24,11 @@ const TOLERANCE = 1e-8;
  * @remarks Subspace iteration with Rayleigh–Ritz (Halko, Martinsson, Tropp 2011) on the rows, without forming the covariance. The
  * sign of a component is arbitrary; here its largest loading is positive.
  */
-export async function findComponents(matrix: Matrix, count: number, breathe: Breathe): Promise<Components> {
+export async function principalComponents(
+  matrix: Matrix,
+  count: number,
+  breathe: Breathe,
+): Promise<Components> {
   const { columns } = matrix;
   const [mean, total] = measureColumns(matrix);
   const places = Array.from({ length: count }, () => Array.from({ length: matrix.rows }, () => 0));

@@ -1,6 +1,6 @@
 /** What a trained model says of each held-out photo. */
 import { embedItems } from '../../datasets/embed/embed-images.js';
-import { EMBED_DEFAULTS, setUpEmbedding } from '../../datasets/embed/embed-options.js';
+import { setUpEmbedding } from '../../datasets/embed/embed-options.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import { tryThumbnail } from '../../images/thumbnail.js';
 import type { Transform } from '../../images/transform/transform.js';
@@ -44,7 +44,7 @@ export async function judgePhotos(
   const wrong: (Omit<WrongPhoto, 'picture'> & { readonly index: number })[] = [];
   const scoresAt = { [`tensor:${model.outputs[0]!.name}`]: 'scores' } as const;
   await using extractor = await createFeatureExtractor(model, scoresAt);
-  const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform, signal });
+  const setup = setUpEmbedding(extractor, { transform, signal });
   for await (const { index, features } of embedItems(extractor, images, setup)) {
     if (!features) continue;
     const { label, path } = images[index]!;

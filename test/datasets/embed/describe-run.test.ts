@@ -3,7 +3,7 @@ import { createFeatureExtractor } from '../../../build/modules/extract/create-fe
 import { expect, it } from 'vitest';
 import { compareIdentities } from '../../../src/datasets/records/dataset-identity.js';
 import { describeIdentity, describeRun } from '../../../build/modules/datasets/embed/describe-run.js';
-import { EMBED_DEFAULTS, setUpEmbedding } from '../../../build/modules/datasets/embed/embed-options.js';
+import { setUpEmbedding } from '../../../build/modules/datasets/embed/embed-options.js';
 
 import { buildResNet } from '../../../models/resnet.js';
 
@@ -13,7 +13,7 @@ const stored = { dtype: 'float32', format: 'npy' };
 it('describes the model, the request and the settings', async () => {
   const { bytes } = buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 });
   const extractor = await createFeatureExtractor(bytes, { avgpool: 'f' });
-  const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, batch: 3 });
+  const setup = setUpEmbedding(extractor, { batch: 3 });
   const run = describeRun(extractor, setup, model);
   expect(JSON.parse(JSON.stringify(run))).toEqual(run);
   expect(run).toMatchObject({
@@ -33,9 +33,9 @@ it('describes the model, the request and the settings', async () => {
   expect(identity).toMatchObject({ engine: 'onnxruntime', precision: 'float32' });
   expect(identity.transform).not.toHaveProperty('limitPixels');
   // Batches may change from run to run; settings that change vectors may not.
-  const other = describeIdentity(extractor, model, setUpEmbedding(extractor, EMBED_DEFAULTS), stored);
+  const other = describeIdentity(extractor, model, setUpEmbedding(extractor), stored);
   expect(compareIdentities(identity, other)).toEqual([]);
-  const kept = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, keepDims: true });
+  const kept = setUpEmbedding(extractor, { keepDims: true });
   expect(compareIdentities(identity, describeIdentity(extractor, model, kept, stored))).toMatchObject([
     { what: 'keepDims' },
   ]);

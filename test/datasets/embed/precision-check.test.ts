@@ -17,7 +17,7 @@ import {
   openDecodeLanes,
   runPhotos,
 } from '../../../build/modules/datasets/embed/embed-batches.js';
-import { EMBED_DEFAULTS, setUpEmbedding } from '../../../build/modules/datasets/embed/embed-options.js';
+import { setUpEmbedding } from '../../../build/modules/datasets/embed/embed-options.js';
 import {
   createPrecisionCheck,
   PrecisionCheck,
@@ -144,7 +144,7 @@ describe('a check', () => {
     items: readonly { path: null; image: string }[] = images,
   ) {
     const extractor = await openInside(0);
-    const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform, batch: 4 });
+    const setup = setUpEmbedding(extractor, { transform, batch: 4 });
     const opened: Awaited<ReturnType<typeof openInside>>[] = [];
     const check = new PrecisionCheck({
       precision: 'bfloat16',
@@ -225,7 +225,7 @@ describe('a check', () => {
 
   it('compares a batch that ends after others, too', async () => {
     const extractor = await openInside(0);
-    const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform });
+    const setup = setUpEmbedding(extractor, { transform });
     const check = new PrecisionCheck({
       precision: 'bfloat16',
       setup,
@@ -245,7 +245,7 @@ describe('a check', () => {
 
   it('takes a model that is being opened already, and closes it also if no image was compared', async () => {
     const extractor = await openInside(0);
-    const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform });
+    const setup = setUpEmbedding(extractor, { transform });
     const memory = new PhotoMemory(setup.feeds, 1);
     for (const images of [[], [0]]) {
       const exact = openInside(0);
@@ -274,7 +274,7 @@ describe('a check', () => {
 
   it('does not exist in float32', async () => {
     const extractor = await openInside(0);
-    const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform });
+    const setup = setUpEmbedding(extractor, { transform });
     expect(createPrecisionCheck(extractor, setup, { before: undefined, minCosine: 1 })).toBeUndefined();
     await extractor.close();
   });
@@ -292,7 +292,7 @@ describe('a check', () => {
     });
     const open = () => createInside(model, ['y']);
     const extractor = await open();
-    const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, transform });
+    const setup = setUpEmbedding(extractor, { transform });
     const memory = new PhotoMemory(setup.feeds, 1);
     const features = await runPhotos(extractor, memory, [0], setup);
     const cosineOf = async (change: (data: Float32Array) => void): Promise<number> => {

@@ -13,7 +13,7 @@ import {
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createFeatureExtractor as createInside } from '../../../build/modules/extract/create-feature-extractor.js';
 import { embedBatches, openDecodeLanes } from '../../../build/modules/datasets/embed/embed-batches.js';
-import { EMBED_DEFAULTS, setUpEmbedding } from '../../../build/modules/datasets/embed/embed-options.js';
+import { setUpEmbedding } from '../../../build/modules/datasets/embed/embed-options.js';
 import { openSource } from '../../../build/modules/datasets/sources/open-source.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 
@@ -49,7 +49,7 @@ interface Run {
 
 async function runBatches(release: (batch: number) => boolean): Promise<Run> {
   await using extractor = await createInside(tinyResNet(), REQUEST, { binding: 'c' });
-  const setup = setUpEmbedding(extractor, { ...EMBED_DEFAULTS, ...OPTIONS });
+  const setup = setUpEmbedding(extractor, { ...OPTIONS });
   await using lanes = openDecodeLanes(extractor, setup);
   const [seen, held] = [newHeld(), newHeld()];
   let number = 0;

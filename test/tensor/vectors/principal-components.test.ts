@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { EigenvalueDecomposition, Matrix as Numbers } from 'ml-matrix';
 import type { Matrix } from '../../../src/tensor/vectors/cosine.js';
-import { findComponents } from '../../../src/tensor/vectors/principal-components.js';
+import { principalComponents } from '../../../src/tensor/vectors/principal-components.js';
 import { createRandom } from '../../../src/base/random.js';
 
 const breathe = (): Promise<void> => Promise.resolve();
@@ -18,9 +18,9 @@ const correlated = Array.from({ length: 60 }, () => {
   return Array.from({ length: 12 }, (_, i) => 3 * a * Math.sin(i) + b * i * 0.2 + 0.1 * random() + i);
 });
 
-describe('findComponents', () => {
+describe('principalComponents', () => {
   it('finds the two directions of largest variance', async () => {
-    const { places, explained } = await findComponents(matrixOf(correlated), 2, breathe);
+    const { places, explained } = await principalComponents(matrixOf(correlated), 2, breathe);
     const mean = correlated[0]!.map((_, j) => correlated.reduce((sum, row) => sum + row[j]!, 0) / 60);
     const centred = correlated.map((row) => row.map((value, j) => value - mean[j]!));
     const covariance = mean.map((_, i) =>
@@ -40,12 +40,12 @@ describe('findComponents', () => {
   });
 
   it('keeps points on a line on a line, and equal points in one place', async () => {
-    const line = await findComponents(matrixOf([0, 1, 2, 5].map((t) => [t, 2 * t, 7])), 2, breathe);
+    const line = await principalComponents(matrixOf([0, 1, 2, 5].map((t) => [t, 2 * t, 7])), 2, breathe);
     expect(line.explained[0]).toBeCloseTo(1, 6);
     const [x] = line.places as [number[]];
     expect(x[1]! - x[0]!).toBeCloseTo(Math.sqrt(5), 4);
     expect(x[3]! - x[0]!).toBeCloseTo(5 * Math.sqrt(5), 4);
-    const same = await findComponents(matrixOf([[1, 2], [1, 2]]), 2, breathe); // prettier-ignore
+    const same = await principalComponents(matrixOf([[1, 2], [1, 2]]), 2, breathe); // prettier-ignore
     expect(same).toEqual({ places: [[0, 0], [0, 0]], explained: [0, 0] }); // prettier-ignore
   });
 
@@ -53,13 +53,13 @@ describe('findComponents', () => {
     ['a single row', [[1, 2, 3]]],
     ['a single column', [[1], [2], [4]]],
   ])('takes %s', async (_what, rows) => {
-    const { places } = await findComponents(matrixOf(rows), 2, breathe);
+    const { places } = await principalComponents(matrixOf(rows), 2, breathe);
     expect(places.map((place) => place.length)).toEqual([rows.length, rows.length]);
     expect(places.flat().every(Number.isFinite)).toBe(true);
   });
 
   it('stops when it is told to', async () => {
     const stop = (): Promise<void> => Promise.reject(new Error('enough'));
-    await expect(findComponents(matrixOf(correlated), 2, stop)).rejects.toThrow('enough');
+    await expect(principalComponents(matrixOf(correlated), 2, stop)).rejects.toThrow('enough');
   });
 });

@@ -3,6 +3,7 @@ import { counted, shown } from '../../../base/printable.js';
 import type { Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
 import { readOptions } from '../../../base/options.js';
+import { ATTRIBUTION_FIELDS } from '../../../explain/options.js';
 import { HEATMAP_FIELDS, type ReportHeatmaps } from '../../../pages/report/sections/heatmaps.js';
 import { readProbe } from '../../../features/probe/probe-file.js';
 import { makeReport, type MadeReport } from '../../../pages/report/make-report.js';
@@ -60,7 +61,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     )
     .option('--model <file>', 'for --cam and --serve: the ONNX file that made the dataset');
   const heatmaps = { photos: rare('--cam-photos <n>'), output: rare('--cam-output <name>') };
-  addFlags(command, HEATMAP_FIELDS, heatmaps, 'for --cam: ')
+  addFlags(command, { ...HEATMAP_FIELDS, output: ATTRIBUTION_FIELDS.output }, heatmaps, 'for --cam: ')
     .option(rare('--labels <file>'), `for --cam: ${LABELS_HELP}`)
     .option('--probe <file>', 'show confusions and suspected labels of this probe: tapir probe --save')
     .option('--serve', 'serve the page to this machine instead of writing it, with a search', false)

@@ -1,6 +1,15 @@
 /** Logistic regression with an L2 penalty: the unique optimum of scikit-learn's objective, over rows that need not fit in memory. */
-import { columnsOf, objectiveGraph, openRowSession, rowsTensor, vectorTensor, type BlockObjective, type Feeds, type RowSession } from '../../../linear/index.js';
-import { mapInOrder } from '../../../base/map-in-order.js';
+import { mapInOrder } from '../../../base/index.js';
+import {
+  columnsOf,
+  objectiveGraph,
+  openRowSession,
+  rowsTensor,
+  vectorTensor,
+  type BlockObjective,
+  type Feeds,
+  type RowSession,
+} from '../../../linear/index.js';
 import {
   Coordinates,
   openScaling,

@@ -1,8 +1,7 @@
 /** Nearest neighbours among the labelled rows: exact, in double precision. */
-import { invalidOption } from '../../../base/index.js';
+import { invalidOption, mapInOrder } from '../../../base/index.js';
 import { Largest } from '../../../tensor/index.js';
 import { distanceGraph, openRowSession, rowsTensor } from '../../../linear/index.js';
-import { mapInOrder } from '../../../base/map-in-order.js';
 import type { LabelledBlock, RowBlocks } from '../rows/labelled-rows.js';
 import type { ScoredBlock } from '../rows/linear-scores.js';
 

@@ -1,10 +1,9 @@
 /** The rows of a feature that have labels, block by block: in memory if they fit, else read again in each pass. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { NO_LABEL, readPaths, type RowLabels } from '../../../datasets/index.js';
 import { datasetInvalid, type BeginStep } from '../../../base/index.js';
 import { elementCount, unitVector } from '../../../tensor/index.js';
 import type { Dataset } from '../../../index.js';
-import { readPaths } from '../../../datasets/labels/live-rows.js';
-import { NO_LABEL, type RowLabels } from '../../../datasets/labels/labels.js';
 
 /** Consecutive labelled rows. */
 export interface LabelledBlock {

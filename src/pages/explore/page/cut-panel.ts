@@ -1,6 +1,15 @@
 /** The card of the cut: what was picked, what stays, and the code that does it. */
-import { printable } from '../../../base/index.js';
-import { byId, make, makeChip, makeChoice, makeCopyButton, makeFact, makeHead, press } from '../../../html/browser/elements.js';
+import { printable } from '../../../html/shared.js';
+import {
+  byId,
+  make,
+  makeChip,
+  makeChoice,
+  makeCopyButton,
+  makeFact,
+  makeHead,
+  press,
+} from '../../../html/browser/elements.js';
 import { formatBytes, formatCount, formatLarge } from '../../../html/numbers.js';
 import { cutFile, LANGUAGES, writeCode, type Language } from './code.js';
 import type { Kept } from './cut.js';

@@ -1,5 +1,5 @@
 /** Maps, colours and heat on canvases. */
-import { colourOf, INFERNO, VIRIDIS, type Colour } from '../../../maps/index.js';
+import { colourOf, INFERNO, VIRIDIS, type Colour } from '../../../html/shared.js';
 import { decodeNumbers } from '../../../html/browser/decode-numbers.js';
 import { make } from '../../../html/browser/elements.js';
 import { formatValue } from '../../../html/numbers.js';

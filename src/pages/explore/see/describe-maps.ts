@@ -1,7 +1,15 @@
 /** A computed tensor → what the page shows of it. */
 import { findGrid } from '../../../toolkit.js';
 import { floatsOf, listLargest, makeTensor, measureFigures, softmax } from '../../../tensor/index.js';
-import { classColour, classMask, findMaps, MOST_CLASSES, principalColours, type Maps, type Size } from '../../../maps/index.js';
+import {
+  classColour,
+  classMask,
+  findMaps,
+  MOST_CLASSES,
+  principalColours,
+  type Maps,
+  type Size,
+} from '../../../maps/index.js';
 import type { FeatureInfo, Tensor } from '../../../index.js';
 import { encodeNumbers } from '../../../html/html.js';
 import type { PageAttention, PageClass, PageFeatures, PagePixels } from '../page/data.js';

@@ -1,9 +1,8 @@
 /** The inputs of a dataset: a sample of the images, and the failures. */
-import { Reservoir, shown } from '../../../base/index.js';
+import { partName } from '../../../toolkit.js';
+import { Reservoir, RowSet, shown } from '../../../base/index.js';
 import type { Breathe } from '../../../tensor/index.js';
 import type { Dataset, DatasetRow, Tile } from '../../../index.js';
-import { partName } from '../../../images/pixels/tile-grid.js';
-import { RowSet } from '../../../base/row-set.js';
 
 /** An image with features. */
 export interface SampledImage {

@@ -1,8 +1,7 @@
 /** What an output sees in some images: places that look alike to the model have like colours, as `drawFeatures` has them. */
 import { encodePng } from '../../../toolkit.js';
 import { makeTensor } from '../../../tensor/index.js';
-import { findMaps, principalColours, type Maps } from '../../../maps/index.js';
-import { FEATURE_DRAW_FIELDS } from '../../../explain/photos/draw-features.js';
+import { COLOUR_CLIP, findMaps, principalColours, type Maps } from '../../../maps/index.js';
 import { nameOf, type SampledImage } from '../collect/collect-inputs.js';
 import type { CollectedOutput } from '../collect/collect-output.js';
 import { makePicture } from './thumbnails.js';
@@ -37,7 +36,7 @@ export async function makeFeaturePictures(
     if (typeof found === 'string') return undefined;
     maps.push(found);
   }
-  const colours = maps.length > 0 && (await principalColours(maps, FEATURE_DRAW_FIELDS.clip.fallback));
+  const colours = maps.length > 0 && (await principalColours(maps, COLOUR_CLIP));
   if (!colours) return undefined;
   const draw = async (place: number, i: number): Promise<FeaturePicture> => {
     const image = images[place]!;

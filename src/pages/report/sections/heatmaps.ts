@@ -1,17 +1,22 @@
 /** Heat maps of some images: where the score of the predicted class comes from. */
-import { checkLabels } from '../../../toolkit.js';
-import { integer, optional, text, type Fields } from '../../../base/index.js';
+import { checkLabels, encodeWebp, fitPhotos, isImageError } from '../../../toolkit.js';
+import { openRecordedModel, readRecordedModel } from '../../../datasets/index.js';
+import { integer, oneOf, optional, text, type Fields } from '../../../base/index.js';
 import type { Breathe } from '../../../tensor/index.js';
-import { loadImage, type Dataset, type LoadedImage, type Transform } from '../../../index.js';
-import { createAttribution, type AttributionMethod, type AttributionResult } from '../../../explain/index.js';
-import { isImageError } from '../../../images/file/image-errors.js';
-import { openRecordedModel, readRecordedModel } from '../../../datasets/embed/recorded-model.js';
-import { ATTRIBUTION_FIELDS } from '../../../explain/options.js';
-import { encodeWebp } from '../../../images/encode.js';
-import { makeTransform } from '../../../images/transform/transform.js';
-import { DRAW_FIELDS } from '../../../explain/photos/draw-heatmap.js';
-import { blendHeatmap } from '../../../maps/index.js';
-import { fitPhotos } from '../../../feeds/plan-feeds.js';
+import {
+  createTransform,
+  loadImage,
+  type Dataset,
+  type LoadedImage,
+  type Transform,
+} from '../../../index.js';
+import {
+  ATTRIBUTION_METHODS,
+  createAttribution,
+  type AttributionMethod,
+  type AttributionResult,
+} from '../../../explain/index.js';
+import { blendHeatmap, HEATMAP_OPACITY } from '../../../maps/index.js';
 import type { SampledImage } from '../collect/collect-inputs.js';
 import { spread } from '../collect/spread.js';
 import { describeScores } from '../../describe-scores.js';
@@ -48,13 +53,11 @@ export interface ReportHeatmaps {
   readonly photos: number;
 }
 
-const { layer, method, output } = ATTRIBUTION_FIELDS;
-
 export const HEATMAP_FIELDS: Fields<ReportHeatmaps> = {
   model: text(''),
-  layer,
-  method,
-  output,
+  layer: optional(text('')),
+  method: oneOf(ATTRIBUTION_METHODS, 'grad-cam'),
+  output: optional(text('')),
   labels: optional(checkLabels),
   photos: integer(1, 100, 12, 'number of photos, at most 100'),
 };
@@ -104,7 +107,7 @@ export async function makeHeatmaps(
   const recorded = readRecordedModel(dataset);
   const model = await openRecordedModel(recorded, path);
   await using attribution = await createAttribution(model, { layer, method, output, labels });
-  const transform = fitPhotos(attribution, makeTransform(recorded.transform));
+  const transform = fitPhotos(attribution, createTransform(recorded.transform));
   const run: Run = (image) => attribution.run(image.toTensor(), { signal });
   const pairs: HeatmapPair[] = [];
   let unreadable = 0;
@@ -137,7 +140,7 @@ async function makePair(
   if (!image) return undefined;
   const { heatmap, classes, labels, scores } = await run(image);
   const [photo, overlay] = await Promise.all(
-    [0, DRAW_FIELDS.opacity.fallback].map(async (opacity) => {
+    [0, HEATMAP_OPACITY].map(async (opacity) => {
       const bytes = await encodeWebp(blendHeatmap(image, heatmap, opacity), SIDE, QUALITY);
       return Buffer.from(bytes).toString('base64');
     }),

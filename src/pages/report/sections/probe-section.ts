@@ -5,11 +5,10 @@ import { markup, type Markup } from '../../../html/html.js';
 import { formatCount, formatShare, formatShareOf } from '../../../html/numbers.js';
 import { renderColumns, renderConfusion, renderPictured, renderSection } from '../../../html/components.js';
 import { nameOf } from '../collect/collect-inputs.js';
-import type { SuspectImage } from '../../../features/probe/probe.js';
 
 /** A suspected label and the picture of its image. */
 export interface PicturedSuspect {
-  readonly suspect: SuspectImage;
+  readonly suspect: ProbeResults['suspects'][number];
   /** WebP in base64; null if the image has no picture. */
   readonly picture: string | null;
 }

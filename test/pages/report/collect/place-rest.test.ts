@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { collectInputs } from '../../../../src/pages/report/collect/collect-inputs.js';
 import { collectOutput } from '../../../../src/pages/report/collect/collect-output.js';
 import { placeRest } from '../../../../src/pages/report/collect/place-rest.js';
-import { findComponents } from '../../../../src/tensor/vectors/principal-components.js';
+import { principalComponents } from '../../../../src/tensor/vectors/principal-components.js';
 import { toUnitLength } from '../../../../src/tensor/vectors/cosine.js';
 import { scratchFolder, tinyResNet } from '../../../support/fixtures.js';
 import { copyPhotos } from '../../../support/photos.js';
@@ -24,12 +24,12 @@ it('gives a row that was not compared the place, neighbours and length of the sa
   const output = await collectOutput(dataset, 'embedding', inputs, breathe);
   const { rows, columns, data } = output.vectors;
   expect(rows).toBe(inputs.images.length);
-  const { places } = await findComponents(toUnitLength(output.vectors), 2, breathe);
+  const { places } = await principalComponents(toUnitLength(output.vectors), 2, breathe);
   const pca = Float64Array.from(places[0]!.flatMap((x, row) => [x, places[1]![row]!]));
   // The second half is placed from the first: what it should come to follows from the vectors themselves.
   const half = Math.ceil(rows / 2);
   const vectors = { rows: half, columns, data: data.slice(0, half * columns) };
-  const own = await findComponents(toUnitLength(vectors), 2, breathe);
+  const own = await principalComponents(toUnitLength(vectors), 2, breathe);
   const ownPca = Float64Array.from(own.places[0]!.flatMap((x, row) => [x, own.places[1]![row]!]));
   const compared = { ...output, members: output.members.slice(0, half), vectors };
   const rest = await placeRest(

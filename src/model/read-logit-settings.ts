@@ -1,9 +1,9 @@
 /** How a model that holds both towers makes logits of cosines: what it was trained with. */
-import type { OnnxModel } from '../../index.js';
-import type { Value } from '../../graph/graph.js';
-import { toFloat64 } from '../../model/open/encode-values.js';
-import { modelInternals, type ModelState } from '../../model/open/model-state.js';
-import { readInitializer } from '../../model/open/read-initializer.js';
+import type { OnnxModel } from './open/open-model.js';
+import type { Value } from '../graph/graph.js';
+import { toFloat64 } from './open/encode-values.js';
+import { modelInternals, type ModelState } from './open/model-state.js';
+import { readInitializer } from './open/read-initializer.js';
 
 /** The logit of an image and a label is `scale × cosine + bias`. */
 export interface LogitSettings {

@@ -1,9 +1,9 @@
 /** Scale and bias of logits, from graphs as exporters write them. */
 import { describe, expect, it } from 'vitest';
-import { readLogitSettings, type LogitSettings } from '../../../src/features/text/logit-settings.js';
-import { modelBytes, type NodeSpec, type WeightSpec } from '../../support/graphs.js';
-import { readTextFixture } from '../../support/text-models.js';
-import { openModel } from '../../../src/model/open/open-model.js';
+import { readLogitSettings, type LogitSettings } from '../../src/model/read-logit-settings.js';
+import { modelBytes, type NodeSpec, type WeightSpec } from '../support/graphs.js';
+import { readTextFixture } from '../support/text-models.js';
+import { openModel } from '../../src/model/open/open-model.js';
 
 const COSINES: NodeSpec = { op: 'MatMul', inputs: ['text', 'images'], outputs: ['cosines'] };
 const TRANSPOSE = (of: string): NodeSpec => ({
