@@ -228,7 +228,7 @@ const JOBS = [
   ['Datasets', ['datasets']],
   ['Search', ['features/search']],
   ['Near-duplicates', ['features/dedupe']],
-  ['Probes', ['features/probe', 'features/linear']],
+  ['Probes', ['features/probe']],
   ['Words', ['features/text']],
   ['Errors and progress', ['base']],
 ];

@@ -41,5 +41,5 @@ export type { TilesGiven } from './images/transform/tile-options.js';
 // Pictures of a source, as a model takes them.
 export { TRANSFORM_FIELDS, type TransformAsked } from './feeds/choose-transform.js';
 export { fileOf, type SourceItem } from './feeds/items/source-item.js';
-export { PictureReader, WHOLE_SIDE } from './feeds/picture-reader.js';
+export { PictureReader, WHOLE_SIDE } from './feeds/pictures/picture-reader.js';
 export { fitPhotos } from './feeds/plan-feeds.js';

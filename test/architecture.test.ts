@@ -46,9 +46,12 @@ const HOUSE: Readonly<Record<string, Room>> = {
     floors: [['capabilities'], ['lanes'], ['.'], ['devices'], ['engines/native'], ['engines']],
   },
   model: { on: ['graph', 'runtime'], floors: [['open'], ['.', 'prune'], ['lanes'], ['oracle']] },
-  feeds: { on: ['images', 'model'], floors: [['items'], ['.']] },
+  feeds: { on: ['images', 'model'], floors: [['items'], ['.'], ['pictures']] },
   extract: { on: ['feeds'], floors: [['replicas'], ['.']] },
   lowering: { on: ['extract'], floors: [['.'], ['search'], ['fixed-scales']] },
+  linear: { on: ['runtime', 'onnx'], floors: [['.']] },
+  maps: { on: ['images', 'model'], floors: [['.']] },
+  structure: { on: ['model'], floors: [['.']] },
   gradients: { on: ['model'], floors: [['backward'], ['rules'], ['.']] },
   parameters: {
     on: ['networks', 'model'],
@@ -59,7 +62,7 @@ const HOUSE: Readonly<Record<string, Room>> = {
     floors: [
       ['formats', 'records', 'sources/items'],
       ['files', 'sources/folders', 'sources/lists', 'sources/sampling'],
-      ['import', 'merge', 'sources/archives', 'sources/records'],
+      ['import', 'labels', 'merge', 'sources/archives', 'sources/records'],
       ['sources'],
       ['embed'],
       ['streams'],
@@ -67,17 +70,10 @@ const HOUSE: Readonly<Record<string, Room>> = {
   },
   stages: { on: ['extract'], floors: [['graph'], ['.']] },
   zoo: { on: ['hub', 'parameters'], floors: [['.']] },
-  explain: { on: ['gradients', 'datasets'], floors: [['maps'], ['.'], ['photos']] },
+  explain: { on: ['gradients', 'datasets', 'maps'], floors: [['.'], ['photos']] },
   features: {
-    on: ['datasets'],
-    floors: [
-      ['linear', 'rows', 'text/tokenizer'],
-      ['text'],
-      ['search'],
-      ['dedupe', 'probe/rows'],
-      ['probe/fit'],
-      ['probe'],
-    ],
+    on: ['datasets', 'linear'],
+    floors: [['text/tokenizer'], ['text'], ['search'], ['dedupe', 'probe/rows'], ['probe/fit'], ['probe']],
   },
   precision: {
     on: ['html', 'lowering', 'datasets'],
@@ -88,10 +84,10 @@ const HOUSE: Readonly<Record<string, Room>> = {
     floors: [['graph', 'optimizers', 'statistics'], ['losses'], ['runs'], ['.'], ['folder']],
   },
   pages: {
-    on: ['html', 'explain', 'features'],
+    on: ['html', 'explain', 'features', 'structure'],
     floors: [
       ['.', 'explore/page', 'report/collect', 'report/page'],
-      ['explore/describe', 'explore/see', 'report/sections'],
+      ['explore/see', 'report/sections'],
       ['explore', 'report'],
     ],
   },
@@ -115,20 +111,25 @@ const HOUSE: Readonly<Record<string, Room>> = {
   },
 };
 
-/** The doors that no room has: what users import, and what products import beside it. Both stand on this room. */
-const MAIN_DOORS = new Set(['index.ts', 'toolkit.ts']);
-const MAIN_ROOM = 'datasets';
-/** The most names that the toolkit hands out. */
-const MOST_NAMES = 60;
-
-/** The products: `doors` import nothing from other rooms but doors, and files of `html`; `mixed` import files behind doors, too. */
-const PRODUCTS: Readonly<Record<string, 'doors' | 'mixed'>> = {
-  explain: 'doors',
-  features: 'mixed',
-  pages: 'mixed',
-  precision: 'mixed',
-  serve: 'doors',
+/** The doors that are no room's `index.ts`, and the rooms that they stand on: for users, for products, and for scripts in pages. */
+const MAIN_DOORS: Readonly<Record<string, readonly string[]>> = {
+  'index.ts': ['datasets'],
+  'toolkit.ts': ['extract'],
+  'html/shared.ts': ['maps', 'structure'],
 };
+
+/** The products: they import nothing from other rooms but doors, and files of `html`. */
+const PRODUCTS: ReadonlySet<string> = new Set(['explain', 'features', 'pages', 'precision', 'serve']);
+
+/** The doors inside, which users do not see, and the most names that one hands out. */
+const DOORS_INSIDE = [
+  'toolkit.ts',
+  'html/shared.ts',
+  ...['base', 'datasets', 'linear', 'lowering', 'maps', 'structure', 'tensor'].map(
+    (room) => `${room}/index.ts`,
+  ),
+];
+const MOST_NAMES = 60;
 
 /** The most floors of a room, and the longest chain of imports inside a folder. */
 const MOST_FLOORS = 6;
@@ -179,14 +180,19 @@ function readSource(path: string): SourceFile {
   };
 }
 
-/** The room of a file; undefined for src/index.ts. */
+/** The room of a file; undefined for a door of no room. */
 function roomOf(path: string): string | undefined {
-  return path.includes('/') ? path.slice(0, path.indexOf('/')) : undefined;
+  return Object.hasOwn(MAIN_DOORS, path) ? undefined : path.slice(0, path.indexOf('/'));
 }
 
 /** Whether a file is a door: it hands names on, and only products import it. */
 function isDoor(path: string): boolean {
-  return MAIN_DOORS.has(path) || /^\w+\/index\.ts$/.test(path);
+  return roomOf(path) === undefined || /^\w+\/index\.ts$/.test(path);
+}
+
+/** The names of a list between braces, as the file that exports them has them. */
+function namesIn(list: string): string[] {
+  return list.split(',').flatMap((name) => /^(?:type )?(\w+)/.exec(name.trim())?.[1] ?? []);
 }
 
 /** The folder of a file inside its room. */
@@ -201,10 +207,15 @@ function roomsBelow(room: string, above: readonly string[] = []): ReadonlySet<st
   if (above.includes(room)) throw new Error(`rooms in a circle: ${[...above, room].join(' → ')}`);
   const known = below.get(room);
   if (known) return known;
-  const { on } = HOUSE[room]!;
-  const reached = new Set(on);
-  for (const next of on) for (const one of roomsBelow(next, [...above, room])) reached.add(one);
+  const reached = standing(HOUSE[room]!.on, [...above, room]);
   below.set(room, reached);
+  return reached;
+}
+
+/** Rooms, and those that they stand on. */
+function standing(on: readonly string[], above: readonly string[] = []): ReadonlySet<string> {
+  const reached = new Set(on);
+  for (const next of on) for (const one of roomsBelow(next, above)) reached.add(one);
   return reached;
 }
 
@@ -215,12 +226,17 @@ function floorOf(path: string): number {
 /** Why a file may not import another; undefined if it may. */
 function whyNot(path: string, target: string): string | undefined {
   if (!files.has(target)) return 'no such file';
-  const room = roomOf(path) ?? MAIN_ROOM;
-  const other = roomOf(target) ?? MAIN_ROOM;
-  if (isDoor(target) && (room === other || !Object.hasOwn(PRODUCTS, room)))
+  const [room, other] = [roomOf(path), roomOf(target)];
+  if (room !== undefined && isDoor(target) && (room === other || !PRODUCTS.has(room)))
     return 'only products import doors';
-  if (dirname(path) === dirname(target)) return undefined;
-  if (room !== other) return roomsBelow(room).has(other) ? undefined : `${room} does not stand on ${other}`;
+  if (room !== undefined && dirname(path) === dirname(target)) return undefined;
+  if (room === undefined || room !== other) {
+    const standsOn = room === undefined ? standing(MAIN_DOORS[path]!) : roomsBelow(room);
+    const needed = other === undefined ? MAIN_DOORS[target]! : [other];
+    return needed.every((one) => standsOn.has(one))
+      ? undefined
+      : `${room ?? path} does not stand on ${needed.join(', ')}`;
+  }
   return isDoor(path) || floorOf(path) > floorOf(target) ? undefined : 'not a lower floor of the room';
 }
 
@@ -258,17 +274,35 @@ describe('architecture', () => {
   it('has products that import only doors', () => {
     const past = [...files.values()].flatMap(({ path, files: targets }) => {
       const room = roomOf(path);
-      if (room === undefined || PRODUCTS[room] !== 'doors') return [];
+      if (room === undefined || !PRODUCTS.has(room)) return [];
       return targets
         .filter((target) => !isDoor(target) && ![room, 'html'].includes(roomOf(target)!))
         .map((target) => ({ file: path, target }));
     });
     expect(past).toEqual([]);
-    const toolkit = withoutComments(files.get('toolkit.ts')!.text);
-    const lists = [...toolkit.matchAll(/^export \{([^}]*)\} from /gm)];
-    expect(lists.length).toBe(toolkit.match(/^export/gm)!.length);
-    const names = lists.flatMap(([, list]) => list!.split(',').filter((name) => name.trim() !== ''));
-    expect(names.length).toBeLessThanOrEqual(MOST_NAMES);
+  });
+
+  it('has small doors inside: single names, each of which a product imports', () => {
+    const imported = new Set(
+      [...files.values()]
+        .filter(({ path }) => PRODUCTS.has(roomOf(path)!))
+        .flatMap(({ path, text }) =>
+          [...text.matchAll(/^(?:import|export) (?:type )?\{([^}]*)\} from '(\.[^']+)';/gm)].flatMap(
+            ([, list, from]) => {
+              const door = posix.join(dirname(path), from!).replace(/\.js$/, '.ts');
+              return namesIn(list!).map((name) => `${door} ${name}`);
+            },
+          ),
+        ),
+    );
+    for (const door of DOORS_INSIDE) {
+      const text = withoutComments(files.get(door)!.text);
+      const lists = [...text.matchAll(/^export (?:type )?\{([^}]*)\} from /gm)];
+      expect(lists.length).toBe(text.match(/^export/gm)!.length);
+      const names = lists.flatMap(([, list]) => namesIn(list!));
+      expect(names.length, door).toBeLessThanOrEqual(MOST_NAMES);
+      expect(names.filter((name) => !imported.has(`${door} ${name}`))).toEqual([]);
+    }
   });
 
   it('keeps what belongs to one place there', () => {

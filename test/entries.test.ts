@@ -16,8 +16,8 @@ const VALUES: Readonly<Record<string, string>> = {
   './stages': 'Pipeline createEarlyExit profileModel splitModel',
   './gradients': 'differentiate',
   './train': 'createTrainer estimateBatchNorm measureMoments mergeBatchNorm trainFolder',
-  './explain': 'attribute createAttribution drawFeatures drawHeatmap',
-  './features': `attachProbe classifyImages classifyZeroShot createTextEncoder encodeLabels findDuplicates predictProbe readProbe
+  './explain': 'ATTRIBUTION_METHODS attribute createAttribution drawFeatures drawHeatmap',
+  './features': `attachProbe classifyImages classifyZeroShot createTextEncoder encodeLabels findDuplicates openSearch predictProbe readProbe
     saveProbe searchDataset trainProbe`,
   './pages': 'writeExplorer writeReport',
   './serve': 'createService',

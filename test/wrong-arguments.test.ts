@@ -3,7 +3,7 @@
  * the caller's own error, within seconds, and no rejection is left unhandled.
  */
 import { isTapirError } from 'onnx-tapir';
-import { findDuplicates, searchDataset, trainProbe } from 'onnx-tapir/features';
+import { findDuplicates, openSearch, searchDataset, trainProbe } from 'onnx-tapir/features';
 import { writeReport } from 'onnx-tapir/pages';
 import { createService } from 'onnx-tapir/serve';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -98,6 +98,7 @@ function describeValue(value: unknown): string {
 describe.each<[string, (value: never) => unknown]>([
   ['createService', (value) => createService(value)],
   ['findDuplicates', (value) => findDuplicates(value)],
+  ['openSearch', (value) => openSearch(value)],
   ['searchDataset', (value) => searchDataset(value, [])],
   ['writeReport', (value) => writeReport(value)],
 ])('%s', (_, call) => {

@@ -20,10 +20,10 @@ import type {
   RefusedName,
   StatedTensor,
 } from './model-structure.js';
-import { buildTree } from './tree/box-tree.js';
-import { containersOf } from './tree/containers.js';
+import { buildTree } from './box-tree.js';
+import { containersOf } from './containers.js';
 import { exporterFacts } from './exporter-facts.js';
-import type { Box } from './tree/group-runs.js';
+import type { Box } from './group-runs.js';
 
 /** Describes a model, whose file code names by `path`. Takes milliseconds; no session opens. */
 export function describeModel(model: OnnxModel, path: string): ModelStructure {

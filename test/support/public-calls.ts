@@ -46,6 +46,7 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
   const dataset = await tapir.openDataset(at('vectors'));
   const probe = await tapir.trainProbe(dataset, 'by-folder', { kind: 'centroid' });
   await tapir.saveProbe(probe, at('probe.json'));
+  const search = await tapir.openSearch(dataset);
   const service = tapir.createService(extractor, { transform });
   const pixels = tapir.createTransform(transform);
   const photo = join(fixturePath('preprocess'), 'nothing.jpg');
@@ -128,6 +129,7 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
     mergeDataset: call(tapir.mergeDataset, at('empty'), {}),
     openDataset: call(tapir.openDataset, at('vectors')),
     openModel: call(tapir.openModel, at('small.onnx'), {}),
+    openSearch: call(tapir.openSearch, dataset, {}),
     Pipeline: call(made(tapir.Pipeline), pipeline),
     'Pipeline.create': call(tapir.Pipeline.create.bind(tapir.Pipeline), model, ['fc'], {
       devices: ['cpu:0', 'cpu:1'],
@@ -165,6 +167,7 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
     'parallel.run': bound(parallel, 'run', batch, {}),
     'pipeline.run': bound(pipeline, 'run', batch, {}),
     'pruned.save': bound(pruned, 'save', nowhere, {}),
+    'search.search': bound(search, 'search', [new Float32Array(6)], {}),
     'service.listen': bound(service, 'listen', { port: 0 }),
     'trainer.evaluate': bound(trainer, 'evaluate', [{ input: batch, target: [0] }], {}),
     'trainer.resume': bound(trainer, 'resume', nowhere),
@@ -173,7 +176,7 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
     'transform.apply': bound(pixels, 'apply', { width: 2, height: 2, data: new Uint8Array(12) }),
     'transform.applyFloat': bound(pixels, 'applyFloat', { width: 2, height: 2, data: new Uint8Array(12) }),
   };
-  const open = [service, pipeline, parallel, extractor, attribution, trainer, early];
+  const open = [search, service, pipeline, parallel, extractor, attribution, trainer, early];
   return {
     calls,
     close: async () => {

@@ -2,7 +2,7 @@
 import { modelPathOf } from '../../toolkit.js';
 import { openRecordedModel, readRecordedModel } from '../../datasets/index.js';
 import { readOptions, unchecked, type Fields } from '../../base/index.js';
-import type { Dataset, OnnxModel, Options } from '../../index.js';
+import { TapirError, type Dataset, type OnnxModel, type Options } from '../../index.js';
 import { findTextTower } from '../text/text-tower.js';
 import { QueryModels } from './query-models.js';
 import {
@@ -41,7 +41,11 @@ export interface DatasetSearch extends AsyncDisposable {
   readonly takesTexts: boolean;
   /** Whether queries may have images. */
   readonly takesImages: boolean;
-  /** As {@link searchDataset}. The first query with words or photos opens a session, which stays open. */
+  /**
+   * As {@link searchDataset}. The first query with words or photos opens a session, which stays open.
+   *
+   * @throws {@link TapirError} `CLOSED`; those of {@link searchDataset}.
+   */
   search(
     query: readonly (Float32Array | readonly number[])[] | SearchQuery,
     given?: Options<QueryOptions>,
@@ -83,16 +87,22 @@ export async function openSearch(
   const tower = textModel ?? (model && modelPathOf(model));
   const takesTexts = tower !== undefined && (await findTextTower(tower)) !== undefined;
   const models = new QueryModels(dataset, { key, model, textModel, device });
+  let isClosed = false;
+  const close = async (): Promise<void> => {
+    isClosed = true;
+    await models.close();
+  };
   return {
     key,
     takesTexts,
     takesImages: model !== undefined,
     async search(query, asked = {}) {
-      const found = readOptions(QUERY_FIELDS, asked, 'search');
-      const vectors = isList(query) ? query : [await readSearchQuery(query, models, found.signal)];
-      return searchVectors(dataset, key, vectors, { ...found, device });
+      if (isClosed) throw new TapirError('CLOSED', 'the search is closed', { details: { what: 'search' } });
+      const options = readOptions(QUERY_FIELDS, asked, 'search');
+      const vectors = isList(query) ? query : [await readSearchQuery(query, models, options.signal)];
+      return searchVectors(dataset, key, vectors, { ...options, device });
     },
-    close: () => models.close(),
-    [Symbol.asyncDispose]: () => models.close(),
+    close,
+    [Symbol.asyncDispose]: close,
   };
 }

@@ -6,6 +6,7 @@ import {
   classifyZeroShot,
   createTextEncoder,
   encodeLabels,
+  openSearch,
   searchDataset,
   type SearchQuery,
   type ZeroShotLabel,
@@ -66,6 +67,33 @@ async function vectorsOf(...texts: string[]): Promise<number[][]> {
   await using tower = await createTextEncoder(textModel);
   return (await tower.encode(texts)).map(unitOf);
 }
+
+describe('openSearch', () => {
+  it('answers many queries as searchDataset answers one, until it is closed', async () => {
+    const search = await openSearch(dataset, { model });
+    expect(search).toMatchObject({ key: 'image_embeds', takesTexts: true, takesImages: true });
+    for (const query of [{ text: 'a dog' }, { text: 'the sea', images: [photo] }, [rows[2]!]])
+      // oxlint-disable-next-line no-await-in-loop -- one after the other, as a service asks
+      expect(await search.search(query, { top: 5 })).toEqual(
+        await searchDataset(dataset, query, { model, top: 5 }), // oxlint-disable-line no-await-in-loop
+      );
+    await search.close();
+    const error = await failureOf(search.search({ text: 'a dog' }), TapirError);
+    expect(error).toMatchObject({ code: 'CLOSED', details: { what: 'search' } });
+  });
+
+  it('knows what it can be asked', async () => {
+    await using plain = await openSearch(dataset);
+    expect(plain).toMatchObject({ takesTexts: false, takesImages: false });
+    expect((await plain.search([rows[0]!]))[0]).toHaveLength(10);
+    await using words = await openSearch(dataset, { textModel });
+    expect(words).toMatchObject({ takesTexts: true, takesImages: false });
+    expect((await words.search({ text: 'a dog' }))[0]).toHaveLength(10);
+    const other = join(pair, 'onnx/model.onnx');
+    const error = await failureOf(openSearch(dataset, { model: other }), TapirError);
+    expect(error).toMatchObject({ code: 'CHECKSUM_MISMATCH' });
+  });
+});
 
 describe('searchDataset', () => {
   it('ranks by the cosine with a text', async () => {

@@ -1,23 +1,23 @@
 /** Pictures as a model takes them, for what looks at single ones. */
 import { basename } from 'node:path';
-import { shown } from '../base/printable.js';
-import type { ImageSource } from '../images/file/image-source.js';
-import type { RgbImage } from '../images/pixels/rgb-image.js';
-import type { Size } from '../images/pixels/geometry.js';
-import type { Tile } from '../images/pixels/tile-grid.js';
-import type { LoadedImage } from '../images/transform/load-pixels.js';
-import { sampleTiles } from '../images/transform/read-tiles.js';
-import { planTiles, type TilePlan, type TilesGiven } from '../images/transform/tile-options.js';
-import { makeTransform, type Transform } from '../images/transform/transform.js';
-import { modelPathOf, type OnnxModel } from '../model/open/open-model.js';
-import type { TensorInfo } from '../tensor/tensor-info.js';
-import type { Tensor } from '../tensor/tensor.js';
-import { chooseTransform, type TransformAsked } from './choose-transform.js';
-import type { FeedPlan } from './feed-plan.js';
-import { loadImage } from './load-image.js';
-import { feedOfPicture } from './picture-feeds.js';
-import { fitSize } from './photo-size.js';
-import { layOut, planPicture } from './plan-feeds.js';
+import { shown } from '../../base/printable.js';
+import type { ImageSource } from '../../images/file/image-source.js';
+import type { RgbImage } from '../../images/pixels/rgb-image.js';
+import type { Size } from '../../images/pixels/geometry.js';
+import type { Tile } from '../../images/pixels/tile-grid.js';
+import type { LoadedImage } from '../../images/transform/load-pixels.js';
+import { sampleTiles } from '../../images/transform/read-tiles.js';
+import { planTiles, type TilePlan, type TilesGiven } from '../../images/transform/tile-options.js';
+import { makeTransform, type Transform } from '../../images/transform/transform.js';
+import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
+import type { TensorInfo } from '../../tensor/tensor-info.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { chooseTransform, type TransformAsked } from '../choose-transform.js';
+import type { FeedPlan } from '../feed-plan.js';
+import { loadImage } from '../load-image.js';
+import { feedOfPicture } from '../picture-feeds.js';
+import { fitSize } from '../photo-size.js';
+import { layOut, planPicture } from '../plan-feeds.js';
 
 /** A picture, or a tile of one, and the feed of its model. */
 export interface ReadPicture {

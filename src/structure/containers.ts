@@ -1,9 +1,9 @@
 /** The modules that hold each node: the boxes of the picture. */
-import type { Graph, Node, Value } from '../../graph/graph.js';
-import { readModulePath } from '../../graph/names/module-names.js';
-import type { ModuleTree } from '../../graph/names/module.js';
-import { moduleTree } from '../../graph/names/module-tree.js';
-import { nodeRoles } from '../../graph/roles.js';
+import type { Graph, Node, Value } from '../graph/graph.js';
+import { readModulePath } from '../graph/names/module-names.js';
+import type { ModuleTree } from '../graph/names/module.js';
+import { moduleTree } from '../graph/names/module-tree.js';
+import { nodeRoles } from '../graph/roles.js';
 
 /** The paths of the modules around each node, from the outermost one. Nodes are in execution order; `names` are those of nameValues. */
 export function containersOf(graph: Graph, names: ReadonlyMap<Value, string>): string[][] {

@@ -1,5 +1,5 @@
 /** Long rows of nodes without modules → runs, so that a graph of thousands of nodes fits on a screen. */
-import type { StructureNode } from '../model-structure.js';
+import type { StructureNode } from './model-structure.js';
 
 /** A box; its children are nodes by index, and boxes. */
 export interface Box {

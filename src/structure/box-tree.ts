@@ -1,5 +1,5 @@
 /** Nodes and the modules around them → nested boxes, in the order in which data passes them. */
-import type { StructureNode } from '../model-structure.js';
+import type { StructureNode } from './model-structure.js';
 import { groupRuns, type Box } from './group-runs.js';
 
 /** Builds the tree. The first box is the model. */
