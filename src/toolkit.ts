@@ -36,7 +36,7 @@ export { checkRgbImage } from './images/pixels/rgb-image.js';
 export { partName } from './images/pixels/tile-grid.js';
 export { makeThumbnail, tryThumbnail } from './images/thumbnail.js';
 export { readSides } from './images/transform/check-transform.js';
-export type { TilesGiven } from './images/transform/tile-options.js';
+export { planTiles, type TilePlan, type TilesGiven } from './images/transform/tile-options.js';
 
 // Pictures of a source, as a model takes them.
 export { TRANSFORM_FIELDS, type TransformAsked } from './feeds/choose-transform.js';

@@ -7,7 +7,7 @@ import type { Size } from '../../images/pixels/geometry.js';
 import type { Tile } from '../../images/pixels/tile-grid.js';
 import type { LoadedImage } from '../../images/transform/load-pixels.js';
 import { sampleTiles } from '../../images/transform/read-tiles.js';
-import { planTiles, type TilePlan, type TilesGiven } from '../../images/transform/tile-options.js';
+import type { TilePlan } from '../../images/transform/tile-options.js';
 import { makeTransform, type Transform } from '../../images/transform/transform.js';
 import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
 import type { TensorInfo } from '../../tensor/tensor-info.js';
@@ -48,7 +48,7 @@ export class PictureReader {
   readonly note: string;
 
   /** Throws `OPTION_INVALID` if the model takes no picture that the transform makes; the message says what would fit. */
-  constructor(model: OnnxModel, choice: TransformAsked, tiles: TilesGiven | undefined) {
+  constructor(model: OnnxModel, choice: TransformAsked, tiles: TilePlan | undefined) {
     // A picture feeds the only input that takes images; what needs another one is refused when it is asked for.
     const images = model.inputs.filter(
       ({ dims, dtype }) => dims?.length === 4 && !/^u?int(16|32|64)/.test(dtype ?? ''),
@@ -56,8 +56,8 @@ export class PictureReader {
     const inputs = images.length === 1 ? images : model.inputs;
     const { transform, note } = preparationOf(choice, model, inputs[0]);
     this.note = note;
-    this.#tiles = tiles && planTiles(tiles);
-    this.#feeds = planPicture({ inputs, imageNormalization: null }, transform, { tiles: this.#tiles });
+    this.#tiles = tiles;
+    this.#feeds = planPicture({ inputs, imageNormalization: null }, transform, { tiles });
     this.transform = layOut(this.#feeds);
   }
 

@@ -1,5 +1,5 @@
 /** What the page asks of a model: its sizes, cuts, and what photos give. Each answer is computed when it is first asked for. */
-import { readClassLabels, type TilesGiven, type TransformAsked } from '../../toolkit.js';
+import { planTiles, readClassLabels, type TilesGiven, type TransformAsked } from '../../toolkit.js';
 import { invalidOption, reasonOf, shown } from '../../base/index.js';
 import { floatsOf, makeTensor, takeRow } from '../../tensor/index.js';
 import { toBytes, type Size } from '../../maps/index.js';
@@ -75,9 +75,10 @@ export class Explorer {
     this.#device = setup.device;
     this.#labels = setup.labels;
     this.page = describeModel(model, path);
+    const tiles = setup.tiles && planTiles(setup.tiles);
     let problem: string | null = null;
     try {
-      this.#photos = new Photos(model, setup, setup.tiles);
+      this.#photos = new Photos(model, setup, tiles);
     } catch (error) {
       if (!isTapirError(error)) throw error;
       problem = shown(reasonOf(error));

@@ -4,7 +4,7 @@ import {
   partName,
   PictureReader,
   WHOLE_SIDE,
-  type TilesGiven,
+  type TilePlan,
   type TransformAsked,
 } from '../../toolkit.js';
 import { shown } from '../../base/index.js';
@@ -67,7 +67,7 @@ export class Photos {
   #count = 0;
 
   /** Throws `OPTION_INVALID` as {@link PictureReader} does. */
-  constructor(model: OnnxModel, choice: TransformAsked, tiles: TilesGiven | undefined) {
+  constructor(model: OnnxModel, choice: TransformAsked, tiles: TilePlan | undefined) {
     this.#reader = new PictureReader(model, choice, tiles);
   }
 
