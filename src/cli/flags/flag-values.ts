@@ -10,9 +10,10 @@ export function parseCount(text: string): number {
   return Number(text);
 }
 
-/** Parses a number from 0, with or without decimals. */
+/** Parses a decimal number as people write them: `0.98`, `.98`, `1e-4`, `-1`. */
 export function parseNumber(text: string): number {
-  if (!/^\d+(?:\.\d+)?$/.test(text)) throw new InvalidArgumentError('It must be a number.');
+  if (!/^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i.test(text))
+    throw new InvalidArgumentError('It must be a number.');
   return Number(text);
 }
 

@@ -51,8 +51,20 @@ it('have values under the names of the options', () => {
 });
 
 it.each([
+  ['0.98', 0.98],
+  ['.98', 0.98],
+  ['1e-4', 1e-4],
+  ['1.', 1],
+])('read %s as people write numbers', (text, share) => {
+  expect(read('--share', text)).toMatchObject({ share });
+});
+
+it.each([
   [['--top', '11'], 'option "--top" must be an integer from 1 to 10, got 11'],
   [['--share', '0'], 'option "--share" must be a number above 0, at most 1, got 0'],
+  [['--share', '-1'], 'option "--share" must be a number above 0, at most 1, got -1'],
+  [['--share', '1,5'], "option '--share <x>' argument '1,5' is invalid"],
+  [['--share', '.'], "option '--share <x>' argument '.' is invalid"],
   [['--top', 'x'], "option '--top <n>' argument 'x' is invalid"],
   [['--kind', 'c'], 'Allowed choices are a, b'],
 ])('refuse %j by the name of the flag', (words, message) => {
