@@ -176,8 +176,11 @@ class Runs {
       const isPacked = header % 2 === 1;
       const count = isPacked ? ((header - 1) / 2) * 8 : header / 2;
       if (count === 0 && seen < least) return false;
-      if (count > (isPacked ? Math.ceil(left / 8) * 8 : left)) return false;
-      this.#at += isPacked ? (count / 8) * width : Math.ceil(width / 8);
+      const bytes = isPacked ? (count / 8) * width : Math.ceil(width / 8);
+      // DuckDB fills up a packed run with values that nobody reads. No run may be longer than its bytes.
+      const isFilled = isPacked && this.#at + bytes <= end;
+      if (!isFilled && count > (isPacked ? Math.ceil(left / 8) * 8 : left)) return false;
+      this.#at += bytes;
       seen += count;
     }
     return seen >= least;

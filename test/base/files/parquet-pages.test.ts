@@ -7,7 +7,7 @@ import { parquetWriteBuffer } from 'hyparquet-writer';
 import { describe, expect, it } from 'vitest';
 import { checkPages, type ColumnFacts } from '../../../src/base/files/parquet-pages.js';
 import { readParquetRecords } from '../../../src/base/files/parquet-reading.js';
-import { scratchFolder } from '../../support/fixtures.js';
+import { fixturePath, scratchFolder } from '../../support/fixtures.js';
 import { isRelease, someOf } from '../../support/rounds.js';
 
 type Options = Parameters<typeof parquetWriteBuffer>[0];
@@ -110,6 +110,17 @@ describe('readParquetRecords', () => {
         expect((user + system) / 1e6, `byte ${at} is ${value}`).toBeLessThan(2);
       }
     }
+  });
+
+  it('reads runs that are filled up beyond the last row, as DuckDB writes them', async () => {
+    const rows: unknown[] = [];
+    for await (const row of readParquetRecords(fixturePath('tables/duckdb.parquet'), ['path', 'label']))
+      rows.push([row['path'], row['label']]);
+    const expected = Array.from({ length: 20 }, (_, i) => [
+      `p/${i}.jpg`,
+      i % 5 === 4 ? null : `c${i % 3}`,
+    ]);
+    expect(rows).toEqual(expected);
   });
 
   it('says which column a file lacks', async () => {
