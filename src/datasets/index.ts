@@ -21,7 +21,14 @@ export { encodeNpy, NPY_MAGIC, parseNpy } from './formats/npy.js';
 export { placeCells } from './formats/saved-columns.js';
 export { textOf } from './labels/label-tables.js';
 export { NO_LABEL, readLabels, type ProbeLabels, type RowLabels } from './labels/labels.js';
-export { countRows, readLiveRows, readPaths, readPlaces } from './labels/live-rows.js';
+export {
+  countRows,
+  hasParts,
+  readInputOfRows,
+  readLiveRows,
+  readPaths,
+  readPlaces,
+} from './labels/live-rows.js';
 export { readRowsWhere, WHERE } from './labels/where.js';
 export type { EngineCandidate, EngineChoice } from './records/engine-choice.js';
 export { describeCosines, leastCosine, type Float32Comparison } from './records/float32-comparison.js';

@@ -16,6 +16,30 @@ export async function readLiveRows(dataset: Dataset): Promise<RowSet> {
   return live;
 }
 
+/** Whether an input may have several rows: its crops, tiles or clips. */
+export function hasParts({ manifest }: Dataset): boolean {
+  // Opening the dataset has checked only what reading features needs.
+  const { run } = manifest as Partial<Dataset['manifest']>;
+  return run?.cropRows === 'each' || run?.tiles !== undefined || run?.clips !== undefined;
+}
+
+/** Reads which input each row belongs to: numbers of inputs, by the number of a row; -1 for a row that belongs to none. */
+export async function readInputOfRows(dataset: Dataset): Promise<Int32Array> {
+  const inputOf = new Int32Array(countRows(dataset)).fill(-1);
+  const known = new Map<string, number>();
+  let count = 0;
+  for await (const { row, path } of dataset.rows()) {
+    if (row === null) continue;
+    let input = path === null ? undefined : known.get(path);
+    if (input === undefined) {
+      input = count++;
+      if (path !== null) known.set(path, input);
+    }
+    inputOf[row] = input;
+  }
+  return inputOf;
+}
+
 /** Reads the paths of some rows. */
 export async function readPaths(
   dataset: Dataset,

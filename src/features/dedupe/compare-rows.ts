@@ -15,6 +15,8 @@ export interface Comparison {
   readonly tiles: TileRequest;
   readonly cosine: number;
   readonly groups: RowGroups;
+  /** The input of each row, whose parts are no copies of each other; undefined where each row is an input. */
+  readonly inputOf: Int32Array | undefined;
   readonly skipped: SkippedRows;
   /** Called with the tiles that have been compared with all others. */
   readonly onPanel: (rows: number) => void;
@@ -67,7 +69,7 @@ async function* pairTiles(
  * the groups do not depend on how the rows were cut into tiles.
  */
 function joinRows(
-  { cosine, groups }: Comparison,
+  { cosine, groups, inputOf }: Comparison,
   left: Tile,
   right: Tile,
   { dots, most }: PairProducts,
@@ -82,7 +84,7 @@ function joinRows(
       if (dot < cosine - slack) continue;
       const a = left.rows[i]!;
       const b = right.rows[j]!;
-      if (groups.find(a) === groups.find(b)) continue;
+      if (groups.find(a) === groups.find(b) || (inputOf && inputOf[a] === inputOf[b])) continue;
       if (dot > cosine + slack || cosineOf(left, i, right, j) >= cosine) groups.join(a, b);
     }
   }

@@ -1,6 +1,6 @@
 /** Groups of rows as users see them: their inputs, the best copy, and how near the others are to it. */
-import type { Dataset } from '../../index.js';
-import { cosineOf, readTiles, sliceTile, type Tile, type TileRequest } from './tiles.js';
+import type { Dataset, Tile } from '../../index.js';
+import { cosineOf, readTiles, sliceTile, type Tile as RowTile, type TileRequest } from './tiles.js';
 
 /** An input of the dataset. */
 export interface DuplicateImage {
@@ -13,6 +13,12 @@ export interface DuplicateImage {
   readonly height: number | null;
   /** Size of the file; null if unknown. */
   readonly sizeBytes: number | null;
+  /** In a dataset of crops: the number of the crop. */
+  readonly crop?: number;
+  /** In a dataset of tiles: what the tile covers of its picture. */
+  readonly tile?: Tile;
+  /** In a dataset of clips: the first frame of the clip. */
+  readonly clipStart?: number;
 }
 
 /** A copy and its nearness to the best one. */
@@ -25,7 +31,7 @@ export interface DuplicateCopy extends DuplicateImage {
 export interface DuplicateGroup {
   /** The copy with the most pixels; among equals the one with the larger file, then the first. */
   readonly best: DuplicateImage;
-  /** The others, by row. */
+  /** The others, by row. Other parts of the best one's own photo are no copies. */
   readonly copies: readonly DuplicateCopy[];
 }
 
@@ -45,7 +51,7 @@ export async function describeGroups(
   return groups.map((rows, i) => ({
     best: bests[i]!,
     copies: rows
-      .filter((row) => row !== bests[i]!.row)
+      .filter((row) => row !== bests[i]!.row && !isPartOf(bests[i]!, images.get(row)!))
       .map((row) => Object.assign({}, images.get(row)!, { cosine: cosines.get(row)! })),
   }));
 }
@@ -56,10 +62,24 @@ async function readImages(
 ): Promise<ReadonlyMap<number, DuplicateImage>> {
   const images = new Map<number, DuplicateImage>();
   if (wanted.size === 0) return images;
-  for await (const { row, path, width, height, stamp } of dataset.rows())
+  for await (const { row, path, width, height, stamp, crop, tile, clipStart } of dataset.rows())
     if (row !== null && wanted.has(row))
-      images.set(row, { row, path, width, height, sizeBytes: stamp?.sizeBytes ?? null });
+      images.set(row, {
+        row,
+        path,
+        width,
+        height,
+        sizeBytes: stamp?.sizeBytes ?? null,
+        ...(crop === null ? {} : { crop }),
+        ...(tile === null ? {} : { tile }),
+        ...(clipStart === null ? {} : { clipStart }),
+      });
   return images;
+}
+
+/** Whether two rows are parts of one photo, which a third one joined. */
+function isPartOf(one: DuplicateImage, other: DuplicateImage): boolean {
+  return one.path !== null && one.path === other.path;
 }
 
 function betterOf(a: DuplicateImage, b: DuplicateImage): DuplicateImage {
@@ -101,8 +121,8 @@ async function readRows(
   dataset: Dataset,
   request: TileRequest,
   wanted: ReadonlySet<number>,
-): Promise<ReadonlyMap<number, Tile>> {
-  const found = new Map<number, Tile>();
+): Promise<ReadonlyMap<number, RowTile>> {
+  const found = new Map<number, RowTile>();
   for await (const tile of readTiles(dataset, request)) {
     for (const [i, row] of tile.rows.entries()) {
       if (wanted.has(row)) found.set(row, sliceTile(tile, i, i + 1));

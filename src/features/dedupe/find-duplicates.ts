@@ -1,5 +1,5 @@
 /** Near-duplicates over a whole dataset, exactly. */
-import { countRows, readRowsWhere, WHERE } from '../../datasets/index.js';
+import { countRows, hasParts, readInputOfRows, readRowsWhere, WHERE } from '../../datasets/index.js';
 import { DEVICE } from '../../toolkit.js';
 import { callback, positive, readOptions, signal, type Fields } from '../../base/index.js';
 import { elementCount, RowGroups } from '../../tensor/index.js';
@@ -108,7 +108,8 @@ export async function findDuplicates(
   const onPanel = (rows: number): void =>
     onProgress?.({ done: total - pairsOf(totalRows - rows), total, unit: 'pairs' });
   await using session = await openRowSession(pairGraph(elements), { device, signal });
-  const comparison = { session, tiles, cosine, groups, skipped, onPanel, signal };
+  const inputOf = hasParts(dataset) ? await readInputOfRows(dataset) : undefined;
+  const comparison = { session, tiles, cosine, groups, inputOf, skipped, onPanel, signal };
   const compared = await compareRows(dataset, comparison);
   return { key, cosine, groups: await describeGroups(dataset, tiles, groups.list()), compared, skipped };
 }

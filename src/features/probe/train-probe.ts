@@ -1,6 +1,8 @@
 /** Labels + vectors → a classifier, and what it tells about both. */
 import {
+  hasParts,
   noteAssumed,
+  readInputOfRows,
   readLabels,
   readPaths,
   readRowsWhere,
@@ -26,7 +28,7 @@ import type { Dataset, Options, Progress } from '../../index.js';
 import { checkDataset, chooseKey, KEY } from '../search/search-dataset.js';
 import { evaluate, type OutOfFold } from './fit/evaluate.js';
 import { fitProbe } from './fit-probe.js';
-import { countClasses, dealFolds } from './fit/folds.js';
+import { dealFolds, type Deal } from './fit/folds.js';
 import { openLabelledRows, type LabelledRows } from './rows/labelled-rows.js';
 import { PROBE_KINDS, type Probe, type ProbeKind, type ProbeResults, type ProbeSource } from './probe.js';
 
@@ -131,8 +133,8 @@ export const TRAIN_PROBE_FIELDS: Fields<TrainProbeOptions> = {
 };
 
 /**
- * Trains a classifier on the vectors of a dataset. Its results come from rows that it has not seen: stratified folds are held out one
- * after the other.
+ * Trains a classifier on the vectors of a dataset. Its results come from photos that it has not seen: stratified folds are held out one
+ * after the other, and the rows of a photo (crops, tiles, clips) stay together.
  *
  * @remarks Logistic regression finds the unique optimum of scikit-learn's objective, by L-BFGS in double precision; of at most 1,024
  * rows with more elements than that, in the space that the rows span. The rows are read block by block; up to 256 MiB of them stay in
@@ -177,8 +179,9 @@ export async function trainProbe(
   const rows = await openLabelledRows(dataset, key, { classes, ofRow, warnings }, norm, begin);
   const say = (phase: string): Tell => (rows.onRows = begin(phase, 'rows', rows.count));
   signal?.throwIfAborted();
-  const foldOf =
-    folds === 0 ? new Uint8Array(rows.count) : dealFolds(rows.labels, classes.length, folds, seed);
+  const photos = await readPhotos(dataset, rows);
+  const deal = { labels: rows.labels, classes: classes.length, photos };
+  const foldOf = folds === 0 ? new Uint8Array(rows.count) : dealFolds(deal, folds, seed);
   // A constant element is left as it is, as scikit-learn's StandardScaler does.
   const penalty = rows.deviation.map((deviation) =>
     normalize === 'standardize' && deviation > 0 ? deviation ** 2 : 1,
@@ -196,7 +199,7 @@ export async function trainProbe(
     results: outOfFold ? await describeResults(dataset, rows, classes, folds, outOfFold) : null,
     labels: typeof labels === 'string' ? labels : null,
     source: sourceOf(dataset, key),
-    warnings: [...noteAssumed(dataset), ...warnings, ...warnOfSingles(rows, classes, folds), ...ofFit],
+    warnings: [...noteAssumed(dataset), ...warnings, ...warnOfSingles(deal, classes, folds), ...ofFit],
   };
 }
 
@@ -246,10 +249,19 @@ async function describeResults(
   return { folds, rows: rows.count, ...evaluation, suspects: named };
 }
 
-/** A class with one row is unknown to the classifier that predicts that row. */
-function warnOfSingles(rows: LabelledRows, classes: readonly string[], folds: number): string[] {
-  const counts = countClasses(rows.labels, classes.length);
-  const single = classes.filter((_, k) => counts[k] === 1);
+/** The photo of each row; undefined where each row is a photo. */
+async function readPhotos(dataset: Dataset, { numbers }: LabelledRows): Promise<Int32Array | undefined> {
+  if (!hasParts(dataset)) return undefined;
+  const inputOf = await readInputOfRows(dataset);
+  return numbers.map((row) => inputOf[row]!);
+}
+
+/** A class with one photo is unknown to the classifier that predicts that photo. */
+function warnOfSingles({ labels, photos }: Deal, classes: readonly string[], folds: number): string[] {
+  const seen = classes.map(() => new Set<number>());
+  for (const [row, label] of labels.entries())
+    if (seen[label]!.size < 2) seen[label]!.add(photos?.[row] ?? row);
+  const single = classes.filter((_, k) => seen[k]!.size === 1);
   if (folds === 0 || single.length === 0) return [];
   const list = single.slice(0, 5).join(', ') + (single.length > 5 ? ', …' : '');
   return [

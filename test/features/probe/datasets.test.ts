@@ -1,4 +1,5 @@
 /** The same images give the same probe, however their dataset was written: at once, in parts, in shards, in half precision. */
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   createFeatureExtractor,
@@ -9,8 +10,10 @@ import {
   type EmbedSummary,
   type FeatureExtractor,
 } from 'onnx-tapir';
-import { trainProbe, type Probe } from 'onnx-tapir/features';
+import { findDuplicates, trainProbe, type Probe } from 'onnx-tapir/features';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createRandom } from '../../../src/base/random.js';
+import { encodePng } from '../../../src/images/encode.js';
 import { tinyResNet } from '../../support/fixtures.js';
 import { photosAndPlace } from '../../support/photos.js';
 import { biasOf, farthest, weightsOf } from '../../support/probe-data.js';
@@ -87,4 +90,31 @@ describe.each(KINDS)('%s', (kind) => {
     expect(difference).toBeLessThan(HALF);
     expect(difference).toBeGreaterThan(0);
   });
+});
+
+it('holds out photos, not tiles: labels that say nothing are not predicted from the other tiles of a photo', async () => {
+  const folder = join(out, 'plain');
+  mkdirSync(folder);
+  const labels = new Map<string, string>();
+  const random = createRandom(5);
+  for (let photo = 0; photo < 24; photo++) {
+    const colour = [0, 1, 2].map(() => Math.floor(256 * random()));
+    const data = Uint8Array.from({ length: 3 * 32 * 32 }, (_, i) => colour[i % 3]!);
+    // oxlint-disable-next-line no-await-in-loop -- a few small files
+    writeFileSync(join(folder, `${photo}.png`), await encodePng({ width: 32, height: 32, data }));
+    labels.set(`${photo}.png`, random() < 0.5 ? 'a' : 'b');
+  }
+  const transform = { resize: 64, crop: 64 };
+  await embedFolder(extractor, folder, { out: join(out, 'tiles'), transform, tiles: { size: 8 } });
+  const tiles = await open('tiles');
+  // The tiles of a photo are equal: from each other, they would all be right.
+  const { results } = await trainProbe(tiles, labels, { kind: 'knn', neighbours: 1 });
+  expect(results!.rows).toBe(24 * 16);
+  expect(results!.accuracy).toBeLessThan(0.8);
+  // Nor are they copies of each other.
+  const { groups } = await findDuplicates(tiles, { cosine: 0.9999 });
+  for (const { best, copies } of groups) {
+    expect(best.tile).toMatchObject({ width: 8, height: 8 });
+    for (const { path } of copies) expect(path).not.toBe(best.path);
+  }
 });

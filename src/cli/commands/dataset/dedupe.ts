@@ -2,6 +2,7 @@
 import { counted } from '../../../base/printable.js';
 import { type Command } from 'commander';
 import { openDataset } from '../../../datasets/files/dataset.js';
+import { hasParts } from '../../../datasets/labels/live-rows.js';
 import type { DuplicateGroup, DuplicateImage } from '../../../features/dedupe/describe-groups.js';
 import {
   DUPLICATE_FIELDS,
@@ -10,6 +11,7 @@ import {
   type Duplicates,
 } from '../../../features/dedupe/find-duplicates.js';
 import { chooseKey } from '../../../features/search/search-dataset.js';
+import { partName } from '../../../images/pixels/tile-grid.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { withProgressLine } from '../../terminal/progress-view.js';
 import { formatTable } from '../../terminal/table.js';
@@ -43,7 +45,10 @@ async function runDedupe(terminal: Terminal, folder: string, flags: DedupeFlags)
   if (flags.json) printJson(terminal, { dataset: folder, ...found });
   else
     terminal.out(
-      [...found.groups.map((group) => describeGroup(group, terminal.columns)), summarize(found)].join('\n'),
+      [
+        ...found.groups.map((group) => describeGroup(group, terminal.columns)),
+        summarize(found, hasParts(dataset) ? 'row' : 'image'),
+      ].join('\n'),
     );
 }
 
@@ -52,17 +57,17 @@ function describeGroup({ best, copies }: DuplicateGroup, columns: number | undef
     first,
     image.width === null ? '' : `${image.width}×${image.height}`,
     String(image.row),
-    image.path ?? '(bytes)',
+    (image.path ?? '(bytes)') + partName(image),
   ];
   const rows = copies.map((copy) => row(copy.cosine.toFixed(6), copy));
   const layout = { columns, right: [0, 1, 2], names: [3], spare: [2, 1] };
   return formatTable([['cosine', 'pixels', 'row', 'path'], row('best', best), ...rows], layout);
 }
 
-function summarize({ groups, compared, cosine, skipped }: Duplicates): string {
+function summarize({ groups, compared, cosine, skipped }: Duplicates, noun: string): string {
   const copies = groups.reduce((sum, group) => sum + group.copies.length, 0);
   const { zero, notFinite } = skipped;
   const left =
     zero + notFinite === 0 ? '' : `; left out: ${zero} of zeros, ${notFinite} with a NaN or an infinity`;
-  return `${counted(compared, 'image')}, ${counted(groups.length, 'group')}, ${counted(copies, 'copy', 'copies')} beside the best (cosine ≥ ${cosine})${left}\n`;
+  return `${counted(compared, noun)}, ${counted(groups.length, 'group')}, ${counted(copies, 'copy', 'copies')} beside the best (cosine ≥ ${cosine})${left}\n`;
 }
