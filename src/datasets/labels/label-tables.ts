@@ -16,7 +16,7 @@ const LABEL = 'label';
 /**
  * Reads a table with the columns `path` and `label`.
  *
- * @returns The label of each path. Integers and booleans become text.
+ * @returns The label of each path that has one. Integers and booleans become text.
  * @throws {@link TapirError} `SOURCE_INVALID` for a table that cannot be read, lacks a column, or labels a path twice in different ways.
  */
 export async function readTableLabels(file: string): Promise<Map<string, string>> {
@@ -43,25 +43,29 @@ function asInvalidLabels(file: string, error: unknown): Error {
   return new TapirError('SOURCE_INVALID', message, { details, cause });
 }
 
+function missingOfLabels(column: string, names: readonly string[]): SourceFault {
+  return missingColumn(column, names, `a table of labels has the columns ${PATH} and ${LABEL}`);
+}
+
 function pairsOf(file: string): AsyncIterable<readonly [path: string, label: string]> {
   const extension = extname(file).toLowerCase();
   return extension === '.parquet' ? parquetPairs(file) : tablePairs(file, extension === '.csv' ? ',' : '\t');
 }
 
 async function* tablePairs(file: string, delimiter: ',' | '\t'): AsyncGenerator<readonly [string, string]> {
-  for await (const { asked } of readTableRows(file, [PATH, LABEL], delimiter, false))
-    yield asked as unknown as readonly [string, string];
+  const reading = { mayBeEmpty: LABEL, missing: missingOfLabels };
+  for await (const { asked } of readTableRows(file, [PATH, LABEL], delimiter, reading))
+    if (asked[1] !== '') yield asked as unknown as readonly [string, string];
 }
 
 async function* parquetPairs(file: string): AsyncGenerator<readonly [string, string]> {
   let number = 0;
-  for await (const record of readParquetRecords(file, [PATH, LABEL], { missing: missingColumn })) {
+  for await (const record of readParquetRecords(file, [PATH, LABEL], { missing: missingOfLabels })) {
     number++;
     const path = record[PATH];
     const label = textOf(record[LABEL]);
     if (typeof path !== 'string' || path === '') throw new SourceFault(`row ${number} has no path`);
-    if (label === null) throw new SourceFault(`row ${number} has no label`);
-    yield [path, label];
+    if (label !== null) yield [path, label];
   }
 }
 

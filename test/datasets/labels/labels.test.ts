@@ -80,6 +80,29 @@ describe('labels', () => {
     expect(results?.accuracy).toBe(1);
   });
 
+  it('may be missing in rows of a table, as labelling tools write them', async () => {
+    const { parquetWriteBuffer } = await import('hyparquet-writer');
+    const [csv, parquet] = [join(scratch, 'some.csv'), join(scratch, 'some.parquet')];
+    const path = easy.labels.map((label, i) => `${label}/${i}.png`);
+    const label = easy.labels.map((one, i) => (i % 5 === 0 ? null : String(one)));
+    writeFileSync(csv, ['path,label', ...path.map((one, i) => `${one},${label[i] ?? ''}`)].join('\n'));
+    const columnData = [
+      { name: 'path', type: 'STRING', data: path } as const,
+      { name: 'label', type: 'STRING', data: label } as const,
+    ];
+    writeFileSync(parquet, new Uint8Array(parquetWriteBuffer({ columnData })));
+    for (const file of [csv, parquet]) {
+      // oxlint-disable-next-line no-await-in-loop -- two small probes
+      const { results, warnings } = await train(datasetOf(easy), file);
+      expect(results).toMatchObject({ rows: 16 });
+      expect(warnings[0]).toBe('4 images have no label and are left out');
+    }
+    writeFileSync(csv, 'Path,Label\na.png,a\n');
+    expect((await failureOf(train(datasetOf(easy), csv), TapirError)).message).toContain(
+      'it has no column "path"; the columns are Path, Label: a table of labels has the columns path and label',
+    );
+  });
+
   it('are refused if they are one class, or none, or contradict each other', async () => {
     const one = new Map(easy.labels.map((label, i) => [`${label}/${i}.png`, 'same']));
     const dataset = datasetOf(easy);

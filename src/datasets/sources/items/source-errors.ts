@@ -35,10 +35,14 @@ export class SourceFault extends Error {
   }
 }
 
-/** Makes the fault of a table without the column of paths. */
-export function missingColumn(column: string, names: readonly string[]): SourceFault {
+/** Makes the fault of a table without a column; `advice` says what to do. */
+export function missingColumn(
+  column: string,
+  names: readonly string[],
+  advice: string = 'choose one with --column',
+): SourceFault {
   const shown = names.slice(0, 10).join(', ') + (names.length > 10 ? ', …' : '');
-  return new SourceFault(`it has no column "${column}"; the columns are ${shown}: choose one with --column`);
+  return new SourceFault(`it has no column "${column}"; the columns are ${shown}: ${advice}`);
 }
 
 /** Turns a fault into an error of its source. What else a producer throws stays as it is. */

@@ -69,7 +69,7 @@ function entriesOf(
 }
 
 async function* tableEntries(file: string, column: string, delimiter: ',' | '\t'): AsyncGenerator<ListEntry> {
-  for await (const { asked, others } of readTableRows(file, [column], delimiter, true)) {
+  for await (const { asked, others } of readTableRows(file, [column], delimiter, { withOthers: true })) {
     const texts = others.map(([name, value]) => [name, JSON.stringify(value)] as const);
     yield { entry: asked[0]!, columns: nameColumns(texts, (reason) => new SourceFault(reason)) };
   }

@@ -9,23 +9,32 @@ class RowFault extends Error {}
 
 /** A row of a table. */
 export interface TableRow {
-  /** The values of the columns that were asked for, in that order. None is empty. */
+  /** The values of the columns that were asked for, in that order. */
   readonly asked: readonly string[];
   /** All others by name, if they were asked for, too. */
   readonly others: readonly (readonly [name: string, value: string])[];
 }
 
+/** What of a table is read. */
+export interface TableReading {
+  /** Whether to read the other columns, too. A column without a name is left out: pandas writes its index so. */
+  readonly withOthers?: boolean;
+  /** A column that may be empty. */
+  readonly mayBeEmpty?: string;
+  /** The error for a column that the table lacks. */
+  readonly missing?: (column: string, names: readonly string[]) => Error;
+}
+
 /**
  * Reads a table, row by row. The first row names the columns.
  *
- * @param withOthers - Whether to read the other columns, too. A column without a name is left out: pandas writes its index so.
  * @throws {@link SourceFault}, naming the line.
  */
 export async function* readTableRows(
   file: string,
   columns: readonly string[],
   delimiter: ',' | '\t',
-  withOthers: boolean,
+  { withOthers = false, mayBeEmpty, missing = missingColumn }: TableReading,
 ): AsyncGenerator<TableRow> {
   let places: readonly number[] | undefined;
   let others: readonly (readonly [name: string, place: number])[] = [];
@@ -35,8 +44,8 @@ export async function* readTableRows(
       rows++;
       if (places === undefined) {
         const names = record.map(textOf);
-        const missing = columns.find((column) => !names.includes(column));
-        if (missing !== undefined) throw missingColumn(missing, names);
+        const lacked = columns.find((column) => !names.includes(column));
+        if (lacked !== undefined) throw missing(lacked, names);
         places = columns.map((column) => names.indexOf(column));
         if (withOthers)
           others = [...names.entries()].flatMap(([place, name]) =>
@@ -45,7 +54,7 @@ export async function* readTableRows(
         continue;
       }
       const asked = places.map((place) => textOf(record[place]!));
-      const empty = asked.indexOf('');
+      const empty = asked.findIndex((value, i) => value === '' && columns[i] !== mayBeEmpty);
       if (empty >= 0) throw new RowFault(`its column "${columns[empty]}" is empty`);
       yield { asked, others: others.map(([name, place]) => [name, textOf(record[place]!)]) };
     }
