@@ -4,7 +4,7 @@ import { printable, shown } from '../base/printable.js';
 import { ownSharp } from '../images/decode/open-sharp.js';
 import { warmLane } from '../runtime/lanes/lane-start.js';
 import { commandOf, run } from './run.js';
-import { EXIT } from './terminal/exit-code.js';
+import { EXIT, messageOf } from './terminal/exit-code.js';
 import { cutLine, wrapLines } from './terminal/fit-lines.js';
 import { onSignal } from './terminal/signal-watch.js';
 
@@ -28,7 +28,10 @@ async function main(): Promise<number> {
   const onOutputError = (error: NodeJS.ErrnoException): void => {
     const isGone = error.code === 'EPIPE';
     // A command that streams gets the error from its write, and closes what it has opened.
-    if (!isStreaming) process.exit(isGone ? EXIT.done : EXIT.internal);
+    if (!isStreaming) {
+      if (!isGone) printError(messageOf(unwritableOutput(error)));
+      process.exit(isGone ? EXIT.done : EXIT.output);
+    }
     if (isGone) stopped ??= EXIT.done;
   };
   process.stdout.on('error', onOutputError);

@@ -392,6 +392,13 @@ describe('tapir embed --out -, as part of a pipe', () => {
     expect(stderr.toString()).toMatch(/cannot write to standard output: ENOSPC.* \[OUTPUT_UNWRITABLE\]\n$/);
   });
 
+  it('says so as well after a command that prints text', () => {
+    const shell = `"$0" "$@" > /dev/full`;
+    const { status, stderr } = spawnSync('sh', ['-c', shell, process.execPath, bin, 'nodes', model]);
+    expect(status).toBe(4);
+    expect(stderr.toString()).toMatch(/cannot write to standard output: ENOSPC.* \[OUTPUT_UNWRITABLE\]\n$/);
+  });
+
   it.each([
     ['while it waits for input', '', false],
     ['while its reader stalls', `${'sea'}\n`, true],
