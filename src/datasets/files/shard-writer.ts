@@ -86,7 +86,7 @@ export class ShardWriter {
     const rows = [...rowsOfInputs(batch.items)];
     const paths = rows.flatMap(({ item, row }) => (row === null ? [] : [item.path]));
     for (const [key, tensor] of Object.entries(batch.features))
-      await this.#appendFeature(key, storedTensor(tensor, this.#plan.half), paths);
+      await this.#appendFeature(key, storedTensor(key, tensor, this.#plan.half), paths);
     for (const { item, row, part } of rows) {
       if (row !== null) this.#pending.add(metadataRow(item, this.#row++, part));
       else if (isWritten(item)) this.#pending.add(metadataRow(item, null, part));

@@ -188,7 +188,7 @@ function storedFeatures(
   for (const { key, dtype, dims } of columns) {
     const tensor = features[key];
     if (!tensor) continue;
-    stored[key] = storedTensor(tensor, half);
+    stored[key] = storedTensor(key, tensor, half);
     if (stored[key].dtype === dtype && tensor.dims.slice(1).join() === dims.join()) continue;
     throw new TapirError(
       'OUTPUT_NOT_BATCHED',
