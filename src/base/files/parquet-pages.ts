@@ -55,7 +55,11 @@ export async function checkPages(bytes: ArrayBuffer, facts: ColumnFacts): Promis
     if (facts.codec === 'UNCOMPRESSED') return packed;
     const compressor = COMPRESSORS[facts.codec];
     if (compressor) return compressor(packed, unpacked);
-    if (facts.codec !== 'SNAPPY' || unpacked > packed.length * MOST_SNAPPY_FACTOR + 64) return undefined;
+    if (facts.codec !== 'SNAPPY')
+      throw new Error(
+        `it is compressed with ${facts.codec}, which is not read; write it with Snappy, gzip or Zstandard`,
+      );
+    if (unpacked > packed.length * MOST_SNAPPY_FACTOR + 64) return undefined;
     const page = new Uint8Array(unpacked);
     snappyUncompress(packed, page);
     return page;

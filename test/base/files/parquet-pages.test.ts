@@ -74,6 +74,13 @@ describe('checkPages', () => {
       await expect(checkPages(pages.slice(0, length), facts)).rejects.toBeInstanceOf(Error);
   });
 
+  it('says which compression is not read', async () => {
+    const { pages, facts } = pagesOf(FORMS['snappy']!);
+    await expect(checkPages(pages, { ...facts, codec: 'LZ4_RAW' })).rejects.toThrow(
+      'it is compressed with LZ4_RAW, which is not read; write it with Snappy, gzip or Zstandard',
+    );
+  });
+
   it('refuses runs that are longer than the values', async () => {
     // A page of version 1 in Thrift: its sizes, then one value in PLAIN, with one byte of levels: a run of 2^27 values.
     const levels = [5, 0, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x01, 1];
