@@ -4,7 +4,8 @@ import type { AtomicFile } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { bytesOf } from '../../tensor/bits.js';
 import type { FeatureColumn } from '../../tensor/feature-column.js';
-import { elementBytes, type DType, type Tensor } from '../../tensor/tensor.js';
+import { permute } from '../../tensor/permute.js';
+import { elementBytes, makeTensor, type DType, type Tensor } from '../../tensor/tensor.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import { readExactly, type FeatureEncoder, type FeatureFile } from './feature-format.js';
 import { widen } from '../../tensor/widen.js';
@@ -93,7 +94,7 @@ async function checkHeader(handle: FileHandle, file: FeatureFile): Promise<numbe
 /**
  * Reads a whole file of any shape as float32.
  *
- * @throws {@link TapirError} `DATASET_INVALID` for a damaged file, Fortran's order, or a dtype that is not supported.
+ * @throws {@link TapirError} `DATASET_INVALID` for a damaged file or a dtype that is not supported.
  */
 export function parseNpy(
   bytes: Uint8Array,
@@ -103,13 +104,16 @@ export function parseNpy(
   const { from, length } = locateHeader(Buffer.from(bytes.subarray(0, 12)), path);
   const { descriptor, isCOrder, dims } = parseHeader(Buffer.from(bytes.subarray(from, from + length)));
   const dtype = (Object.keys(DESCRIPTORS) as DType[]).find((one) => DESCRIPTORS[one] === descriptor);
-  if (dtype === undefined || !(isCOrder || dims.length < 2))
-    throw datasetInvalid(path, `it holds "${descriptor}", not numbers in C order`);
+  if (dtype === undefined) throw datasetInvalid(path, `it holds "${descriptor}", not numbers`);
   const size = dims.reduce((product, dim) => product * dim, 1) * elementBytes(dtype);
   // Copied: slice() of a Buffer would be a view of the whole file.
   const rows = new Uint8Array(bytes.subarray(from + length, from + length + size));
   if (rows.length !== size) throw datasetInvalid(path, `it ends after ${rows.length} of ${size} bytes`);
-  return { dims, data: widen(dtype, rows.buffer) };
+  const data = widen(dtype, rows.buffer);
+  if (isCOrder) return { dims, data };
+  // In Fortran's order, the first axis varies fastest: transposed arrays and results of scikit-learn are written so.
+  const stored = makeTensor('float32', dims.toReversed(), data);
+  return { dims, data: permute(stored, dims.map((_, axis) => axis).toReversed()).data };
 }
 
 /** Where the header text of a file lies. */

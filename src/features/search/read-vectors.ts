@@ -3,7 +3,7 @@ import { NPY_MAGIC, parseNpy } from '../../datasets/index.js';
 import { invalidOption, reasonOf } from '../../base/index.js';
 
 /**
- * Reads vectors: a `.npy` file `[D]` or `[N, D]` of numbers in C order, or JSON, a list of numbers or a list of such lists.
+ * Reads vectors: a `.npy` file `[D]` or `[N, D]` of numbers, or JSON, a list of numbers or a list of such lists.
  *
  * @throws {@link TapirError} `OPTION_INVALID`; `DATASET_INVALID` for a damaged `.npy` file.
  */
