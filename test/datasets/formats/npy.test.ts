@@ -23,10 +23,7 @@ describe('parseNpy', () => {
   ])('reads an array in the order of %s', (_order, isFortran, stored) => {
     const header = Buffer.from(encodeNpyHeader('float32', [2, 3]));
     const text = header.toString('latin1').replace("'fortran_order': False", `'fortran_order': ${isFortran}`);
-    const bytes = Buffer.concat([
-      Buffer.from(text, 'latin1'),
-      Buffer.from(Float32Array.from(stored).buffer),
-    ]);
+    const bytes = Buffer.concat([Buffer.from(text, 'latin1'), Buffer.from(Float32Array.from(stored).buffer)]);
     const { dims, data } = parseNpy(bytes, 'x.npy');
     expect([dims, [...data]]).toEqual([[2, 3], [1, 2, 3, 4, 5, 6]]); // prettier-ignore
   });
