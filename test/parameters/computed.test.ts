@@ -1,6 +1,6 @@
 /** Parameters of which exporters computed constants: what the file lacks is refused, in loading, gradients and training. */
 import { readFileSync } from 'node:fs';
-import { openModel } from 'onnx-tapir';
+import { openModel, type OnnxModel } from 'onnx-tapir';
 import { differentiate } from 'onnx-tapir/gradients';
 import { loadStateDict } from 'onnx-tapir/parameters';
 import { createTrainer } from 'onnx-tapir/train';
@@ -64,3 +64,41 @@ it('an InstanceNorm without a weight has no parameter to train', async () => {
   expect(trainer.parameters).toContain('padded.conv.weight');
   await trainer.close();
 });
+
+describe('buffers of a file of dynamo', () => {
+  const file = fixturePath('computed/buffers.dynamo.onnx');
+  const parameters = ['normalize.scale', 'fc.weight', 'fc.bias'];
+  const buffers = ['normalize.mean', 'blur', 'book'];
+
+  it('are listed as buffers, and not trained by default', async () => {
+    const listed = (await openModel(file)).namedParameters();
+    const ofKind = (wanted: string): string[] =>
+      listed.filter(({ kind }) => kind === wanted).map(({ name }) => name);
+    expect(ofKind('parameter')).toEqual(parameters);
+    expect(ofKind('buffer').toSorted()).toEqual(buffers.toSorted());
+    await using trainer = await createTrainer(file, { loss: 'cross-entropy', optimizer: 'sgd' });
+    expect(trainer.parameters).toEqual(parameters);
+  });
+
+  it('keep their values where the exporter merged them with a parameter', async () => {
+    const before = await valueOf(await openModel(file), 'book');
+    await using trainer = await createTrainer(file, {
+      loss: 'cross-entropy',
+      optimizer: { kind: 'sgd', lr: 0.5 },
+    });
+    const data = Float32Array.from({ length: 48 }, (_, i) => Math.sin(i));
+    await trainer.step({ input: { dtype: 'float32', dims: [1, 3, 4, 4], data }, target: [0] });
+    const trained = await trainer.model();
+    expect(await valueOf(trained, 'book')).toEqual(before);
+    expect(await valueOf(trained, 'fc.weight')).not.toEqual(before);
+  });
+});
+
+async function valueOf(model: OnnxModel, wanted: string): Promise<unknown> {
+  return (
+    await model
+      .namedParameters()
+      .find(({ name }) => name === wanted)!
+      .read()
+  ).data;
+}

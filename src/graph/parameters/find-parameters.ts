@@ -15,14 +15,15 @@ import {
   isPaddleName,
   parameterNames,
   readSpelled,
+  spellForTorch,
   torchParameterAt,
 } from './parameter-names.js';
 import { holdsSizes, isOwnLayer, isWeightSlot, RUNNING_STATISTICS, slotName } from './parameter-slots.js';
 import { isIdentity, siteOf, type Site } from './site.js';
 
 /**
- * What a tensor of the file is to the network: learnable; running statistics and integers of a module; or a constant of the network,
- * and what an exporter computed of parameters.
+ * What a tensor of the file is to the network: learnable; a buffer, such as running statistics and integers of a module; or a constant of
+ * the network, and what an exporter computed of parameters.
  */
 export type TensorKind = 'parameter' | 'buffer' | 'constant';
 
@@ -103,8 +104,18 @@ function searchGraph(graph: Graph): GraphParameters {
       if (isTorch && module !== undefined && isMade) addTo(computing, calledOnce(module), site.initializer);
     });
   }
-  const found = { uses: withFrozenNorms([...uses.values()], graph), folded, unnamed };
+  const ofNetwork = withFrozenNorms(withBuffers([...uses.values()], graph), graph);
+  const found = { uses: ofNetwork, folded, unnamed };
   return { ...found, kinds: kindsOf(found, isTorch), computing, running };
+}
+
+/** Makes buffers of what torch calls state as buffers and never as parameters: floats that the network holds and does not learn. */
+function withBuffers(uses: readonly ParameterUse[], { nodes }: Graph): readonly ParameterUse[] {
+  const buffers = new Set(nodes.flatMap(({ scanned }) => scanned.torchBuffers));
+  if (buffers.size === 0) return uses;
+  for (const { torchParameters = [], torchBuffers } of nodes.map(({ scanned }) => scanned))
+    for (const name of torchParameters) if (!torchBuffers.includes(name)) buffers.delete(name);
+  return uses.map((use) => (buffers.has(spellForTorch(use.names[0]!)) ? { ...use, kind: 'buffer' } : use));
 }
 
 /**

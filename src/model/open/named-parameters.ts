@@ -45,8 +45,9 @@ export interface Parameter {
   /** Sizes as torch has them. */
   readonly dims: readonly number[];
   /**
-   * `buffer` for running statistics and integers; `constant` for floats that neither a name nor the operator proves to be a parameter:
-   * constants of the network, and what the exporter computed of parameters. State dicts leave constants out.
+   * `buffer` for running statistics, integers, and what a file of torch's dynamo exporter states to be a buffer; `constant` for floats
+   * that neither a name nor the operator proves to be a parameter: constants of the network, and what the exporter computed of parameters.
+   * State dicts leave constants out.
    */
   readonly kind: 'parameter' | 'buffer' | 'constant';
   readonly origin: ParameterOrigin;

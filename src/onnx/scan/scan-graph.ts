@@ -38,6 +38,8 @@ export interface ScannedNode {
    * if the file does not state the call.
    */
   readonly torchParameters: readonly string[] | undefined;
+  /** Those of them that are buffers. */
+  readonly torchBuffers: readonly string[];
 }
 
 export interface ScannedGraph {
@@ -113,6 +115,7 @@ function scanNode(reader: WireReader, field: Field): ScannedNode {
   let tensors: { attribute: string; tensor: ScannedTensor }[] | undefined;
   let metadata: Map<string, string> | undefined;
   let torchParameters: readonly string[] | undefined;
+  let torchBuffers = NO_NAMES;
   let perm: readonly number[] | undefined;
   let layout: Map<string, number> | undefined;
   let name = '';
@@ -144,8 +147,10 @@ function scanNode(reader: WireReader, field: Field): ScannedNode {
         (layout ??= new Map()).set(attribute.name, attribute.integer);
     } else if (inner.number === NODE.metadataProps) {
       const [key, value] = scanMetadata(reader, inner) ?? [];
-      if (key === TORCH_CALL) torchParameters = parametersOf(value!);
-      else if (key !== undefined) (metadata ??= new Map()).set(key, value!);
+      if (key === TORCH_CALL) {
+        torchParameters = parametersOf(value!);
+        torchBuffers = buffersOf(value!);
+      } else if (key !== undefined) (metadata ??= new Map()).set(key, value!);
     }
   });
   for (const place of places) Object.assign(place, { opType, node: name || (outputs[0] ?? '') });
@@ -163,6 +168,7 @@ function scanNode(reader: WireReader, field: Field): ScannedNode {
     layout: layout ?? NO_LAYOUT,
     metadata: metadata ?? NO_METADATA,
     torchParameters,
+    torchBuffers,
   };
 }
 
@@ -184,6 +190,13 @@ function parametersOf(call: string): readonly string[] | undefined {
   if (names) return [...new Set(names)];
   // Decomposed, a linear layer multiplies with what a node before it transposed.
   return /aten\.mm\b/.test(call) ? undefined : NO_NAMES;
+}
+
+/** The names of buffers alone. */
+function buffersOf(call: string): readonly string[] {
+  if (!call.includes('%b_')) return NO_NAMES;
+  const parameters = new Set(call.match(/(?<=%p_)\w+/g));
+  return [...new Set(call.match(/(?<=%b_)\w+/g))].filter((name) => !parameters.has(name));
 }
 
 /** An entry of a node's metadata that the index does not keep. */

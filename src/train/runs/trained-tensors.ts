@@ -137,7 +137,8 @@ export interface OwnedTensors {
 
 /**
  * Gives tensors their own initializers. Exporters merge tensors of equal values: all zero biases of a network may be one. A tensor
- * whose elements are all the same was merged. Any other one that several parameters read is tied, and stays one.
+ * whose elements are all the same was merged. Any other one that several parameters read is tied, and stays one; buffers that were equal
+ * to it are no parameters, and keep their values.
  */
 export async function ownTensors(model: OnnxModel, wanted: readonly WantedTensor[]): Promise<OwnedTensors> {
   const state = modelInternals.of(model);
@@ -145,7 +146,6 @@ export async function ownTensors(model: OnnxModel, wanted: readonly WantedTensor
   for (const initializer of new Set(wanted.map(({ sites }) => sites[0]!.initializer))) {
     // oxlint-disable-next-line no-await-in-loop -- one tensor in memory at a time
     const bytes = await readInitializerBytes(state, initializer.initializer!);
-    if (!isConstant(bytes)) continue;
     const ofOne = wanted.filter(({ sites }) => sites[0]!.initializer === initializer);
     edits.push(...editsOf(initializer, ofOne, state.graph, bytes));
   }
@@ -169,7 +169,7 @@ export async function ownTensors(model: OnnxModel, wanted: readonly WantedTensor
   return { model: owned, tensors };
 }
 
-/** The split of a merged tensor: every parameter that reads it, wanted or not, gets one under its own name. */
+/** The split of a merged tensor: every parameter that reads it, wanted or not, gets one under its own name; of a tied one, only buffers. */
 function editsOf(
   initializer: Value,
   wanted: readonly WantedTensor[],
@@ -180,10 +180,12 @@ function editsOf(
   const edits = wanted.flatMap(({ name, sites }) => sites.map((site) => edit(site, name)));
   const isTaken = ({ node, slot }: Site): boolean =>
     edits.some(({ site }) => site.node === node && site.slot === slot);
-  const others = findParameters(graph).uses.filter(
-    ({ site }) => site.initializer === initializer && !isTaken(site),
-  );
-  return [...edits, ...others.map(({ names, site }) => edit(site, names[0]!))];
+  const readers = findParameters(graph).uses.filter(({ site }) => site.initializer === initializer);
+  const others = readers.filter(({ site }) => !isTaken(site));
+  const split = (uses: typeof others): SiteEdit[] => uses.map(({ names, site }) => edit(site, names[0]!));
+  if (isConstant(bytes)) return [...edits, ...split(others)];
+  const isStatistic = readers.some(({ site, kind }) => kind === 'buffer' && isTaken(site));
+  return isStatistic ? [] : split(others.filter(({ kind }) => kind === 'buffer'));
 }
 
 function isConstant(bytes: Uint8Array): boolean {
