@@ -54,7 +54,7 @@ export async function makeSyncedStages(
   const { model } = loss;
   const { graph } = modelInternals.of(model);
   const outputs = lossOutputs(loss);
-  const { stages, typeOf } = await readStages(model, layers, outputs);
+  const { stages, typeOf } = await readStages(model, layers, outputs, inputSizes);
   const trained = valuesBehind(graph, tensors);
   const made: SyncedStage[] = [];
   for (const [k, stage] of stages.entries()) {

@@ -7,6 +7,7 @@ import { withNorms, type NormFeed, type NormTap } from '../../graph/rewrite/norm
 import type { CutOutput } from '../../graph/rewrite/prune.js';
 import { startRewrite } from '../../graph/rewrite/rewrite.js';
 import { modelInternals } from '../../model/open/model-state.js';
+import type { CheckedSizes } from '../../model/open/input-sizes.js';
 import type { OnnxModel } from '../../model/open/open-model.js';
 import { describeValues } from '../../model/oracle/infer-types.js';
 import { SessionHolder } from '../../model/oracle/session-holder.js';
@@ -33,16 +34,20 @@ export interface Stages {
   readonly typeOf: TypeOf;
 }
 
-/** Cuts a model between its norms; see {@link stagesOf}. */
+/**
+ * Cuts a model between its norms; see {@link stagesOf}. With `inputSizes`, the model runs on made-up inputs where only that tells the rank of
+ * a tensor between stages: a stage for itself has nothing that tells it.
+ */
 export async function readStages(
   model: OnnxModel,
   layers: readonly NormLayer[],
   outputs: readonly CutOutput[] = [],
+  inputSizes?: CheckedSizes,
 ): Promise<Stages> {
   const stages = stagesOf(modelInternals.of(model).graph, layers, outputs);
   await using sessions = new SessionHolder(model);
   const taken = [...new Set(stages.flatMap(({ takes }) => takes))];
-  const describe = await describeValues(taken, undefined, sessions);
+  const describe = await describeValues(taken, inputSizes, sessions);
   const typeOf: TypeOf = (value) => {
     const { dtype, dims } = describe(value);
     return { elemType: elementTypeNumber(dtype ?? '') ?? 0, dims };

@@ -3,6 +3,9 @@ import { type Tensor } from 'onnx-tapir';
 import { createTrainer, type TrainerOptions } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { tinyResNet } from '../../support/fixtures.js';
+import { modelBytes } from '../../support/graphs.js';
+import { floats } from '../../support/linear-models.js';
+import { normNode, normWeights, rows } from '../../support/norm-graphs.js';
 
 const ROWS = 5;
 const batch = {
@@ -68,4 +71,39 @@ describe('statistics over all rows', () => {
     expect(Math.abs(synced / loss - 1)).toBeLessThan(1e-5);
     expect(distance(syncedState, state)).toBeLessThan(1e-4);
   });
+});
+
+it('go through tensors whose rank only a run of the whole model tells', async () => {
+  const channels = 3;
+  const model = modelBytes({
+    inputs: [{ name: 'x', dims: ['n', channels, 4, 4] }],
+    outputs: [{ name: 'y', dims: ['n', channels] }],
+    nodes: [
+      normNode('bn1', 'x', 'a'),
+      { op: 'Shape', inputs: ['a'], outputs: ['sizes'] },
+      { op: 'Cast', inputs: ['sizes'], outputs: ['cast'], ints: { to: 1 } },
+      { op: 'NonZero', inputs: ['cast'], outputs: ['places'] },
+      { op: 'Squeeze', inputs: ['places', 'first'], outputs: ['axes'] },
+      { op: 'Gather', inputs: ['sizes', 'axes'], outputs: ['same'] },
+      { op: 'Reshape', inputs: ['a', 'same'], outputs: ['b'] },
+      { op: 'Relu', inputs: ['b'], outputs: ['c'] },
+      normNode('bn2', 'c', 'd'),
+      { op: 'HardSigmoid', inputs: ['d'], outputs: ['e'] },
+      { op: 'Mul', inputs: ['d', 'e'], outputs: ['f'] },
+      { op: 'ReduceMean', inputs: ['f'], outputs: ['y'], ints: { axes: [2, 3], keepdims: 0 } },
+    ],
+    initializers: {
+      ...normWeights('bn1', channels),
+      ...normWeights('bn2', channels),
+      first: { dims: [1], values: [0], elemType: 'int64' },
+    },
+  });
+  const step = async (options: Options): Promise<number> => {
+    await using trainer = await createTrainer(model, { loss: 'mse', optimizer: 'sgd', ...options });
+    const input = rows([4, channels, 4, 4]);
+    await trainer.step({ input, target: floats([4, channels], Array(12).fill(1) as number[]) });
+    return (await trainer.step({ input, target: floats([4, channels], Array(12).fill(1) as number[]) })).loss;
+  };
+  const parts = await step({ batchNorm: 'synced', accumulate: 2 });
+  expect(Math.abs(parts / (await step({ batchNorm: 'batch' })) - 1)).toBeLessThan(1e-5);
 });
