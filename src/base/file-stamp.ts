@@ -7,7 +7,7 @@ export interface FileStamp {
   readonly sizeBytes: number;
   /** Whole milliseconds since 1970; null if unknown. */
   readonly modifiedMs: number | null;
-  /** SHA-256 of the content, in hex; null unless it was asked for. */
+  /** SHA-256 of the content, in hex; null unless it was asked for, or a dataset was given bytes without a time. */
   readonly sha256: string | null;
 }
 

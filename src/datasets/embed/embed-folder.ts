@@ -79,8 +79,8 @@ const MAX_FAILURES_LISTED = 1000;
  *
  * An image that cannot be read becomes a metadata row with its error, and the run continues. The manifest is written last: a folder
  * without a manifest is an unfinished dataset. Repeat the call to resume a run that was killed, or to add to a finished dataset: it
- * embeds inputs that are new, inputs that failed, and files whose size or time changed (with `checksum`, files whose content
- * changed). Rows are appended. Existing rows never move. `removeMissing` marks inputs that are gone as removed; they are embedded
+ * embeds inputs that are new, inputs that failed, and files whose size or time changed (with `checksum`, and for bytes without a
+ * time, those whose content changed). Rows are appended. Existing rows never move. `removeMissing` marks inputs that are gone as removed; they are embedded
  * again if they come back.
  *
  * @param extractor - From {@link createFeatureExtractor}. It stays open.

@@ -32,6 +32,8 @@ export class PendingInputs {
   readonly #known: KnownInputs;
   readonly #options: PendingOptions;
   readonly #again: Named<SourceItem>[] = [];
+  /** Of bytes: clips share frames and files. */
+  readonly #digests = new WeakMap<Uint8Array, string>();
   /** Whether bytes of {@link #again} were let go, because all of them together could be as large as the source. */
   #isReread = false;
   /** The number of inputs that the dataset holds unchanged. */
@@ -57,7 +59,7 @@ export class PendingInputs {
     // Without known inputs there is nothing to look up: items pass one by one.
     const most = this.#known.size === 0 ? 1 : STAMPS_AT_ONCE;
     for await (const item of nameItems(this.#source)) {
-      chunk.push(item);
+      chunk.push(this.#hashed(item));
       // Bytes pass at once: memory has no room for those of many images.
       if (chunk.length >= most || item.image instanceof Uint8Array) yield* this.#take(chunk.splice(0));
     }
@@ -69,7 +71,8 @@ export class PendingInputs {
     const { reread } = this.#options;
     if (!this.#isReread || !reread) return yield* this.#again;
     const names = new Set(this.#again.map(identityOfItem));
-    for await (const item of nameItems(reread())) if (names.delete(identityOfItem(item))) yield item;
+    for await (const item of nameItems(reread()))
+      if (names.delete(identityOfItem(item))) yield this.#hashed(item);
   }
 
   async *#take(chunk: readonly Named<SourceItem>[]): AsyncGenerator<Named<SourceItem>> {
@@ -118,11 +121,30 @@ export class PendingInputs {
       const stamps = await Promise.all(clip.files.map((file) => this.#stampOf(file)));
       return stamps.includes(undefined) ? undefined : stampOfFrames(stamps as FileStamp[]);
     }
+    const { checksum } = this.#options;
+    if (checksum && !error && image instanceof Uint8Array) return this.#stampOfBytes(image, stamp);
     if (stamp || error) return stamp;
     if (typeof image === 'function') return undefined;
-    if (typeof image === 'string') return stampOf(image, this.#options).catch(() => undefined);
-    const sha256 = this.#options.checksum ? digestOf(image) : null;
-    return { sizeBytes: image.byteLength, modifiedMs: null, sha256 };
+    return typeof image === 'string'
+      ? stampOf(image, { checksum }).catch(() => undefined)
+      : this.#stampOfBytes(image, stamp);
+  }
+
+  /** Adds the digest of bytes in memory that have no time: their size alone does not show a change. With a checksum, threads hash. */
+  #hashed(item: Named<SourceItem>): Named<SourceItem> {
+    if (this.#options.checksum || item.error) return item;
+    const hash = <Item extends SourceItem>(file: Item): Item =>
+      file.image instanceof Uint8Array && !file.error && (file.stamp?.modifiedMs ?? null) === null
+        ? { ...file, stamp: this.#stampOfBytes(file.image, file.stamp) }
+        : file;
+    const { clip } = item;
+    return clip?.files ? { ...item, clip: { ...clip, files: clip.files.map(hash) } } : hash(item);
+  }
+
+  #stampOfBytes(bytes: Uint8Array, listed: FileStamp | undefined): FileStamp {
+    const sha256 = this.#digests.get(bytes) ?? digestOf(bytes);
+    this.#digests.set(bytes, sha256);
+    return { sizeBytes: bytes.byteLength, modifiedMs: listed?.modifiedMs ?? null, sha256 };
   }
 }
 

@@ -13,7 +13,7 @@ export interface KnownInput {
   readonly shard: number;
   /** Whether this run has seen it in the source. */
   readonly isSeen: boolean;
-  /** Whether its file had this stamp when it was read. */
+  /** Whether its file had this stamp when it was read: by content if that was hashed, else by size and time. */
   isAs(stamp: FileStamp): boolean;
 }
 
@@ -21,9 +21,13 @@ export interface KnownInput {
 const WORDS = 8;
 const STAMP = 4;
 const SHARD = 6;
-/** The index of the outcome plus one; 0 marks a free slot. The highest bit is set if this run has seen the input. */
+/** The index of the outcome plus one, and two flags; 0 marks a free slot. */
 const OUTCOME = 7;
+/** This run has seen the input. */
 const SEEN = 0x8000_0000;
+/** The stamp is that of a content, not of a size and a time. */
+const HASHED = 0x4000_0000;
+const FLAGS = SEEN | HASHED;
 
 /**
  * Inputs by path. A path is identified by 128 bits of its SHA-256. The probability that two of 10 million paths share them is
@@ -51,11 +55,13 @@ export class KnownInputs {
     const at = this.#slotOf(this.#hashOf(path));
     if (slots[at + OUTCOME] === 0) return undefined;
     return {
-      outcome: this.#outcomes[(slots[at + OUTCOME]! & ~SEEN) - 1]!,
+      outcome: this.#outcomes[(slots[at + OUTCOME]! & ~FLAGS) - 1]!,
       shard: slots[at + SHARD]!,
       isSeen: (slots[at + OUTCOME]! & SEEN) !== 0,
       isAs: (stamp) => {
-        const [high, low] = stampHash(stamp);
+        const isHashed = (slots[at + OUTCOME]! & HASHED) !== 0;
+        if (isHashed && stamp.sha256 === null) return false;
+        const [high, low] = stampHash(isHashed ? stamp : { ...stamp, sha256: null });
         return slots[at + STAMP] === high && slots[at + STAMP + 1] === low;
       },
     };
@@ -74,13 +80,14 @@ export class KnownInputs {
     }
     const [high, low] = stampHash(stamp);
     const seen = this.#slots[at + OUTCOME]! & SEEN;
-    this.#slots.set([high, low, shard, (this.#numberOf(outcome) | seen) >>> 0], at + STAMP);
+    const hashed = stamp === null || stamp.sha256 === null ? 0 : HASHED;
+    this.#slots.set([high, low, shard, (this.#numberOf(outcome) | seen | hashed) >>> 0], at + STAMP);
   }
 
   /** Changes the outcome of a known input. */
   fail(path: string, outcome: Outcome): void {
     const at = this.#slotOf(this.#hashOf(path)) + OUTCOME;
-    this.#slots[at] = (this.#numberOf(outcome) | (this.#slots[at]! & SEEN)) >>> 0;
+    this.#slots[at] = (this.#numberOf(outcome) | (this.#slots[at]! & FLAGS)) >>> 0;
   }
 
   /** Remembers that this run has seen an input, before its outcome is known. */

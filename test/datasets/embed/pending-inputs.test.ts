@@ -2,6 +2,8 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { digestOf } from '../../../src/base/digest.js';
+import { stampOfFrames } from '../../../src/feeds/load-frames.js';
 import { KnownInputs } from '../../../src/datasets/records/known-inputs.js';
 import { PendingInputs } from '../../../src/datasets/embed/pending-inputs.js';
 import { stampOf } from '../../../src/images/file/image-file.js';
@@ -90,7 +92,44 @@ describe('PendingInputs', () => {
     expect(given).toBe(12);
   });
 
-  it('knows bytes by their position, and compares their content only with checksum', async () => {
+  it('compares the content of bytes that have no time, and says it', async () => {
+    const named = (content: string): SourceItem => ({ path: 'a', image: Buffer.from(content) });
+    const stamped = (content: string): SourceItem => ({
+      ...named(content),
+      stamp: { sizeBytes: 2, modifiedMs: null, sha256: null },
+    });
+    const framed = (content: string): SourceItem => ({
+      ...named(''),
+      clip: { start: 0, files: [named(content), named('x')] },
+    });
+    for (const make of [named, stamped, framed]) {
+      const first: SourceItem[] = [];
+      for await (const item of new PendingInputs([make('ab')], new KnownInputs(), {
+        isUnique: false,
+        checksum: false,
+      }).fresh())
+        first.push(...(item.clip?.files ?? [item]));
+      const [stamp] = first.map((item) => item.stamp!);
+      expect(stamp).toEqual({ sizeBytes: 2, modifiedMs: null, sha256: digestOf('ab') });
+      const holding = (): KnownInputs => {
+        const inputs = new KnownInputs();
+        const whole = make === framed ? stampOfFrames(first.map((item) => item.stamp!)) : stamp!;
+        inputs.set(make === framed ? 'a\0' + '0' : 'a', 'ok', whole, 0);
+        return inputs;
+      };
+      expect((await split([make('ab')], holding())).again).toEqual([]);
+      expect((await split([make('cd')], holding())).again).toEqual(['a']);
+    }
+    // A time is enough.
+    const timed = { ...named('ab'), stamp: { sizeBytes: 2, modifiedMs: 7, sha256: null } };
+    const pending = new PendingInputs([timed], new KnownInputs(), { isUnique: false, checksum: false });
+    for await (const { stamp } of pending.fresh()) expect(stamp).toEqual(timed.stamp);
+    const inputs = new KnownInputs();
+    inputs.set('a', 'ok', { ...timed.stamp, sha256: digestOf('ab') }, 0);
+    expect((await split([timed], inputs, false, true)).again).toEqual([]);
+  });
+
+  it('knows bytes by their position; with a row from before contents were hashed, it compares sizes', async () => {
     const bytes: SourceItem = { path: null, image: Uint8Array.of(1, 2) };
     const source = [bytes, itemOf('new'), bytes];
     expect(await split(source, new KnownInputs())).toMatchObject({ fresh: ['#0', 'new', '#2'] });

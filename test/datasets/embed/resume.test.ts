@@ -1,4 +1,5 @@
 /** A dataset that several runs write: the same command goes on, adds, heals, and refuses what does not belong. */
+import { createHash } from 'node:crypto';
 import {
   copyFileSync,
   mkdirSync,
@@ -297,6 +298,21 @@ describe('what does not belong', () => {
 });
 
 describe('a list', () => {
+  it('of bytes is compared by content: one of another photo of the same size is embedded again', async () => {
+    const { out } = setUp();
+    const photos = [sea, city].map((file) => readFileSync(file));
+    const settings = { out, ...SETTINGS };
+    await embedFolder(extractor, photos, settings);
+    expect((await rowsOf(out)).map(({ stamp }) => stamp?.sha256)).toEqual(
+      photos.map((bytes) => createHash('sha256').update(bytes).digest('hex')),
+    );
+    expect(await embedFolder(extractor, photos, settings)).toMatchObject({ embedded: 0, skipped: 2 });
+    const other = Buffer.from(photos[1]!);
+    other[other.length - 400]! ^= 4;
+    const changed = await embedFolder(extractor, [photos[0]!, other], settings);
+    expect(changed).toMatchObject({ embedded: 1, changed: 1, skipped: 1 });
+  });
+
   it('with an input twice has it once, and bytes are known by their position', async () => {
     const { out } = setUp();
     const list = [sea, city, sea, readFileSync(city), sea];

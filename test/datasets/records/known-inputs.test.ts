@@ -54,5 +54,14 @@ describe('KnownInputs', () => {
     expect(known.find('a')?.isAs({ ...hashed, modifiedMs: 6 })).toBe(true);
     expect(known.find('a')?.isAs({ ...hashed, sha256: 'cd'.repeat(32) })).toBe(false);
     expect(known.find('a')?.isAs({ ...hashed, sha256: null })).toBe(false);
+    // A row of a dataset from before contents were hashed.
+    known.set('b', 'ok', { ...hashed, sha256: null }, 0);
+    expect(known.find('b')?.isAs(hashed)).toBe(true);
+    expect(known.find('b')?.isAs({ ...hashed, modifiedMs: 6 })).toBe(false);
+    known.markSeen('a');
+    known.fail('a', 'IMAGE_UNREADABLE');
+    for (let i = 0; i < 200; i++) known.set(`${i}`, 'ok', null, 0);
+    expect(known.find('a')).toMatchObject({ outcome: 'IMAGE_UNREADABLE', isSeen: true });
+    expect(known.find('a')?.isAs({ ...hashed, modifiedMs: 6 })).toBe(true);
   });
 });
