@@ -8,6 +8,7 @@ import { stampOf } from '../../images/file/image-file.js';
 import { stampOfFrames } from '../../feeds/load-frames.js';
 import { identityOfItem, nameItems, type Named } from '../records/input-names.js';
 import type { KnownInput, KnownInputs } from '../records/known-inputs.js';
+import { RowNames } from '../records/row-names.js';
 import type { SourceItem, SourceItems } from '../../feeds/items/source-item.js';
 
 /** The number of files that are looked at at the same time. */
@@ -31,6 +32,7 @@ export class PendingInputs {
   readonly #source: SourceItems;
   readonly #known: KnownInputs;
   readonly #options: PendingOptions;
+  readonly #names: RowNames;
   readonly #again: Named<SourceItem>[] = [];
   /** Of bytes: clips share frames and files. */
   readonly #digests = new WeakMap<Uint8Array, string>();
@@ -51,6 +53,7 @@ export class PendingInputs {
     this.#source = source;
     this.#known = known;
     this.#options = options;
+    this.#names = new RowNames(known);
   }
 
   /** Gives the inputs that the dataset does not hold, or not all tiles of, in the source's order. */
@@ -76,8 +79,15 @@ export class PendingInputs {
   }
 
   async *#take(chunk: readonly Named<SourceItem>[]): AsyncGenerator<Named<SourceItem>> {
-    const kinds = await Promise.all(chunk.map((item) => this.#classify(item)));
-    for (const [at, item] of chunk.entries()) {
+    const items: Named<SourceItem>[] = [];
+    const kinds = await Promise.all(
+      chunk.map((given) => {
+        const item = this.#names.nameOwn(given);
+        items.push(item);
+        return this.#classify(item);
+      }),
+    );
+    for (const [at, item] of items.entries()) {
       if (kinds[at] === 'fresh') yield item;
       else if (kinds[at] === 'rest') yield { ...item, firstTile: this.#options.unfinished!.get(item.path)! };
       else if (kinds[at] === 'again') this.#keep(item);

@@ -5,6 +5,7 @@ import { readMetadata } from '../formats/metadata.js';
 import { partsOf } from '../records/dataset-identity.js';
 import { identityOf, identityOfItem, nameItems } from '../records/input-names.js';
 import { KnownInputs } from '../records/known-inputs.js';
+import { RowNames } from '../records/row-names.js';
 import { locateFile } from '../records/locate-file.js';
 import type { ShardRecord } from '../files/manifest.js';
 import { incomplete, type Part } from './merge-parts.js';
@@ -66,12 +67,17 @@ export async function checkSource(
 ): Promise<void> {
   const missing: string[] = [];
   let count = 0;
-  for await (const item of nameItems(source)) {
+  const names = new RowNames(known);
+  for await (const given of nameItems(source)) {
     signal?.throwIfAborted();
-    const { path } = item;
-    if (known.find(identityOfItem(item))) continue;
+    const item = names.nameOwn(given);
+    const name = identityOfItem(item);
+    if (known.find(name)) {
+      known.markSeen(name);
+      continue;
+    }
     count++;
-    if (missing.length < MISSING_KEPT) missing.push(path);
+    if (missing.length < MISSING_KEPT) missing.push(item.path);
   }
   if (count > 0) throw incomplete(out, 'inputs of the source are in no part', missing, count);
 }

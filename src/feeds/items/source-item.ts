@@ -26,6 +26,8 @@ export interface SourceItem {
   readonly stamp?: FileStamp;
   /** The source has seen the file. If the file is missing later, it has vanished (`IMAGE_VANISHED`). */
   readonly listed?: true;
+  /** The row, from 0, of the table or stream that holds the image itself. Rows are different images, even if they have one name. */
+  readonly heldIn?: number;
   /** Chooses the random crop and flip of an image that is trained on. */
   readonly augmentSeed?: number;
   /** Left out if the source says nothing else. */

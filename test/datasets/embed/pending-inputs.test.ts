@@ -7,6 +7,7 @@ import { stampOfFrames } from '../../../src/feeds/load-frames.js';
 import { KnownInputs } from '../../../src/datasets/records/known-inputs.js';
 import { PendingInputs } from '../../../src/datasets/embed/pending-inputs.js';
 import { stampOf } from '../../../src/images/file/image-file.js';
+import { missingImage } from '../../../src/images/file/image-errors.js';
 import type { SourceItem } from '../../../src/feeds/items/source-item.js';
 import { scratchFolder } from '../../support/fixtures.js';
 
@@ -142,6 +143,29 @@ describe('PendingInputs', () => {
       const { again } = await split(source, inputs, false, checksum);
       expect(again).toEqual(checksum ? ['#0'] : []);
     }
+  });
+
+  it('gives each row of a table a name of its own, the same in each run', async () => {
+    const rows = ['1.jpg', '1.jpg', '2.jpg', '1.jpg#1', '1.jpg', '#6', null].map(
+      (path, heldIn): SourceItem => ({ path, image: Buffer.from(`${heldIn}`), heldIn }),
+    );
+    rows[4] = { ...rows[4]!, image: '', error: missingImage('1.jpg') };
+    // Clips of a file have one name.
+    for (const heldIn of [7, 8, 9])
+      for (const start of heldIn === 8 ? [0] : [0, 4])
+        rows.push({ path: 'a.gif', image: Buffer.from(`${heldIn}`), heldIn, clip: { start } });
+    const fresh = ['1.jpg', '1.jpg#1', '2.jpg', '1.jpg#1#3', '1.jpg#4', '#6', '#6#6'];
+    fresh.push('a.gif', 'a.gif', 'a.gif#8', 'a.gif#9', 'a.gif#9');
+    expect(await split(rows, new KnownInputs())).toEqual({ fresh, again: [], skipped: 0, duplicates: 0 });
+    const inputs = new KnownInputs();
+    inputs.set('1.jpg', 'ok', null, 0);
+    inputs.set('1.jpg#1', 'ok', { sizeBytes: 1, modifiedMs: null, sha256: digestOf('1') }, 0);
+    const {
+      fresh: [first],
+      again,
+      skipped,
+    } = await split(rows, inputs);
+    expect([first, again, skipped]).toEqual(['2.jpg', ['1.jpg'], 1]);
   });
 
   it('keeps the order of a long source', async () => {

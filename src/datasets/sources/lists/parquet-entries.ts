@@ -48,7 +48,7 @@ export async function* readParquetEntries(
     const value = record[column];
     const cell = isStruct ? ((value ?? NO_CELL) as Cell) : { bytes: value as Cell['bytes'], path: null };
     holdsPaths ??= cell.bytes instanceof Uint8Array ? isUtf8(cell.bytes) : undefined;
-    const entry = holdsPaths ? textOf(cell.bytes) : photoOf(cell, record[PATH_COLUMN]);
+    const entry = holdsPaths ? textOf(cell.bytes) : photoOf(cell, record[PATH_COLUMN], row - 1);
     if (entry === '') throw new SourceFault(`row ${row} has no text in the column "${column}"`);
     const others = holdsPaths ? carried : carried.filter(({ name }) => name !== PATH_COLUMN);
     const texts = others.map(({ name, type: kind }) => [name, toJson(record[name], kind)] as const);
@@ -99,12 +99,12 @@ function textOf(value: unknown): string {
 }
 
 /** The photo of a row. A Hugging Face dataset may hold the path of a file in its place. */
-function photoOf({ bytes, path }: Cell, label: unknown): string | SourceItem {
+function photoOf({ bytes, path }: Cell, label: unknown, row: number): string | SourceItem {
   const own = textOf(path) || textOf(label) || null;
   if (bytes instanceof Uint8Array) {
     const stamp = { sizeBytes: bytes.length, modifiedMs: null, sha256: null };
-    return { path: own, image: bytes, stamp };
+    return { path: own, image: bytes, stamp, heldIn: row };
   }
   if (path instanceof Uint8Array && own !== null) return own;
-  return { path: own, image: '', error: missingImage(own ?? 'an image') };
+  return { path: own, image: '', heldIn: row, error: missingImage(own ?? 'an image') };
 }

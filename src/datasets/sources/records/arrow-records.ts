@@ -37,11 +37,14 @@ export async function openArrowRecords(
   const read = (message: ArrowMessage): { rows: number; columns: readonly Data[] } =>
     readChecked(message.number, () => readBatch(arrow, fields, message.header, message.body));
   async function* records(): AsyncGenerator<SourceRecord<Carried>> {
+    let before = 0;
     try {
       for await (const message of messages) {
         if (message.kind !== 'batch')
           throw broken(message.number, `it is a ${message.kind} instead of a record batch`);
-        yield* recordsOf(read(message), columns, plan);
+        const batch = read(message);
+        yield* recordsOf(batch, columns, plan, before);
+        before += batch.rows;
       }
     } finally {
       await reader.close();
@@ -72,6 +75,7 @@ function* recordsOf(
   { rows, columns }: { readonly rows: number; readonly columns: readonly Data[] },
   { image, label, holdsPaths, carried }: Columns,
   plan: EntryPlan,
+  before: number,
 ): Generator<SourceRecord<Carried>> {
   const kept = carried.map((index) => columns[index]!);
   for (let row = 0; row < rows; row++) {
@@ -79,7 +83,7 @@ function* recordsOf(
     const name = holdsPaths ? bytes : label === undefined ? null : valueOf(columns[label]!, row);
     const path = name && decoder.decode(name);
     yield {
-      item: itemOf(bytes, path, holdsPaths, plan),
+      item: itemOf(bytes, path, holdsPaths, plan, before + row),
       extra: { kind: 'arrow', columns: kept, row },
     };
   }
@@ -93,9 +97,11 @@ function itemOf(
   path: string | null,
   holdsPaths: boolean,
   plan: EntryPlan,
+  heldIn: number,
 ): SourceItem {
-  if (bytes === null) return { path, image: '', error: missingImage(path ?? 'an image') };
-  return holdsPaths ? itemOfEntry(path!, plan) : { path, image: bytes };
+  const held = holdsPaths ? {} : { heldIn };
+  if (bytes === null) return { path, image: '', ...held, error: missingImage(path ?? 'an image') };
+  return holdsPaths ? itemOfEntry(path!, plan) : { path, image: bytes, ...held };
 }
 
 /** Returns the bytes of a text or binary value; null for a null. */

@@ -44,13 +44,15 @@ function readRecord(line: Line, plan: EntryPlan): SourceRecord<Carried> {
   const path = typeof named === 'string' ? named : null;
   // The path becomes the name of the row.
   if (isBytes && path !== null) fields.delete(PATH_FIELD);
-  if (value === null) return { item: { path, image: '', error: missingImage(path ?? 'an image') }, extra };
+  const held = isBytes ? { heldIn: number - 1 } : {};
+  if (value === null)
+    return { item: { path, image: '', ...held, error: missingImage(path ?? 'an image') }, extra };
   if (typeof value !== 'string' || value === '') throw fail(`it has no text in the field "${field}"`);
   if (!isBytes) return { item: itemOfEntry(value, plan), extra };
   if (!isBase64(value)) throw fail(`its field "${field}" is not base64`);
   // Copies: a slice would keep the whole line in memory, image included.
   for (const [name, part] of fields) fields.set(name, Buffer.from(part, 'utf8').toString('utf8'));
-  const item: SourceItem = { path, image: Buffer.from(value, 'base64') };
+  const item: SourceItem = { path, image: Buffer.from(value, 'base64'), ...held };
   return { item, extra };
 }
 
