@@ -15,7 +15,7 @@ import { clipItems } from './items/clip-items.js';
 import { UnreadFiles, type UnreadCounts } from './items/unread-files.js';
 import { archiveKind, listArchive, listShards } from './archives/archives.js';
 import type { EntryPlan } from '../../feeds/items/entries.js';
-import { IMAGE_FORMS, itemOfImage } from '../../feeds/items/item-of-image.js';
+import { IMAGE_FORMS, itemOfImage, takeBytes } from '../../feeds/items/item-of-image.js';
 import { findMatches, isPattern, readPattern, type Pattern } from './folders/pattern.js';
 import { isHttpUrl } from '../../base/http/http.js';
 import { labelOfUrl } from '../../base/printable.js';
@@ -55,6 +55,9 @@ export interface PathStream {
  *
  * Images that are given as bytes have no path: `path` of a result is null, and `index` identifies it. In a dataset they are named by
  * their position: `#0`, `#1`, …
+ *
+ * Bytes in an array must not change until the run has ended. Those of other iterables are copied, so a generator may fill one buffer again
+ * and again.
  */
 export type EmbedSource = string | PathStream | Iterable<ListedImage> | AsyncIterable<ListedImage>;
 
@@ -224,8 +227,9 @@ async function* readIterable(
   source: Iterable<unknown> | AsyncIterable<unknown>,
   plan: EntryPlan,
 ): AsyncGenerator<SourceItem> {
+  const isHeld = Array.isArray(source);
   for await (const image of source) {
-    const item = itemOfImage(image, plan);
+    const item = itemOfImage(isHeld ? image : takeBytes(image), plan);
     if (!item) throw invalidOption('source', `made of ${IMAGE_FORMS}`, image);
     yield item;
   }

@@ -14,7 +14,7 @@ import {
 import { embedRecords } from './embed-records.js';
 import { rowsOf, type Embedded, type EmbeddedItem } from '../embed/embed-images.js';
 import type { EntryPlan } from '../../feeds/items/entries.js';
-import { itemOfImage } from '../../feeds/items/item-of-image.js';
+import { itemOfImage, takeBytes } from '../../feeds/items/item-of-image.js';
 import type { ListedImage } from '../sources/open-source.js';
 import { partsOf } from '../records/dataset-identity.js';
 import type { SourceRecord } from '../sources/records/source-record.js';
@@ -127,7 +127,7 @@ async function* embedInputs(
 function recordOf(input: unknown, plan: EntryPlan, fields: readonly string[]): SourceRecord<object> {
   const isRecord = typeof input === 'object' && input !== null && 'image' in input;
   const { image, ...extra } = (isRecord ? input : { image: input }) as { readonly image: unknown };
-  const item = itemOfImage(image, plan);
+  const item = itemOfImage(takeBytes(image), plan);
   if (!item)
     throw invalidOption(
       'input',

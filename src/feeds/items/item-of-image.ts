@@ -22,6 +22,11 @@ export function itemOfImage(image: unknown, plan: EntryPlan): SourceItem | undef
   return typeof image === 'string' && image !== '' ? itemOfEntry(image, plan) : undefined;
 }
 
+/** Copies bytes that come one by one: after the next are asked for, their buffer is the caller's again, who may fill it anew. */
+export function takeBytes(image: unknown): unknown {
+  return image instanceof Uint8Array ? new Uint8Array(image) : image;
+}
+
 /** The body is read when the image is embedded. A Blob knows its size before that, a File also its time. */
 function itemOfBody(body: Blob | Response | ReadableStream<Uint8Array>): SourceItem {
   const image = async (): Promise<Uint8Array> => {

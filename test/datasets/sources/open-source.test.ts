@@ -15,7 +15,7 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeTar, makeZip } from '../../support/archives.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
-import { inPieces } from '../../support/sources.js';
+import { inPieces, itemsOf } from '../../support/sources.js';
 
 const scratch = scratchFolder();
 const photos = projectPath('examples/photos/sea');
@@ -91,6 +91,21 @@ describe('embedImages', () => {
     const { paths, features } = await embed(given);
     expect(paths).toEqual(given.map(() => null));
     expect(features).toEqual(expected.features.flatMap((one) => [one, one, one, one]));
+  });
+
+  it('takes bytes of a generator that fills one buffer again and again', async () => {
+    const expected = await embed(files.map(({ bytes }) => bytes));
+    const buffer = Buffer.alloc(Math.max(...files.map(({ bytes }) => bytes.length)));
+    const refill = function* (): Generator<Uint8Array> {
+      for (const { bytes } of files) {
+        bytes.copy(buffer);
+        yield buffer.subarray(0, bytes.length);
+      }
+    };
+    expect((await embed(refill())).features).toEqual(expected.features);
+    // Arrays stay as they are.
+    const [held] = await itemsOf([buffer]);
+    expect(held!.image).toBe(buffer);
   });
 
   it('gives the error of a Response that is not ok, and ends at one that was read before', async () => {

@@ -72,6 +72,26 @@ describe('embedStream', () => {
     await checkRows(rows);
   });
 
+  it('takes bytes whose buffer is filled again once they are written', async () => {
+    const files = [photo, other, photo, other].map((file) => readFileSync(file));
+    const buffer = Buffer.alloc(Math.max(...files.map(({ length }) => length)));
+    const { readable, writable } = embedTransformStream(extractor, options);
+    const writing = (async () => {
+      const writer = writable.getWriter();
+      for (const bytes of files) {
+        bytes.copy(buffer);
+        // oxlint-disable-next-line no-await-in-loop -- one buffer
+        await writer.write(buffer.subarray(0, bytes.length));
+      }
+      await writer.close();
+    })();
+    const found: unknown[] = [];
+    for await (const { features } of readable) found.push(features?.embedding);
+    await writing;
+    const [sea, city] = [await vectorOf(photo), await vectorOf(other)];
+    expect(found).toEqual([sea, city, sea, city]);
+  });
+
   it('types rows by the extractor’s keys and by what records carry', async () => {
     const stream = embedStream<'embedding', { id: number }>(extractor, options);
     stream.write({ image: photo, id: 3 });
