@@ -32,7 +32,7 @@ export async function openRecords(
 ): Promise<RecordInput> {
   const reader = new ByteReader(bytes);
   const chosen = checkOneOf('inputFormat', format, INPUT_FORMATS);
-  const known = chosen === 'auto' ? await detectFormat(reader) : chosen;
+  const known = chosen === 'auto' ? await detectFormat(reader, options) : chosen;
   const plan = { ...options, base: '', signal };
   if (known === 'arrow') {
     const opened = await openArrowRecords(reader, plan).catch((error: unknown) => {
@@ -45,11 +45,18 @@ export async function openRecords(
   return { format: known, name, records: readPathRecords(reader.rest(), options, signal) };
 }
 
-/** Decides by the first bytes. A list of paths begins with neither of the two marks. */
-async function detectFormat(reader: ByteReader): Promise<Exclude<InputFormat, 'auto'>> {
+/** Decides by the first bytes, behind a byte order mark and the ends of empty lines. A list of paths begins with neither of the two marks. */
+async function detectFormat(
+  reader: ByteReader,
+  { nulSeparated }: SourceOptions,
+): Promise<Exclude<InputFormat, 'auto'>> {
   const head = await reader.peek(4);
   if (head.length === 4 && head.every((byte) => byte === 0xff)) return 'arrow';
-  return head[0] === '{'.charCodeAt(0) ? 'jsonl' : 'paths';
+  // Only a list of paths ends its entries with NUL, whose first name may begin with a brace.
+  if (nulSeparated) return 'paths';
+  return Buffer.from(head).toString('utf8').replace('\uFEFF', '').trimStart().startsWith('{')
+    ? 'jsonl'
+    : 'paths';
 }
 
 async function* readPathRecords(
