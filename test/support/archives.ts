@@ -21,7 +21,7 @@ export async function makeTar(files: readonly PackedFile[], modified = new Date(
 export function tarBlock(
   name: string | Uint8Array,
   size: number,
-  { type = '0', magic = 'ustar\u000000', prefix = '' } = {},
+  { type = '0', magic = 'ustar\u000000', prefix = '', link = '' } = {},
 ): Buffer {
   const block = Buffer.alloc(512);
   Buffer.from(name).copy(block, 0, 0, 100);
@@ -29,6 +29,7 @@ export function tarBlock(
   block.write(`${size.toString(8).padStart(11, '0')}\0`, 124);
   block.write('00000000017\0', 136);
   block.write(type, 156);
+  block.write(link, 157);
   block.write(magic, 257, 'latin1');
   block.write(prefix, 345);
   return sealTarBlock(block);

@@ -66,7 +66,7 @@ export interface EmbedSummary {
   readonly removed: number;
   /**
    * Files that look like images and are not read (HEIC without libheif-js, JPEG XL, SVG, camera raw): their number by extension,
-   * such as `{ '.heic': 12 }`. The manifest has it as `run.unreadFiles`.
+   * such as `{ '.heic': 12 }`. Links that were left out count as `'symbolic link'` and `'hard link'`. The manifest has it as `run.unreadFiles`.
    */
   readonly unreadFiles: UnreadCounts;
 }

@@ -46,7 +46,8 @@ export interface PathStream {
  * Images to embed.
  *
  * Folders, archives and patterns give the files whose extension is that of an image: `.heic` and `.heif` if the optional package
- * libheif-js is installed. Others (JPEG XL, SVG, camera raw) are counted and not read.
+ * libheif-js is installed. Others (JPEG XL, SVG, camera raw) are counted and not read. Symbolic links to what is listed itself are counted
+ * and left out; hard links in a plain tar give the photo that they name.
  *
  * A string is the path of a folder (searched recursively), of an archive (`.tar`, `.tar.gz`, `.tgz`, `.zip`), of a list (`.txt`,
  * `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`) or of an image; or a pattern of images, archives or Parquet files (`photos/*.jpg`,
@@ -181,7 +182,10 @@ function openPattern(source: string, options: SourceOptions, signal?: AbortSigna
 /** Lists the matches of a pattern. If the pattern does not end with an extension, only images. */
 async function* listMatches(pattern: Pattern, unread: UnreadFiles): AsyncGenerator<SourceItem> {
   const isAny = pattern.isList || pattern.patterns.every((one) => /\.[^*?[\]()/.]+$/.test(one));
-  for await (const { name, path } of findMatches(pattern))
+  const onRepeat = (name: string): void => {
+    if (isImageName(name)) unread.addLink('symbolic');
+  };
+  for await (const { name, path } of findMatches(pattern, onRepeat))
     if (isAny || isImageName(name))
       yield { path: name, image: path, ...(pattern.isList ? {} : { listed: true }) };
     else if (kindOfName(name) === 'unread') unread.add(name);

@@ -12,9 +12,17 @@ export interface TarBytes {
   skip(length: number): Promise<boolean>;
 }
 
-/** A regular file in a tar. Its bytes come next; bytes that nobody reads are skipped. */
+/** A link in a tar. */
+export interface TarLink {
+  readonly kind: 'hard' | 'symbolic';
+  /** Of a hard link, the name of a file that comes before it. */
+  readonly target: Uint8Array;
+}
+
+/** A regular file in a tar, or a link. The bytes of a file come next; bytes that nobody reads are skipped. */
 export interface TarEntry {
   readonly name: Uint8Array;
+  readonly link?: TarLink;
   /** Position of its first byte. */
   readonly position: number;
   readonly sizeBytes: number;
@@ -26,11 +34,12 @@ export interface TarEntry {
 const MAX_EXTRA_BYTES = 1024 ** 2;
 /** Types without bytes, even if their size says otherwise: links, devices, folders and pipes. */
 const WITHOUT_BYTES = '123456';
+const LINKS: Readonly<Record<string, TarLink['kind']>> = { 1: 'hard', 2: 'symbolic' };
 /** Types of headers that describe the next file: long names (GNU) and attributes (pax). */
 const EXTRAS = 'LKxXg';
 
 /**
- * Reads the regular files of a tar, up to its end mark. Links, devices and folders are left out.
+ * Reads the regular files and the links of a tar, up to its end mark. Devices and folders are left out.
  *
  * @throws {@link SourceFault}, naming the byte, where the tar is damaged or ends too early.
  */
@@ -57,6 +66,7 @@ export async function* readTarEntries(bytes: TarBytes): AsyncGenerator<TarEntry>
     const entry = describe(header, new Map([...global, ...extra]), bytes.position);
     if (!entry) throw new SourceFault(`the pax header before byte ${at} has a wrong size`);
     extra = new Map();
+    if (LINKS[header.type]) yield entry;
     if (WITHOUT_BYTES.includes(header.type)) continue;
     if (header.type === '0') yield entry;
     const end = entry.position + Math.ceil(entry.sizeBytes / BLOCK) * BLOCK;
@@ -81,10 +91,9 @@ async function readExtra(
   const padded = await bytes.read(Math.ceil(sizeBytes / BLOCK) * BLOCK);
   if (!padded) throw truncatedTar(bytes.position);
   const content = padded.subarray(0, sizeBytes);
-  if (type === 'K') return new Map();
-  if (type === 'L') {
+  if (type === 'K' || type === 'L') {
     const end = content.indexOf(0);
-    return new Map([['path', end < 0 ? content : content.subarray(0, end)]]);
+    return new Map([[type === 'K' ? 'linkpath' : 'path', end < 0 ? content : content.subarray(0, end)]]);
   }
   const records = readPaxRecords(content);
   if (!records) throw new SourceFault(`the pax header at byte ${at} of the tar is damaged`);
@@ -105,8 +114,10 @@ function describe(
   const sizeBytes = numberOf('size', header.sizeBytes);
   if (!Number.isSafeInteger(sizeBytes) || sizeBytes < 0) return undefined;
   const modifiedMs = Math.floor(1000 * numberOf('mtime', header.modified));
+  const kind = LINKS[header.type];
   return {
     name: pax.get('path') ?? header.name,
+    ...(kind && { link: { kind, target: pax.get('linkpath') ?? header.linkName } }),
     position,
     sizeBytes,
     modifiedMs: Number.isSafeInteger(modifiedMs) ? modifiedMs : null,

@@ -9,6 +9,8 @@ export interface TarHeader {
   readonly sizeBytes: number;
   /** Seconds since 1970. */
   readonly modified: number;
+  /** The file that a link leads to. */
+  readonly linkName: Uint8Array;
   /** One character; `0` for a regular file. */
   readonly type: string;
 }
@@ -26,6 +28,7 @@ export function readTarHeader(block: Uint8Array): TarHeader | undefined {
   return {
     name: prefix.length > 0 ? Buffer.concat([prefix, Buffer.from('/'), name]) : name,
     sizeBytes,
+    linkName: textAt(block, 157, 100),
     modified: numberAt(block, 136, 12) ?? Number.NaN,
     type: flag === '\0' || flag === '7' ? '0' : flag,
   };

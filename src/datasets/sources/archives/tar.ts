@@ -6,11 +6,12 @@ import { reasonOf } from '../../../base/errors.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
 import type { SourceItem } from '../../../feeds/items/source-item.js';
 import { ByteReader } from '../items/byte-reader.js';
-import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry } from './archive-entry.js';
+import { itemOfArchive, MAX_ENTRY_BYTES, nameEntry, type ImageEntry } from './archive-entry.js';
 import { unavailableImage } from '../../../images/file/image-errors.js';
 import { asInvalidSource, SourceFault } from '../items/source-errors.js';
-import type { UnreadFiles } from '../items/unread-files.js';
+import { UnreadFiles } from '../items/unread-files.js';
 import { SharedFile } from '../../../base/files/shared-file.js';
+import { TarFiles, type TarPlace } from './tar-files.js';
 import { readTarEntries, truncatedTar, type TarBytes, type TarEntry } from './tar-entries.js';
 
 /** The most bytes of an entry in a compressed tar, image or not: it must be decompressed to reach the next entry. */
@@ -22,6 +23,8 @@ const EMPTY = new Uint8Array();
  *
  * Listing a plain tar reads only the headers; an image is read later, when it is embedded. A gzipped tar (recognised by its
  * first bytes) is read once from front to back, and its items hold their bytes.
+ *
+ * A hard link in a plain tar is the image of the file that it names. Other links are left out and counted.
  *
  * @throws {@link TapirError} `SOURCE_INVALID` where the tar is damaged or ends too early; earlier items come first.
  */
@@ -45,9 +48,17 @@ async function* listPlain(file: SharedFile, prefix: string, unread: UnreadFiles)
   const handle = await file.acquire();
   try {
     const { size } = await handle.stat();
+    /** Those before the current entry, once there is a link to one. */
+    let files: TarFiles | undefined;
     for await (const entry of readTarEntries(bytesOf(file, size))) {
+      if (isLeftOut(entry, unread, true)) continue;
       const named = nameEntry(entry.name, prefix, unread);
-      if (!named) continue;
+      if (named && entry.link) {
+        files ??= await readFiles(bytesOf(file, size), entry.position);
+        yield itemOfLink(file, entry, named, files.find(entry.link.target));
+      }
+      files?.add(entry);
+      if (!named || entry.link) continue;
       if (entry.position + entry.sizeBytes > size) throw truncatedTar(size);
       yield itemOfArchive(named, stampOf(entry), async () => readEntry(file, entry, named.path));
     }
@@ -56,8 +67,42 @@ async function* listPlain(file: SharedFile, prefix: string, unread: UnreadFiles)
   }
 }
 
+/** Whether an entry is a link that is not followed. Counts it if it is called like an image. */
+function isLeftOut({ name, link }: TarEntry, unread: UnreadFiles, follows: boolean): boolean {
+  if (!link || (link.kind === 'hard' && follows)) return false;
+  if (nameEntry(name, '', new UnreadFiles())) unread.addLink(link.kind);
+  return true;
+}
+
+/** Reads where the files before a position lie. */
+async function readFiles(bytes: TarBytes, end: number): Promise<TarFiles> {
+  const files = new TarFiles();
+  for await (const entry of readTarEntries(bytes)) {
+    if (entry.position >= end) break;
+    files.add(entry);
+  }
+  return files;
+}
+
+/** @param target - The file that the link names; undefined if none comes before it. */
+function itemOfLink(
+  file: SharedFile,
+  { link, modifiedMs }: TarEntry,
+  named: ImageEntry,
+  target: TarPlace | undefined,
+): SourceItem {
+  const { path } = named;
+  if (target)
+    return itemOfArchive(named, stampOf({ ...target, modifiedMs }), async () =>
+      readEntry(file, target, path),
+    );
+  const name = Buffer.from(link!.target).toString('utf8');
+  const reason = `it is a hard link to "${name}", which the tar does not hold before it`;
+  return { path, image: EMPTY, error: unavailableImage('IMAGE_NOT_FOUND', path, reason) };
+}
+
 /** Reads the bytes of an entry. Throws `IMAGE_NOT_FOUND`. */
-async function readEntry(file: SharedFile, entry: TarEntry, path: string): Promise<Uint8Array> {
+async function readEntry(file: SharedFile, entry: TarPlace, path: string): Promise<Uint8Array> {
   const bytes = await file.read(entry.position, entry.sizeBytes).catch((cause: unknown) => {
     throw unavailableImage('IMAGE_NOT_FOUND', path, reasonOf(cause), { cause });
   });
@@ -71,6 +116,7 @@ async function* listGzipped(path: string, prefix: string, unread: UnreadFiles): 
   const bytes = new ByteReader(tar);
   try {
     for await (const entry of readTarEntries(bytes)) {
+      if (isLeftOut(entry, unread, false)) continue;
       const { sizeBytes } = entry;
       if (sizeBytes > MAX_SKIPPED_BYTES)
         throw new SourceFault(`the file at byte ${entry.position} of the tar has ${sizeBytes} bytes`);
@@ -94,7 +140,7 @@ async function* listGzipped(path: string, prefix: string, unread: UnreadFiles): 
   }
 }
 
-function stampOf({ sizeBytes, modifiedMs }: TarEntry): FileStamp {
+function stampOf({ sizeBytes, modifiedMs }: Pick<TarEntry, 'sizeBytes' | 'modifiedMs'>): FileStamp {
   return { sizeBytes, modifiedMs, sha256: null };
 }
 

@@ -164,13 +164,18 @@ async function classify(
   const isListed = item.isSymbolicLink() && liesInside(walk.root, target);
   if (stats.isFile()) {
     const kind = kindOfName(key);
+    if (isListed && kind === 'image' && isImageName(target)) walk.unread.addLink('symbolic');
     if (kind === 'other' || (isListed && kindOfName(target) !== 'other')) return undefined;
     if (kind === 'unread') walk.unread.add(key);
     return kind === 'image' ? 'file' : undefined;
   }
-  if (!stats.isDirectory() || walk.visited.has(target)) return undefined;
+  if (!stats.isDirectory()) return undefined;
   // A folder that holds the root would lead back into it.
-  if (isListed || (item.isSymbolicLink() && liesInside(target, walk.root))) return undefined;
+  const leadsBack = isListed || (item.isSymbolicLink() && liesInside(target, walk.root));
+  if (leadsBack || walk.visited.has(target)) {
+    if (item.isSymbolicLink()) walk.unread.addLink('symbolic');
+    return undefined;
+  }
   walk.visited.add(target);
   return 'folder';
 }

@@ -86,8 +86,12 @@ function hasOpenBraces(name: string): boolean {
  * files in the order of their names' bytes, each file once even if links lead to it too.
  *
  * @remarks Holds the names of all matches in memory.
+ * @param onRepeat - Called with each further name of a file.
  */
-export async function* findMatches({ base, patterns, isList }: Pattern): AsyncGenerator<Match> {
+export async function* findMatches(
+  { base, patterns, isList }: Pattern,
+  onRepeat?: (name: string) => void,
+): AsyncGenerator<Match> {
   if (isList) {
     for (const name of patterns) yield { name, path: join(base, name) };
     return;
@@ -98,11 +102,15 @@ export async function* findMatches({ base, patterns, isList }: Pattern): AsyncGe
     .map((name) => Buffer.from(name))
     .sort((a, b) => Buffer.compare(a, b))
     .map(String);
-  yield* withoutRepeats(names, base);
+  yield* withoutRepeats(names, base, onRepeat);
 }
 
 /** Keeps one of the names that lead to the same file: the file's own, else the one through the fewest folders, else the first. */
-async function* withoutRepeats(names: readonly string[], base: string): AsyncGenerator<Match> {
+async function* withoutRepeats(
+  names: readonly string[],
+  base: string,
+  onRepeat?: (name: string) => void,
+): AsyncGenerator<Match> {
   if (names.length === 0) return;
   const root = await realpath(base);
   const depthOf = (name: string, real: string): number =>
@@ -118,4 +126,5 @@ async function* withoutRepeats(names: readonly string[], base: string): AsyncGen
   }
   for (const [i, name] of names.entries())
     if (best.get(reals[i]!) === name) yield { name, path: join(base, name) };
+    else onRepeat?.(name);
 }

@@ -1,16 +1,26 @@
 /** Files that look like images and are not read. */
 import { extensionOf, unreadAdvice } from '../../../images/decode/image-names.js';
 
-/** The number of files by extension, such as `{ '.heic': 12 }`, in the order of the extensions. */
+/**
+ * The number of files by extension, such as `{ '.heic': 12 }`, in the order of the extensions. Links that are called like images and are
+ * left out count as `'hard link'` (in compressed tars) and `'symbolic link'`.
+ */
 export type UnreadCounts = Readonly<Record<string, number>>;
 
-/** Counts the files of a source that look like images and are not read. */
+/** Counts the files and links of a source that look like images and are not read. */
 export class UnreadFiles {
   readonly #counts = new Map<string, number>();
 
   add(name: string): void {
-    const extension = extensionOf(name);
-    this.#counts.set(extension, (this.#counts.get(extension) ?? 0) + 1);
+    this.#count(extensionOf(name));
+  }
+
+  addLink(kind: 'hard' | 'symbolic'): void {
+    this.#count(`${kind} link`);
+  }
+
+  #count(what: string): void {
+    this.#counts.set(what, (this.#counts.get(what) ?? 0) + 1);
   }
 
   clear(): void {
@@ -22,9 +32,20 @@ export class UnreadFiles {
   }
 }
 
+/** What to do about links. No extension is called like them. */
+const LINKS: ReadonlyMap<string, string> = new Map([
+  ['hard link', 'to embed photos under the names of links in a compressed tar, decompress it'],
+  [
+    'symbolic link',
+    'photos are embedded under the names of their files; to embed them under those of links, too, give a list of paths (of a tar: unpack it)',
+  ],
+]);
+
 /** Says how many files were skipped and what to do: a sentence per extension. */
 export function describeUnread(counts: UnreadCounts): string[] {
   return Object.entries(counts).map(([extension, count]) => {
+    const link = LINKS.get(extension);
+    if (link) return `${count} ${extension}${count === 1 ? ' was' : 's were'} skipped: ${link}`;
     const files = count === 1 ? `1 ${extension} file was` : `${count} ${extension} files were`;
     return `${files} skipped: ${unreadAdvice(extension)}`;
   });

@@ -11,6 +11,7 @@ describe('readTarHeader', () => {
   it('reads name, size, time and type; ustar joins the prefix, GNU has none', () => {
     expect(readTarHeader(tarBlock('a.jpg', 5, { prefix: 'deep' }))).toEqual({
       name: Buffer.from('deep/a.jpg'),
+      linkName: Buffer.from(''),
       sizeBytes: 5,
       modified: 15,
       type: '0',

@@ -72,8 +72,62 @@ describe('a tar', () => {
     expect(String(await bytesOf(items[0]!))).toBe('first');
   });
 
-  it('leaves links, folders and devices out', async () => {
-    const blocks = Array.from('123456', (type) => tarBlock(`x${type}.jpg`, 700, { type }));
+  it('gives hard links the photos that they name; a compressed one counts them', async () => {
+    const far = `${'far/'.repeat(40)}a`;
+    const file = (name: string, text: string): Buffer[] => [
+      tarBlock(name, text.length),
+      padBlocks(Buffer.from(text)),
+    ];
+    const hard = (name: string, link: string): Buffer => tarBlock(name, 0, { type: '1', link });
+    const tar = Buffer.concat([
+      ...Array.from({ length: 99 }, (_, i) => file(`blobs/${i}`, `${i}`)).flat(),
+      hard('early.jpg', 'a.jpg'),
+      ...file('a.jpg', 'first'),
+      hard('b.jpg', 'a.jpg'),
+      hard('c.png', 'b.jpg'),
+      hard('d.jpg', 'blobs/77'),
+      hard('notes.txt', 'a.jpg'),
+      ...file('a.jpg', 'again'),
+      hard('e.jpg', 'a.jpg'),
+      tarBlock('././@LongLink', far.length + 1, { type: 'L', magic: 'ustar  \0' }),
+      padBlocks(Buffer.from(`${far}\0`)),
+      ...file('cut', 'deep'),
+      tarBlock('././@LongLink', far.length + 1, { type: 'K', magic: 'ustar  \0' }),
+      padBlocks(Buffer.from(`${far}\0`)),
+      hard('f.jpg', 'cut'),
+      tarBlock('g.jpg', 0, { type: '2', link: 'a.jpg' }),
+      tarBlock('notes.md', 0, { type: '2', link: 'a.jpg' }),
+      TAR_END,
+    ]);
+    const source = write(tar);
+    const opened = openSource(source);
+    const found: unknown[] = [];
+    for await (const item of opened)
+      found.push([item.path, item.error?.message ?? String(await bytesOf(item)), item.stamp?.sizeBytes]);
+    expect(found).toEqual([
+      [
+        'early.jpg',
+        expect.stringContaining('a hard link to "a.jpg", which the tar does not hold before'),
+        undefined,
+      ],
+      ['a.jpg', 'first', 5],
+      ['b.jpg', 'first', 5],
+      ['c.png', 'first', 5],
+      ['d.jpg', '77', 2],
+      ['a.jpg', 'again', 5],
+      ['e.jpg', 'again', 5],
+      ['f.jpg', 'deep', 4],
+    ]);
+    expect(opened.unread).toEqual({ 'symbolic link': 1 });
+    const packed = openSource(write(gzipSync(tar), 'links.tgz'));
+    const paths: unknown[] = [];
+    for await (const { path } of packed) paths.push(path);
+    expect(paths).toEqual(['a.jpg', 'a.jpg']);
+    expect(packed.unread).toEqual({ 'hard link': 6, 'symbolic link': 1 });
+  });
+
+  it('leaves symbolic links, folders and devices out', async () => {
+    const blocks = Array.from('23456', (type) => tarBlock(`x${type}.jpg`, 700, { type }));
     const tar = Buffer.concat([...blocks, tarBlock('a.jpg', 2), padBlocks(Buffer.from('ok')), TAR_END]);
     expect(await pathsOf(write(tar))).toEqual(['a.jpg']);
   });

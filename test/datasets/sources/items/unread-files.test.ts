@@ -34,6 +34,16 @@ describe('openSource', () => {
     expect(await unreadIn(folder)).toEqual({ ...COUNTS, '.svg': 3 });
   });
 
+  it('counts symbolic links to what is listed under its own name', async () => {
+    const folder = folderWith('pool/1.png', 'cat/notes.txt');
+    symlinkSync('../pool/1.png', join(folder, 'cat/1.png'));
+    expect(await unreadIn(join(folder, '**/*.png'))).toEqual({ 'symbolic link': 1 });
+    symlinkSync('pool', join(folder, 'dog'));
+    symlinkSync('..', join(folder, 'cat/up'));
+    symlinkSync('cat/notes.txt', join(folder, 'notes.txt'));
+    expect(await unreadIn(folder)).toEqual({ 'symbolic link': 3 });
+  });
+
   it('counts them in archives', async () => {
     const scratch = scratchFolder();
     const files = NAMES.map((name) => ({ name, bytes: Buffer.from('x') }));
@@ -63,6 +73,12 @@ describe('describeUnread', () => {
     expect(describeUnread(files.counts)).toEqual([
       '1 .dng file was skipped: to embed them, convert them to PNG or JPEG',
       '2 .svg files were skipped: to embed them, convert them to PNG or JPEG',
+    ]);
+    expect(describeUnread({ 'hard link': 2, 'symbolic link': 1 })).toEqual([
+      expect.stringMatching(/^2 hard links were skipped: .* decompress it$/),
+      expect.stringMatching(
+        /^1 symbolic link was skipped: photos are embedded under the names of their files; /,
+      ),
     ]);
     expect(describeUnread({ '.heic': 12 })[0]).toMatch(
       /^12 \.heic files were skipped: to read them, install .*libheif-js/,
