@@ -24,7 +24,7 @@ export interface StagePlace extends StageSpan {
   readonly devices: readonly Device[];
   /**
    * How rows reach its devices, as in {@link DataParallelOptions.split}: `'dynamic'` gives each part of a batch to the device that is free; the others
-   * split the rows of each part, where the file proves which tensors have a row per sample.
+   * split the rows of each part, where the file proves which tensors have a row per sample and nothing of the stage mixes rows.
    * @default PipelineOptions.split
    */
   readonly split?: Split;
@@ -61,7 +61,10 @@ export interface PipelineOptions
   readonly split: Split;
   /**
    * Rows of a part, from 0 to 65,536; 0 makes about four parts per stage. The more parts, the less the stages wait at the start and
-   * at the end of a batch: of `m` parts over `k` stages, `m / (m + k − 1)` of the time is used.
+   * at the end of a batch: of `m` parts over `k` stages, `m / (m + k − 1)` of the time is used. With 0, a batch stays whole where the file
+   * shows that its rows depend on one another (a mean or softmax over the batch, a product of all rows with all, one 8-bit scale for
+   * all), or that an output has no row per row. A number is your word that parts of so many rows are right; with dependent rows, the
+   * process warns of it (`TAPIR_ROWS_DEPENDENT`).
    * @default 0
    */
   readonly microBatch: number;

@@ -12,6 +12,7 @@ import { describeLanes } from '../model/lanes/describe-lanes.js';
 import type { SessionSetup } from '../model/lanes/session-model.js';
 import type { OnnxModel, ModelSource } from '../model/open/open-model.js';
 import type { KeysOf, ReturnNodes } from '../model/open/return-nodes.js';
+import { findMixedRows } from '../model/oracle/find-mixed-rows.js';
 import { inputsOf, type PrunedModel } from '../model/prune/pruned-model.js';
 import { namedDevices } from '../runtime/devices/device-list.js';
 import { shareThreads } from '../runtime/lanes/device.js';
@@ -25,9 +26,9 @@ import {
   type PipelineRequest,
   type ReadPlace,
 } from './pipeline-options.js';
-import { splitModel, type ModelStages } from './split-model.js';
+import { splitMeasured, type ModelStages } from './split-model.js';
 import { StageChain } from './stage-chain.js';
-import { planStage, StageReplicas } from './stage-replicas.js';
+import { describeMeeting, planStage, StageReplicas, type KnownRows } from './stage-replicas.js';
 
 /** What a device of a stage has done. */
 export interface StageSpent {
@@ -60,7 +61,8 @@ export interface PipelineStage {
  * {@link Pipeline.create}. It can be used wherever an extractor can.
  *
  * @remarks Parts of a batch move through the stages one after the other, so that all devices work; rows come out in order. At most
- * two parts per stage are under way, which bounds the memory. Where the model fits on each device, {@link DataParallel} is faster:
+ * two parts per stage are under way, which bounds the memory. A batch whose rows depend on one another stays whole: several batches
+ * ({@link Pipeline.map}) then keep the devices busy. Where the model fits on each device, {@link DataParallel} is faster:
  * nothing crosses and nothing waits; `advice` says so.
  */
 export class Pipeline<Key extends string = string, Type extends DType = 'float32'> extends Extractor<
@@ -167,14 +169,23 @@ export class Pipeline<Key extends string = string, Type extends DType = 'float32
     );
     const { chains: places, setup, microBatch, split: how, rewriting } = request;
     const pruned = await pruneSource(model, returnNodes, rewriting, given);
-    const split = await splitModel(pruned, ...how);
-    const chains = await openChains(split, places, setup, openBatches(pruned));
+    const { split, whole, costs } = await splitMeasured(pruned, ...how);
+    const mixed = await findMixedRows(whole, costs);
+    const rows = { batches: openBatches(pruned), mixed: mixed.nodes };
+    const chains = await openChains(split, places, setup, rows);
     try {
       const featureModel = createFeatureModel(pruned, setup, chains[0]!.facts, {
         outputDtype: rewriting.outputDtype,
         transform: 'auto',
       });
-      const options = { ...PARALLEL_DEFAULTS, split: 'dynamic', microBatch } as const;
+      const isWhole = microBatch === 0 && (mixed.nodes.size > 0 || mixed.outputs.length > 0);
+      const options = { ...PARALLEL_DEFAULTS, split: isWhole ? 'none' : 'dynamic', microBatch } as const;
+      const [meeting] = mixed.nodes;
+      if (meeting && !isWhole)
+        process.emitWarning(
+          `rows of a batch depend on one another: ${describeMeeting(...meeting)}; results depend on microBatch: leave it out to run each batch whole`,
+          { code: 'TAPIR_ROWS_DEPENDENT' },
+        );
       const set = new ReplicaSet(featureModel, chains, options, chains.length > 1);
       // Whoever names the devices of each stage has chosen which part runs where.
       const advice = fields.stages
@@ -192,7 +203,8 @@ export class Pipeline<Key extends string = string, Type extends DType = 'float32
   }
 
   /**
-   * Runs the model: the batch goes through the stages in parts.
+   * Runs the model: the batch goes through the stages in parts. Where the file shows that its rows depend on one another, or that an
+   * output has no row per row, it stays whole; see {@link PipelineOptions.microBatch}.
    *
    * @param input - As for {@link FeatureExtractor.run}.
    * @param given - See {@link RunOptions}.
@@ -201,11 +213,9 @@ export class Pipeline<Key extends string = string, Type extends DType = 'float32
    * of `REPLICA_FAILED`; `INPUT_MISMATCH`; `BATCH_FIXED`; `OUTPUT_NOT_BATCHED`; `CLOSED`; the signal's reason if it fires.
    */
   async run(input: RunInput, given: Options<RunOptions> = {}): Promise<Record<Key, Tensor<Type>>> {
-    const options = { ...readRunOptions(given), split: 'dynamic' } as const;
-    return (await extractorInternals.of(this).run(feedsOf(this, input), options)) as Record<
-      Key,
-      Tensor<Type>
-    >;
+    const set = extractorInternals.of(this);
+    const options = { ...readRunOptions(given), split: set.options.split };
+    return (await set.run(feedsOf(this, input), options)) as Record<Key, Tensor<Type>>;
   }
 
   /**
@@ -232,11 +242,11 @@ async function openChains(
   { stages }: ModelStages,
   chains: readonly (readonly ReadPlace[])[],
   setup: SessionSetup,
-  batches: ReadonlySet<string>,
+  rows: KnownRows,
 ): Promise<StageChain[]> {
   const hows = chains.map((places) =>
     places.map(({ devices, split }, i) =>
-      devices.length === 1 ? undefined : planStage(stages[i]!, split, batches, `stages[${i}].split`),
+      devices.length === 1 ? undefined : planStage(stages[i]!, split, rows, `stages[${i}].split`),
     ),
   );
   const places = chains.flatMap((chain) =>

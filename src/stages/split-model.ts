@@ -153,6 +153,22 @@ export async function splitModel(
   places: SplitPlaces,
   given: Options<SplitOptions> = {},
 ): Promise<ModelStages> {
+  return (await splitMeasured(model, places, given)).split;
+}
+
+/** A split, and what it was made of: the whole model, whose nodes the stages have, and its costs. */
+export interface MeasuredSplit {
+  readonly split: ModelStages;
+  readonly whole: OnnxModel;
+  readonly costs: ModelCosts;
+}
+
+/** Splits a model; see {@link splitModel}. */
+export async function splitMeasured(
+  model: OnnxModel | ModelSource | PrunedModel,
+  places: SplitPlaces,
+  given: Options<SplitOptions>,
+): Promise<MeasuredSplit> {
   const options = readOptions(SPLIT_FIELDS, given, 'splitModel');
   const pruned = prunedInternals.has(model) ? prunedInternals.of(model) : undefined;
   const asked = readSplit(places, options);
@@ -183,14 +199,11 @@ export async function splitModel(
   const models = await cutStages(whole, parts, request.inputSizes);
   const stages = parts.map((part, i) => describeStage(part, models[i]!, costs, times));
   const sizes = stages.map((stage) => stage[figure]!);
-  return {
-    stages,
-    crossing: crossingOf(parts, costs),
-    balance: balanceOf(sizes),
-    uncounted: [...costs.nodes].flatMap(([node, { macs }]) =>
-      macs === undefined ? [describeNode(node)] : [],
-    ),
-  };
+  const uncounted = [...costs.nodes].flatMap(([node, { macs }]) =>
+    macs === undefined ? [describeNode(node)] : [],
+  );
+  const split = { stages, crossing: crossingOf(parts, costs), balance: balanceOf(sizes), uncounted };
+  return { split, whole, costs };
 }
 
 /** The mean of sizes divided by the largest; stages that all cost nothing are balanced. */

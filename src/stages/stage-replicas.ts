@@ -4,6 +4,9 @@ import { runTasks } from '../extract/replicas/dispatch.js';
 import { planBatch } from '../extract/replicas/parallel-plan.js';
 import { stateOf } from '../extract/replicas/replica-set.js';
 import type { Split } from '../extract/replicas/split.js';
+import type { Node } from '../graph/graph.js';
+import { describeNode } from '../graph/rewrite/prune.js';
+import { prunedInternals } from '../model/prune/pruned-model.js';
 import type { ReplicaRunOptions, Runner } from '../runtime/replica.js';
 import type { RowRange } from '../tensor/batch.js';
 import { gather } from '../tensor/gather.js';
@@ -68,16 +71,29 @@ function rowsOf(part: FeedPart, { start, count }: RowRange): FeedPart {
   };
 }
 
+/** What is known of the rows of a model. */
+export interface KnownRows {
+  /** The names that the model gives to its open batches. */
+  readonly batches: ReadonlySet<string>;
+  /** The nodes at which rows meet, and what these do. */
+  readonly mixed: ReadonlyMap<Node, string>;
+}
+
+/** Says where rows meet. */
+export function describeMeeting(node: Node, what: string): string {
+  return `${node.opType} "${describeNode(node)}" ${what}`;
+}
+
 /**
  * Finds out which inputs of a stage have a row per sample, which its rows are split by.
  *
- * @param batches - The names that the model gives to its open batches.
- * @throws {@link TapirError} `OPTION_INVALID` if rows must be split, and the file does not prove where they are.
+ * @throws {@link TapirError} `OPTION_INVALID` if rows must be split, and the file does not prove where they are, or shows that they depend on
+ * one another.
  */
 export function planStage(
-  { inputs, outputs }: Pick<ModelStage, 'inputs' | 'outputs'>,
+  { model, inputs, outputs }: Pick<ModelStage, 'model' | 'inputs' | 'outputs'>,
   split: Split,
-  batches: ReadonlySet<string>,
+  { batches, mixed }: KnownRows,
   option: string,
 ): StageSplit {
   const isBatched = ({ dims }: TensorInfo): boolean => typeof dims?.[0] === 'string' && batches.has(dims[0]);
@@ -91,6 +107,14 @@ export function planStage(
     throw invalidOption(
       option,
       `"dynamic" or "none" here: the file does not say that "${unproven.name}" has a row per sample`,
+      split,
+    );
+  const { nodes } = prunedInternals.of(model).rewrite.cut;
+  const meeting = [...mixed].find(([node]) => nodes.has(node));
+  if (meeting)
+    throw invalidOption(
+      option,
+      `"dynamic" or "none" here: rows of a batch depend on one another, as ${describeMeeting(...meeting)}`,
       split,
     );
   return { split, batched };

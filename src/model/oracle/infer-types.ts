@@ -62,15 +62,17 @@ export async function inferTypes(
 
 /**
  * Infers the types of values from the inputs alone, whatever the file states of the values between. An exporter may state the batch that
- * it traced although the inputs leave it open. Values that ONNX Runtime cannot infer so are left out.
+ * it traced although the inputs leave it open. Values that ONNX Runtime cannot infer so are left out. `fed` are types of inputs in place of
+ * those that the file states.
  */
 export async function inferAnew(
   values: readonly Value[],
   sessions: SessionHolder,
+  fed: ReadonlyMap<Value, TensorType> = new Map(),
 ): Promise<ReadonlyMap<Value, SessionValue>> {
   const { graph } = modelInternals.of(sessions.model);
   const rewrite = fetchOf(graph, values);
-  const restated = new Map<Value, TensorType>();
+  const restated = new Map(fed);
   for (const value of rewrite.cut.values) {
     const stated = value.producer && tensorType(value);
     if (stated?.dims) restated.set(value, { elemType: stated.elemType, dims: null });
