@@ -93,6 +93,22 @@ describe('createFeatureExtractor', () => {
     expect(new Set(sums).size).toBe(1);
   });
 
+  it('takes the name of a tensor as the key of what is computed from it, as a list does', async () => {
+    const { plan } = await pruneModel(tinyResNet(), { layer4: 'out', conv1: 'other' });
+    const [layer4, conv1] = plan.resolved.map(({ tensor }) => tensor) as [string, string];
+    const steps = { pool: 'avg', l2Normalize: true } as const;
+    const list = keep(await createFeatureExtractor(tinyResNet(), [layer4], steps));
+    const keyed = keep(await createFeatureExtractor(tinyResNet(), { layer4 }, steps));
+    expect(keyed.outputs).toEqual(list.outputs);
+    expect(await keyed.run(batch(2))).toEqual(await list.run(batch(2)));
+    await expect(createFeatureExtractor(tinyResNet(), { layer4: conv1 }, steps)).rejects.toMatchObject({
+      code: 'OUTPUT_NAME_TAKEN',
+    });
+    await expect(pruneModel(tinyResNet(), { layer4 }, steps)).rejects.toMatchObject({
+      code: 'OUTPUT_NAME_TAKEN',
+    });
+  });
+
   it('moves the buffer with transfer, and only then', async () => {
     const extractor = keep(await createFeatureExtractor(tinyResNet(), ['fc']));
     const input = batch(1);

@@ -1,12 +1,14 @@
 /** Prunes a model: names → the part of the graph that they need, with the requested parts. Sessions tell what the file does not state. */
 import type { Options } from '../../base/checks.js';
+import { isTapirError } from '../../base/errors.js';
 import { boolean, readOptions, type Fields } from '../../base/options.js';
 import type { Value } from '../../graph/graph.js';
+import { keptNames } from '../../graph/rewrite/fresh-names.js';
 import { readModel, type ModelSource, type OnnxModel } from '../open/open-model.js';
 import { readReturnNodes, type ReturnNodes } from '../open/return-nodes.js';
 import { chunksOf } from '../prune/derive-rewritten.js';
 import type { InferredType } from '../prune/feature-info.js';
-import { createPruned, type PrunedModel } from '../prune/pruned-model.js';
+import { createPruned, prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
 import { readRewriteOptions, REWRITE_FIELDS, type RewriteOptions } from '../prune/rewrite-options.js';
 import { prepareRewrite } from './prepare.js';
 import { SessionHolder } from './session-holder.js';
@@ -77,13 +79,28 @@ export async function pruneModel(
   return await cutModel(returnNodes, given, sessions);
 }
 
-/** Prunes a model that is run here, not written: its session tells the types of outputs. Options and errors as of {@link pruneModel}. */
-export function pruneToRun(
+/**
+ * Prunes a model that is run here, not written: its session tells the types of outputs. Options and errors as of {@link pruneModel}, but a
+ * key may be the name of the tensor that its output is computed from. A file cannot have that name twice, so the outputs then keep the names
+ * of their tensors, as with a list.
+ */
+export async function pruneToRun(
   model: OnnxModel | ModelSource,
   returnNodes: ReturnNodes,
   given: Options<RewriteOptions & Pick<PruneOptions, 'keepTensorNames'>> = {},
 ): Promise<PrunedModel> {
-  return pruneModel(model, returnNodes, { ...given, fillTypes: false });
+  const options = { ...given, fillTypes: false };
+  const opened = readModel(model);
+  try {
+    return await pruneModel(opened, returnNodes, options);
+  } catch (error) {
+    if (!isTapirError(error, 'OUTPUT_NAME_TAKEN')) throw error;
+    const pruned = await pruneModel(opened, returnNodes, { ...options, keepTensorNames: true });
+    const { cut, outputs } = prunedInternals.of(pruned).rewrite;
+    const taken = keptNames(cut);
+    if (outputs.some(({ key, value }) => taken.has(key) && key !== value.name)) throw error;
+    return pruned;
+  }
 }
 
 /** Prunes the model of a holder, as {@link pruneModel} does. With types that are known, no session is asked for types. */

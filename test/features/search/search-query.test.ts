@@ -69,6 +69,15 @@ async function vectorsOf(...texts: string[]): Promise<number[][]> {
 }
 
 describe('openSearch', () => {
+  it('takes photos where a step was added to a tensor that the dataset is named after', async () => {
+    const steps = join(scratch, 'steps');
+    await using extractor = await createFeatureExtractor(model, ['image_embeds'], { l2Normalize: true });
+    await embedFolder(extractor, projectPath('examples/photos'), { out: steps });
+    await using search = await openSearch(await openDataset(steps), { model });
+    const [hits] = await search.search({ images: [photo] }, { top: 1 });
+    expect(hits?.[0]).toMatchObject({ path: 'sea/sea-0.jpg', score: expect.closeTo(1, 5) });
+  });
+
   it('answers many queries as searchDataset answers one, until it is closed', async () => {
     const search = await openSearch(dataset, { model });
     expect(search).toMatchObject({ key: 'image_embeds', takesTexts: true, takesImages: true });
