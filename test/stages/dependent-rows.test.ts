@@ -108,6 +108,11 @@ describe('a pipeline keeps a batch whole whose rows depend on one another', () =
     await using pipeline = await Pipeline.create(model, ['k', 'y'], TWO);
     const { k } = await pipeline.run(x);
     expect([...(k.data as Float32Array)]).toEqual([1, 2, 3]);
+    await using inParts = await Pipeline.create(model, ['k', 'y'], { ...TWO, microBatch: 2 });
+    await expect(inParts.run(x)).rejects.toMatchObject({
+      code: 'OUTPUT_NOT_BATCHED',
+      message: expect.stringContaining('in a Pipeline with a microBatch of all rows'),
+    });
   });
 
   it('does as microBatch says, with a warning', async () => {
