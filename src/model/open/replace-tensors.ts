@@ -5,7 +5,7 @@
 import { FreshNames } from '../../graph/rewrite/fresh-names.js';
 import { addNamesInside } from '../../graph/scopes.js';
 import type { Graph, Node, Value } from '../../graph/graph.js';
-import type { Site } from '../../graph/parameters/site.js';
+import { isIdentity, type Site } from '../../graph/parameters/site.js';
 import { type Chunk, type Patch, patchField } from '../../onnx/wire/chunk.js';
 import { layOut } from '../../onnx/emit.js';
 import { replaceElements } from '../../onnx/wire/replace-elements.js';
@@ -64,9 +64,19 @@ class Changes {
   /** Adds an initializer, and returns its name. */
   add(wanted: string, elemType: number, dims: readonly number[], data: Uint8Array): string {
     const name = this.#names.take(wanted);
-    this.added.push(...writeInitializer({ name, elemType, dims, data }));
-    if (this.#listsInitializers) this.added.push(...writeValue(GRAPH.input, { name, elemType, dims }));
+    this.#write({ name, elemType, dims, data });
     return name;
+  }
+
+  /** Adds an initializer in place of the node that made a value of its name. */
+  write(node: Field, tensor: NewTensor): void {
+    this.replaced.set(node, []);
+    this.#write(tensor);
+  }
+
+  #write(tensor: NewTensor): void {
+    this.added.push(...writeInitializer(tensor));
+    if (this.#listsInitializers) this.added.push(...writeValue(GRAPH.input, tensor));
   }
 
   setInput(node: Node, slot: number, name: string): void {
@@ -112,8 +122,16 @@ export async function replaceTensors(
         if (Buffer.compare(bytes, now) !== 0) inPlace.set(value, bytes);
         continue;
       }
-      const added = changes.add(name, tensor.elemType, tensor.dims, bytes);
-      for (const { site } of group) changes.setInput(site.node, site.slot, added);
+      const copy = group.map(({ site }) => site.node).find((node) => isCopyNamed(graph, node, name));
+      if (copy)
+        changes.write(copy.scanned.field, {
+          name,
+          elemType: tensor.elemType,
+          dims: tensor.dims,
+          data: bytes,
+        });
+      const added = copy ? name : changes.add(name, tensor.elemType, tensor.dims, bytes);
+      for (const { site } of group) if (site.node !== copy) changes.setInput(site.node, site.slot, added);
     }
   }
   for (const { node, slot, name, elemType, dims, bytes } of newInputs)
@@ -138,6 +156,12 @@ export async function replaceTensors(
       changes.replaced.set(node.scanned.field, withInputs(reader, node.scanned.field, names));
     return layOut(graph.model, { dropped: new Set(), replaced: changes.replaced, added: changes.added });
   });
+}
+
+/** Whether a node copies a merged tensor for a parameter, under its name: TorchScript writes an Identity, `b.weight → g.weight`. */
+function isCopyNamed({ isOutput }: Graph, node: Node, name: string): boolean {
+  const [copy] = node.outputs;
+  return isIdentity(node) && copy?.name === name && !isOutput(copy);
 }
 
 /** Edits with the same owner and the same bytes go together. */

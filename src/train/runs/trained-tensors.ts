@@ -156,7 +156,9 @@ export async function ownTensors(model: OnnxModel, wanted: readonly WantedTensor
   const owners = new Map<Value, TrainedTensor>();
   for (const { name, sites, perm } of wanted) {
     const { node, slot } = sites[0]!;
-    const { initializer } = siteOf(graph.nodes[node.index]!, slot)!;
+    // An Identity that copied a merged tensor for the parameter is the parameter's own tensor now.
+    const made = graph.values.get(node.outputs.find((value) => value !== undefined)!.name)!;
+    const initializer = made.producer ? siteOf(made.producer, slot)!.initializer : made;
     let tensor = owners.get(initializer);
     if (!tensor) {
       // oxlint-disable-next-line no-await-in-loop -- one tensor in memory at a time

@@ -163,8 +163,7 @@ async function unfold(
     folded.map(async (layer, i) => {
       const { norm, epsilon: own } = norms[i]!;
       const values = await readNorm(layer, norm, state);
-      // The derived graph has the same nodes.
-      const node = graph.nodes[layer.node.index]!;
+      const node = graph.values.get(layer.node.outputs[0]!.name)!.producer!;
       const inBase = { ...layer, node, weight: siteOf(node, 1)!, bias: siteOf(node, 2) };
       return normBehind(inBase, names[i]!, { ...values, epsilon: own });
     }),
