@@ -73,8 +73,9 @@ export const DIFFERENTIATE_FIELDS: Fields<DifferentiateOptions> = {
  * @param given - See {@link DifferentiateOptions}.
  * @returns The model that computes the gradients. Its inputs are the seeds `gradient/NAME` and those of the source that it needs.
  * @throws {@link TapirError} `GRADIENT_UNSUPPORTED` with the operator, its node and the nearest place that has a gradient;
- * `PARAMETER_FOLDED` for a parameter that the exporter folded into another one; `INPUT_MISMATCH` for a tensor that is not
- * floating-point; `SESSION_FAILED` if ONNX Runtime refuses the model; those of name resolution and of {@link openModel}.
+ * `PARAMETER_FOLDED` for a parameter that the exporter folded into another one; `INPUT_MISMATCH` for one that the file holds twice,
+ * and for a tensor that is not floating-point; `SESSION_FAILED` if ONNX Runtime refuses the model; those of name resolution and of
+ * {@link openModel}.
  *
  * @example The gradient of the logits with respect to the photo, and to the weights of the last layer.
  * ```ts
@@ -91,7 +92,7 @@ export async function differentiate(
 ): Promise<PrunedModel> {
   const options = readOptions(DIFFERENTIATE_FIELDS, given, 'differentiate');
   const opened = readModel(model);
-  const plan = planGradients(opened, options);
+  const plan = await planGradients(opened, options);
   const inputSizes = readInputSizes(options.inputSizes);
   const { rewrite, typeOf } = await planBackward(opened, plan, inputSizes);
   const setup = readRewriteOptions(defaultsOf(REWRITE_FIELDS), []);
@@ -140,14 +141,14 @@ export async function planBackward(
 const PLAIN = { allowNonTensor: false, fillTypes: false, tidy: false } as const;
 
 /** Reads the request. */
-function planGradients(model: OnnxModel, options: DifferentiateOptions): GradientPlan {
+async function planGradients(model: OnnxModel, options: DifferentiateOptions): Promise<GradientPlan> {
   const { of, withRespectTo } = options;
   const pairs = isEmpty(options.returnNodes) ? [] : readReturnNodes(options.returnNodes).pairs;
   const { graph } = modelInternals.of(model);
   const names = pairs.map(({ request }) => request);
   const returns = resolveNames(graph, names).map((found, i) => Object.assign(found, { key: pairs[i]!.key }));
   const targets = resolveTargets(model, [...new Set(of)]);
-  const gradients = resolveWithRespectTo(model, [...new Set(withRespectTo)]);
+  const gradients = await resolveWithRespectTo(model, [...new Set(withRespectTo)]);
   const keys = new Set(targets.map(({ key }) => key));
   const twice = [...gradients, ...returns].find(({ key }) => keys.has(key) || !keys.add(key));
   if (!twice) return { targets, gradients, returns, recompute: readKept(graph, options.recompute) };

@@ -1,7 +1,8 @@
 /** The tensors that a request for gradients names. */
 import { isTapirError, TapirError } from '../base/errors.js';
 import type { Graph } from '../graph/graph.js';
-import { findParameters, readerOf } from '../graph/parameters/find-parameters.js';
+import { readerOf, type GraphParameters } from '../graph/parameters/find-parameters.js';
+import type { TransposedCopy } from '../graph/parameters/transposed-copies.js';
 import { inverse } from '../graph/parameters/site.js';
 import { resolveNames, type Resolved } from '../graph/names/resolve-names.js';
 import type { CutOutput } from '../graph/rewrite/prune.js';
@@ -9,6 +10,7 @@ import type { GradientOutput } from './with-gradients.js';
 import type { Parameter } from '../model/open/named-parameters.js';
 import { modelInternals } from '../model/open/model-state.js';
 import type { OnnxModel } from '../model/open/open-model.js';
+import { findCopies, parametersWithCopies } from '../model/open/transposed-copies.js';
 
 /** Names an input for a seed, or an output with a gradient. */
 function gradientKey(request: string): string {
@@ -28,17 +30,22 @@ export function resolveTargets(model: OnnxModel, requests: readonly string[]): C
  * @throws {@link TapirError} `PARAMETER_FOLDED`; `INPUT_MISMATCH` for a parameter that the file holds in several forms; those of name
  * resolution.
  */
-export function resolveWithRespectTo(model: OnnxModel, requests: readonly string[]): GradientOutput[] {
+export async function resolveWithRespectTo(
+  model: OnnxModel,
+  requests: readonly string[],
+): Promise<GradientOutput[]> {
   const { graph } = modelInternals.of(model);
   const parameters = new Map(model.namedParameters().map((parameter) => [parameter.name, parameter]));
   const others = requests.filter((request) => !parameters.has(request));
   const resolved = new Map(resolveOthers(graph, others).map((found) => [found.request, found]));
+  const asked = requests.some((request) => parameters.has(request));
+  const tensorOf = asked ? await soleTensors(model) : () => '';
   return requests.map((request) => {
     const key = gradientKey(request);
     const found = resolved.get(request);
     if (found) return { ...found, key, perm: null };
     const parameter = parameters.get(request)!;
-    const value = graph.values.get(soleTensor(parameter, graph))!;
+    const value = graph.values.get(tensorOf(parameter))!;
     const { origin } = parameter;
     const perm = origin.kind === 'transposed' ? inverse(origin.perm) : null;
     return { request, key, value, why: 'parameter', perm };
@@ -60,10 +67,30 @@ function resolveOthers(graph: Graph, requests: readonly string[]): Resolved[] {
   }
 }
 
-/** The initializer that is a parameter. */
-export function soleTensor({ name, origin, initializers }: Parameter, graph: Graph): string {
+/** Gives the initializer that is a parameter. What it returns throws `PARAMETER_FOLDED`, or `INPUT_MISMATCH` for one that is stored several times. */
+export async function soleTensors(model: OnnxModel): Promise<(parameter: Parameter) => string> {
+  const state = modelInternals.of(model);
+  const copies = await findCopies(state);
+  const { parameters } = await parametersWithCopies(state);
+  return (parameter) => {
+    for (const copy of copies)
+      if (copy.parameter === parameter.name || copy.guess === parameter.name)
+        throw isCopied(parameter.name, copy);
+    return soleTensor(parameter, parameters);
+  };
+}
+
+/** `INPUT_MISMATCH`, for a parameter that the file holds a second time, transposed. */
+export function isCopied(name: string, { original, copy }: TransposedCopy): TapirError<'INPUT_MISMATCH'> {
+  return new TapirError(
+    'INPUT_MISMATCH',
+    `"${name}" is stored twice in this file: "${copy.name}" has the values of "${original.name}", transposed, because the exporter folded a transposition; export the model without folding (optimize=False, or do_constant_folding=False), or ask for "tensor:${original.name}" and "tensor:${copy.name}", which are separate tensors here`,
+    { details: { input: name, expected: 'one tensor', actual: '2 tensors' } },
+  );
+}
+
+function soleTensor({ name, origin, initializers }: Parameter, parameters: GraphParameters): string {
   const [tensor] = initializers;
-  const parameters = findParameters(graph);
   const module = readerOf(name, parameters);
   if (origin.kind !== 'folded' && parameters.computing.has(module)) {
     const where = module === '' ? 'the model' : `"${module}"`;

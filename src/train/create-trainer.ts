@@ -49,7 +49,7 @@ export async function createTrainer(
   const norms = setup.batchNorm === 'frozen' ? [] : await trainableNorms(base);
   const wanted = new Map<string, { readonly tensor: WantedTensor; readonly group: TrainedGroup }>();
   for (const group of setup.groups)
-    for (const tensor of findTrainable(base, group.patterns)) {
+    for (const tensor of await findTrainable(base, group.patterns)) {
       if (wanted.has(tensor.name))
         throw invalidOption('parameters', 'groups that share no parameter', tensor.name);
       wanted.set(tensor.name, { tensor, group });

@@ -11,19 +11,24 @@ import { permute } from '../../tensor/permute.js';
 import { readTensor, type Tensor, type TensorLike } from '../../tensor/tensor.js';
 import { encodeValues, fitsType } from './encode-values.js';
 import type { ModelState } from './model-state.js';
+import { parametersWithCopies } from './transposed-copies.js';
 import { countReads, replaceTensors, type SiteEdit } from './replace-tensors.js';
 
 /** Replaces parameters; see {@link OnnxModel.withParameters}. */
-export function replaceParameters(
+export async function replaceParameters(
   model: ModelState,
   tensors: Readonly<Record<string, TensorLike>>,
 ): Promise<Chunk[] | undefined> {
-  const { uses, folded } = findParameters(model.graph);
+  const { uses: listed, folded } = findParameters(model.graph);
+  // A copy of a parameter changes with it, unless it is given under the name that it is listed by.
+  const isGiven = (name: string): boolean => Object.hasOwn(tensors, name);
+  const { parameters } = await parametersWithCopies(model, isGiven, isGiven);
   const edits: SiteEdit[] = [];
   const restated = new Map<Field, readonly Chunk[]>();
   for (const [name, given] of Object.entries(tensors)) {
     const tensor = readTensor(name, given);
-    const ofName = uses.filter(({ names }) => names[0] === name);
+    const named = parameters.uses.filter(({ names }) => names[0] === name);
+    const ofName = named.length > 0 ? named : listed.filter(({ names }) => names[0] === name);
     const layer = folded.find((one) => name === `${one.layer}.weight` || name === `${one.layer}.bias`);
     if (layer && ofName.length === 0) throw isFolded(name, layer.layer);
     if (ofName.length === 0) throw misfit(name, undefined);

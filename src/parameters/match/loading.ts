@@ -2,12 +2,7 @@
 import type { Node, Value } from '../../graph/graph.js';
 import { splitPath } from '../../graph/module-path.js';
 import { operatorOf } from '../../graph/operators/operators.js';
-import {
-  findParameters,
-  moduleOf,
-  readerOf,
-  type UnnamedSite,
-} from '../../graph/parameters/find-parameters.js';
+import { moduleOf, readerOf, type UnnamedSite } from '../../graph/parameters/find-parameters.js';
 import { calledOnce } from '../../graph/parameters/parameter-names.js';
 import { torchDims, type Site } from '../../graph/parameters/site.js';
 import { channelsOf, type FoldedLayer } from '../../graph/parameters/folded-layer.js';
@@ -18,6 +13,7 @@ import { encodeValues, fitsType } from '../../model/open/encode-values.js';
 import type { ModelState } from '../../model/open/model-state.js';
 import type { ParameterOrigin } from '../../model/open/named-parameters.js';
 import { replaceTensors, type NewInput, type SiteEdit } from '../../model/open/replace-tensors.js';
+import { parametersWithCopies } from '../../model/open/transposed-copies.js';
 import { NormFinder, type FoundNorm } from '../folding/find-norm.js';
 import { foldLayer, foldedKeys } from '../folding/fold-layer.js';
 import { checkMerged, sortLeftovers } from './leftovers.js';
@@ -96,7 +92,7 @@ export class Loading {
 
   async run(strict: boolean): Promise<{ readonly chunks: Chunk[] | undefined; readonly report: LoadReport }> {
     const { reference, notes } = this.#input;
-    const parameters = findParameters(this.#model.graph);
+    const { parameters, copies } = await parametersWithCopies(this.#model, (guess) => this.#state.has(guess));
     const { uses, folded, unnamed, computing } = parameters;
     const matches = await matchKeys(this.#model, uses, this.#state, reference);
     this.#misfits.missing.push(...matches.missing);
@@ -111,9 +107,14 @@ export class Loading {
     // Where no other key explains the constant that a module reads, its own parameters may be in it.
     const isExplained = new Set(this.#reshaped.map(({ site }) => site.initializer));
     const isOpen = (constant: Value): boolean => !isExplained.has(constant);
+    const readersOf = (key: string): string[] => [
+      readerOf(key, parameters),
+      ...copies.filter(({ parameter }) => parameter === key).flatMap(({ modules }) => [...modules]),
+    ];
     if (derived.length === 0)
       for (const key of new Set(matches.found.map((match) => match.key)))
-        if ([...(computing.get(readerOf(key, parameters)) ?? [])].some(isOpen)) derived.push(key);
+        if (readersOf(key).some((module) => [...(computing.get(module) ?? [])].some(isOpen)))
+          derived.push(key);
     const isRefused = strict && missing.length + unexpected.length > 0;
     if (isRefused || misshapen.length + derived.length > 0 || this.#origins.size === 0)
       throw misfitsError(

@@ -8,9 +8,10 @@ import { inverse, siteOf, type Site } from '../../graph/parameters/site.js';
 import { modelInternals } from '../../model/open/model-state.js';
 import type { Parameter } from '../../model/open/named-parameters.js';
 import { deriveModel, type OnnxModel } from '../../model/open/open-model.js';
-import { soleTensor } from '../../gradients/gradient-names.js';
+import { isCopied, soleTensors } from '../../gradients/gradient-names.js';
 import { readInitializer, readInitializerBytes } from '../../model/open/read-initializer.js';
 import { replaceTensors, type SiteEdit } from '../../model/open/replace-tensors.js';
+import { findCopies } from '../../model/open/transposed-copies.js';
 import { ELEMENT_TYPE } from '../../onnx/wire/schema.js';
 import { bytesOf } from '../../tensor/bits.js';
 import { permute } from '../../tensor/permute.js';
@@ -49,7 +50,7 @@ const BY_INITIALIZER = 'tensor:';
  * @throws {@link TapirError} `NAME_NOT_FOUND` for a pattern that fits nothing; `PARAMETER_FOLDED`; `INPUT_MISMATCH` for a parameter that
  * is not float32, or that the file holds in several forms.
  */
-export function findTrainable(model: OnnxModel, patterns: readonly string[]): WantedTensor[] {
+export async function findTrainable(model: OnnxModel, patterns: readonly string[]): Promise<WantedTensor[]> {
   const { graph } = modelInternals.of(model);
   const all = model.namedParameters().filter(({ kind }) => kind === 'parameter');
   const found = new Set<Parameter>();
@@ -66,8 +67,12 @@ export function findTrainable(model: OnnxModel, patterns: readonly string[]): Wa
   }
   const { uses } = findParameters(graph);
   const parameters = all.filter((parameter) => found.has(parameter));
+  const tensorOf = parameters.length > 0 ? await soleTensors(model) : () => '';
+  const copies = parameters.length > 0 ? await findCopies(modelInternals.of(model)) : [];
   const wanted = parameters.map((parameter): WantedTensor => {
-    const tensor = soleTensor(parameter, graph);
+    const tensor = tensorOf(parameter);
+    const copied = copies.find(({ copy }) => copy.name === tensor);
+    if (copied) throw isCopied(parameter.name, copied);
     const ofName = uses.filter(
       ({ names, site }) => names[0] === parameter.name && site.initializer.name === tensor,
     );
