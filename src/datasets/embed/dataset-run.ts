@@ -123,7 +123,7 @@ export class DatasetRun {
     let removed = 0;
     for await (const row of this.#inputs.unseen(this.#folder.path, [...this.#shards])) {
       setup.signal?.throwIfAborted();
-      if (!(await removal.isGone(row.path ?? ''))) continue;
+      if (!(await removal.isGone({ ...row, isShorter: this.#inputs.isShorter(row) }))) continue;
       this.#inputs.remove(row, this.#writer.number);
       await this.#writer.appendRemoved(row);
       removed++;

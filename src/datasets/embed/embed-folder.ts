@@ -161,7 +161,7 @@ export async function embedWarm(
     const before = latestComparison(folder.before?.shards ?? []) ?? choice?.againstFloat32 ?? undefined;
     await using check = createPrecisionCheck(extractor, setup, { before, minCosine, exact });
     await using journal = await JournalWriter.open(out, identity, folder.before);
-    const removal = options.removeMissing ? planRemoval(opened.description) : undefined;
+    const removal = options.removeMissing ? planRemoval(opened.description, setup.source.clips) : undefined;
     const plan = {
       ...options.plan,
       extractor,

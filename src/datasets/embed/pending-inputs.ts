@@ -127,13 +127,16 @@ export class PendingInputs {
 
   /** Returns undefined if the stamp cannot be taken. An input that cannot be looked at any more keeps its features. */
   async #stampOf({ image, stamp, error, clip }: SourceItem): Promise<FileStamp | undefined> {
-    if (clip?.files && !error) {
+    // Also of a clip that fails now: a frame of it may be gone.
+    if (clip?.files) {
       const stamps = await Promise.all(clip.files.map((file) => this.#stampOf(file)));
       return stamps.includes(undefined) ? undefined : stampOfFrames(stamps as FileStamp[]);
     }
     const { checksum } = this.#options;
-    if (checksum && !error && image instanceof Uint8Array) return this.#stampOfBytes(image, stamp);
-    if (stamp || error) return stamp;
+    // A file with too few pages for a clip can be looked at.
+    const isOut = error !== undefined && !clip;
+    if (checksum && !isOut && image instanceof Uint8Array) return this.#stampOfBytes(image, stamp);
+    if (stamp || isOut) return stamp;
     if (typeof image === 'function') return undefined;
     return typeof image === 'string'
       ? stampOf(image, { checksum }).catch(() => undefined)
@@ -142,7 +145,7 @@ export class PendingInputs {
 
   /** Adds the digest of bytes in memory that have no time: their size alone does not show a change. With a checksum, threads hash. */
   #hashed(item: Named<SourceItem>): Named<SourceItem> {
-    if (this.#options.checksum || item.error) return item;
+    if (this.#options.checksum) return item;
     const hash = <Item extends SourceItem>(file: Item): Item =>
       file.image instanceof Uint8Array && !file.error && (file.stamp?.modifiedMs ?? null) === null
         ? { ...file, stamp: this.#stampOfBytes(file.image, file.stamp) }

@@ -123,6 +123,11 @@ export class DatasetInputs {
       }
   }
 
+  /** Whether a row is a clip of a folder or file whose first clip this run has seen. */
+  isShorter({ path, clipStart }: MetadataRow): boolean {
+    return clipStart !== null && this.known.find(identityOf({ path, clipStart: 0 }))?.isSeen === true;
+  }
+
   /** Whether the outcome of an input that was tried again differs from the earlier one. */
   isNews(item: TriedInput): boolean {
     return this.known.find(identityOf(item))?.outcome !== (item.error?.code ?? 'ok');

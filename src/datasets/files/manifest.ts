@@ -118,7 +118,7 @@ export interface LatestRun {
    */
   readonly marked?: MarkedCounts;
   /**
-   * Files of the source that look like images and are not read, by extension. Missing in manifests that were written before they
+   * Files of the source that look like images and are not read, by extension, and links that were left out. Missing in manifests that were written before they
    * were counted.
    */
   readonly unreadFiles?: Readonly<Record<string, number>>;

@@ -7,8 +7,10 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -23,6 +25,7 @@ import {
   openDataset,
   searchDataset,
   type DatasetRow,
+  type EmbedSummary,
   type FeatureExtractor,
 } from '../../support/tapir.js';
 import sharp from 'sharp';
@@ -265,6 +268,55 @@ describe('clips', () => {
     await expect(embedFolder(extractor, source, { ...options, clips: { frames: 2 } })).rejects.toMatchObject({
       code: 'DATASET_MISMATCH',
     });
+  });
+
+  it('of frames that no longer exist are gone, and removed on request', async () => {
+    const out = place();
+    const source = join(scratch, 'shrunk');
+    await saveFrames(join(source, 'a'), upTo(12));
+    await saveFrames(join(source, 'b'), upTo(8));
+    await savePages(join(source, 'c.gif'), 9);
+    const run = (removeMissing: boolean): Promise<EmbedSummary> =>
+      embedFolder(extractor, source, { out, clips: CLIPS, transform: TRANSFORM, removeMissing });
+    const clips = async (): Promise<string[]> =>
+      (await rowsOf(out)).map(({ path, clipStart, status }) => `${path} ${clipStart} ${status}`).toSorted();
+    await run(false);
+    const kept = ['a 0 ok', 'b 0 ok', 'b 4 ok', 'c.gif 0 ok'];
+    expect(await clips()).toEqual([...kept, 'a 4 ok', 'a 8 ok', 'c.gif 4 ok'].toSorted());
+    const drop = (folder: string, from: number, to: number): void => {
+      for (const frame of upTo(to).slice(from))
+        rmSync(join(source, folder, `${String(frame).padStart(6, '0')}.png`));
+    };
+    drop('a', 6, 12);
+    await savePages(join(source, 'c.gif'), 5);
+    expect(await run(false)).toMatchObject({ missing: 3, removed: 0 });
+    expect(await run(true)).toMatchObject({ missing: 0, removed: 3 });
+    expect(await clips()).toEqual(kept);
+    // A pattern that leaves out frames proves nothing.
+    const narrow = { out, clips: CLIPS, transform: TRANSFORM, removeMissing: true };
+    const runPattern = (frames: string): Promise<EmbedSummary> =>
+      embedFolder(extractor, join(source, frames), narrow);
+    expect(await runPattern('{a,b}/00000[0-3].png')).toMatchObject({ missing: 2, removed: 0 });
+    drop('b', 6, 8);
+    expect(await runPattern('{a,b}/*.png')).toMatchObject({ missing: 1, removed: 1 });
+    expect(await clips()).toEqual(['a 0 ok', 'b 0 ok', 'c.gif 0 ok']);
+    // Too few frames for a clip, and no frame in a folder that is there.
+    drop('a', 3, 6);
+    drop('b', 0, 6);
+    await savePages(join(source, 'c.gif'), 2);
+    expect(await run(true)).toMatchObject({ changed: 2, failed: 2, missing: 0, removed: 1 });
+    expect(await clips()).toEqual(['a 0 error', 'c.gif 0 error']);
+    // Frames that come back are embedded again.
+    await saveFrames(join(source, 'a'), upTo(8));
+    await run(true);
+    expect(await clips()).toEqual(['a 0 ok', 'a 4 ok', 'c.gif 0 error']);
+    // A link that leads nowhere proves nothing.
+    renameSync(join(source, 'a'), join(scratch, 'shrunk-a'));
+    symlinkSync(join(scratch, 'nowhere'), join(source, 'a'));
+    await saveFrames(join(source, 'b'), upTo(4));
+    await expect(run(true)).rejects.toMatchObject({ code: 'SOURCE_INVALID' });
+    expect(await run(false)).toMatchObject({ missing: 2 });
+    expect(await run(true)).toMatchObject({ missing: 2, removed: 0 });
   });
 
   it('are embedded in parts, and merged', async () => {
