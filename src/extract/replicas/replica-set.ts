@@ -313,7 +313,10 @@ function notBatched(
 ): TapirError<'OUTPUT_NOT_BATCHED'> {
   const [batch, remedy] =
     fixed === null
-      ? ['any batch', 'run it on one device, or with split "none"']
+      ? [
+          'any batch',
+          'run it on one device, with split "none", or in a Pipeline with a microBatch of all rows',
+        ]
       : [`a batch of ${fixed}`, `give ${fixed} rows at a time`];
   return new TapirError(
     'OUTPUT_NOT_BATCHED',
