@@ -241,6 +241,33 @@ describe('splitModel', () => {
     ]);
   });
 
+  it('says of a cut that no stage can end at why', async () => {
+    const spec: GraphSpec = {
+      inputs: [{ name: 'x', dims: ['n', 4] }],
+      outputs: ['y'],
+      initializers: { w: [1, 2, 3, 4] },
+      nodes: [
+        { op: 'Neg', inputs: ['x'], outputs: ['aside'] },
+        { op: 'Neg', inputs: ['w'], outputs: ['fixed'] },
+        { op: 'Shape', inputs: ['x'], outputs: ['sizes'] },
+        { op: 'Expand', inputs: ['w', 'sizes'], outputs: ['rows'] },
+        { op: 'Add', inputs: ['x', 'rows'], outputs: ['a'] },
+        { op: 'Mul', inputs: ['a', 'fixed'], outputs: ['y'] },
+      ],
+    };
+    for (const [cut, reason] of [
+      ['aside', '"aside" is needed by no output'],
+      ['fixed', '"fixed" does not depend on an input'],
+      ['x', '"x" is computed by no node'],
+      ['sizes', 'stage 0 would give nothing: it computes only sizes'],
+    ])
+      // oxlint-disable-next-line no-await-in-loop -- one case after the other
+      await expect(splitModel(modelBytes(spec), { cuts: [`tensor:${cut}`] })).rejects.toMatchObject({
+        code: 'SPLIT_IMPOSSIBLE',
+        message: expect.stringContaining(reason!),
+      });
+  });
+
   it('finds stages that fit into memory, and refuses what does not', async () => {
     const bytes = stagesModel('vit');
     const free = await splitModel(bytes, { stages: 3 });

@@ -62,7 +62,7 @@ export function stagesBehind({ nodes }: CutLine, ends: readonly StageEnd[]): Sta
     const name = end.until?.name ?? end.module?.name;
     for (const node of end.until ? [end.until.producer] : (end.module?.nodes ?? [])) {
       const stage = node && stageOf.get(node);
-      if (stage === undefined) throw impossible(`"${name}" does not depend on an input`);
+      if (stage === undefined) throw impossible(`"${name}" ${whyNowhere(node)}`);
       if (stage < i) throw impossible(`"${name}" does not depend on ${nameOfEnd(ends[i - 1]!)}; ${IN_ORDER}`);
       if (stage > i) throw impossible(`"${name}" depends on the end of a later stage; ${IN_ORDER}`);
     }
@@ -74,6 +74,21 @@ export function stagesBehind({ nodes }: CutLine, ends: readonly StageEnd[]): Sta
       `what follows ${nameOfEnd(ends.at(-1)!)} belongs to no stage: add one, without an end of its own`,
     );
   return stageOf;
+}
+
+/** Why no stage computes a node. */
+function whyNowhere(node: Node | undefined): string {
+  const seen = new Set<Node>();
+  const open = node ? [node] : [];
+  for (const { reads } of open)
+    for (const { producer, input, initializer } of reads) {
+      if (!producer && input && !initializer)
+        return 'is needed by no output of the model, so no stage computes it';
+      if (!producer || seen.has(producer)) continue;
+      seen.add(producer);
+      open.push(producer);
+    }
+  return node ? 'does not depend on an input' : 'is computed by no node';
 }
 
 const IN_ORDER = 'name the ends of stages in the order in which they are computed';
@@ -107,6 +122,8 @@ export function impossible(reason: string): TapirError<'SPLIT_IMPOSSIBLE'> {
 /**
  * Forms the stages `0` to `count − 1`. Sizes are computed as early as possible. A later stage computes them again where it has the tensors
  * whose sizes they are, and takes them as tensors of a few integers elsewhere.
+ *
+ * @throws {@link TapirError} `SPLIT_IMPOSSIBLE` for a stage that gives nothing.
  */
 export function formStages(cut: Cut, assigned: StageOf, count: number): StagePart[] {
   const given = new Set(cut.inputs);
@@ -147,6 +164,11 @@ export function formStages(cut: Cut, assigned: StageOf, count: number): StagePar
   // An output that depends on no input, or is one, comes from the first stage.
   for (const { value } of cut.outputs) parts[madeIn(value) ?? 0]!.outputs.add(value);
   for (const { value } of cut.outputs) if (given.has(value)) parts[0]!.inputs.add(value);
+  const idle = parts.findIndex(({ outputs }) => outputs.size === 0);
+  if (idle >= 0)
+    throw impossible(
+      `stage ${idle} would give nothing: it computes only sizes, which the stages behind it compute again; let it end at a tensor whose elements they read`,
+    );
   return parts.map(({ nodes, inputs, outputs }) => ({
     nodes,
     inputs: [...inputs],
