@@ -20,7 +20,7 @@ export interface TransposedCopy {
   /** Whether the guess may be right: a layer whose weight is tied to the parameter. */
   readonly isTied: boolean;
   /** The paths of the modules that read the copy. */
-  readonly modules: ReadonlySet<string>;
+  readonly modules: readonly string[];
 }
 
 /** The pairs whose dims fit, where the copy has no name that the file states. */
@@ -55,13 +55,13 @@ function pairOf(
   { running }: GraphParameters,
 ): TransposedCopy[] {
   const parameter = ofOriginal[0]!.names[0]!;
-  const modules = new Set(readers.map(({ node }) => calledOnce(moduleOf(node) ?? '')));
+  const modules = readers.map(({ node }) => calledOnce(moduleOf(node) ?? ''));
   const guess = readers.flatMap((reader) => ('names' in reader ? reader.names[0]! : []))[0];
   const isOwnCode = (module: string): boolean =>
     module === splitPath(parameter)[0] ||
     module === '' ||
     [...running].some((path) => path.startsWith(`${module}.`));
-  const isTied = guess !== undefined && ![...modules].every(isOwnCode);
+  const isTied = guess !== undefined && !modules.every(isOwnCode);
   // A layer's own weight is tied to that of an embedding, if to any.
   if (isTied && !ofOriginal.some(({ node }) => node.opType === 'Gather')) return [];
   return guess === parameter ? [] : [{ parameter, original, copy, guess, isTied, modules }];

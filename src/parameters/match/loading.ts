@@ -109,7 +109,7 @@ export class Loading {
     const isOpen = (constant: Value): boolean => !isExplained.has(constant);
     const readersOf = (key: string): string[] => [
       readerOf(key, parameters),
-      ...copies.filter(({ parameter }) => parameter === key).flatMap(({ modules }) => [...modules]),
+      ...copies.filter(({ parameter }) => parameter === key).flatMap(({ modules }) => modules),
     ];
     if (derived.length === 0)
       for (const key of new Set(matches.found.map((match) => match.key)))
