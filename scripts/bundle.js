@@ -34,7 +34,8 @@ function copyTypes(file, copied) {
 }
 
 /** An import from a door: of the package, of a room, the toolkit, or that of scripts in pages. */
-const DOOR_IMPORT = /^import (type )?\{([^}]*)\} from '((?:\.\.\/)+(?:(?:\w+\/)?(?:index|toolkit)|html\/shared)\.js)';$/gm;
+const DOOR_IMPORT =
+  /^import (type )?\{([^}]*)\} from '((?:\.\.\/)+(?:(?:\w+\/)?(?:index|toolkit)|html\/shared)\.js)';$/gm;
 const doors = new Map();
 
 /**

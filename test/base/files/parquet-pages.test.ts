@@ -123,10 +123,7 @@ describe('readParquetRecords', () => {
     const rows: unknown[] = [];
     for await (const row of readParquetRecords(fixturePath('tables/duckdb.parquet'), ['path', 'label']))
       rows.push([row['path'], row['label']]);
-    const expected = Array.from({ length: 20 }, (_, i) => [
-      `p/${i}.jpg`,
-      i % 5 === 4 ? null : `c${i % 3}`,
-    ]);
+    const expected = Array.from({ length: 20 }, (_, i) => [`p/${i}.jpg`, i % 5 === 4 ? null : `c${i % 3}`]);
     expect(rows).toEqual(expected);
   });
 
