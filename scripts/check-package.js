@@ -10,17 +10,17 @@ const { exports } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8
 const MAX_PACKED_BYTES = 6_000_000;
 /** Kilobytes of an entry with all that it imports of the package, minified: what a bundle grows by. */
 const MOST_KB = {
-  '.': 610,
+  '.': 615,
   './parameters': 235,
   './zoo': 380,
-  './precision': 620,
-  './stages': 475,
+  './precision': 630,
+  './stages': 480,
   './gradients': 300,
   './train': 760,
   './explain': 520,
-  './features': 585,
-  './pages': 695,
-  './serve': 320,
+  './features': 595,
+  './pages': 700,
+  './serve': 325,
 };
 
 /** What guides tell their readers to copy or to install. */
