@@ -1,8 +1,8 @@
 /**
  * What products build on beside the public entries: the model, its sessions and its pictures. It stands on all rooms up to `extract`, and
- * hands out single names, at most 60. The rooms below products have doors of their own, their `index.ts`: `base` and `tensor`, which know
- * no model, `linear`, `lowering`, `maps`, `structure` and `datasets`. `test/architecture.test.ts` holds which products import nothing
- * else, and that each name has a user.
+ * hands out single names, at most 60. Some rooms below products have a door of their own, `index.ts`. `base` and `tensor` know no model;
+ * the others are `linear`, `lowering`, `maps`, `structure` and `datasets`. `test/architecture.test.ts` checks that products import
+ * nothing else, and that each name has a user.
  */
 
 // What a model is asked.

@@ -29,6 +29,7 @@ export { readProbe, saveProbe, type SaveProbeOptions } from './probe/probe-file.
 export { trainProbe, type TrainProbeOptions } from './probe/train-probe.js';
 export type { ProbeLabels } from '../datasets/index.js';
 export {
+  checkProbe,
   predictProbe,
   type Probe,
   type ProbeHead,

@@ -2,7 +2,7 @@
 export { groupBy } from '../base/group-by.js';
 export { editDistance } from '../base/nearest-names.js';
 export { printable } from '../base/printable.js';
-export { colourOf, INFERNO, VIRIDIS, type Colour } from '../maps/colour-map.js';
+export { colourOf, HEATMAP_OPACITY, INFERNO, VIRIDIS, type Colour } from '../maps/colour-map.js';
 export type {
   ModelMeasure,
   ModelStructure,

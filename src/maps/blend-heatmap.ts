@@ -4,9 +4,6 @@ import type { LoadedImage } from '../images/transform/load-pixels.js';
 import { mismatch, type Tensor } from '../tensor/tensor.js';
 import { colourOf, INFERNO } from './colour-map.js';
 
-/** The share of a heat map's colours where nobody says another. */
-export const HEATMAP_OPACITY = 0.55;
-
 /** An image as {@link loadImage} gives it. */
 export type DrawnImage = RgbImage & Partial<Pick<LoadedImage, 'channelOrder'>>;
 

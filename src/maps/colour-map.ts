@@ -2,6 +2,9 @@
 
 export type Colour = readonly [red: number, green: number, blue: number];
 
+/** The share of a heat map's or a mask's colours over a photo where nobody says another. */
+export const HEATMAP_OPACITY = 0.55;
+
 /** For heat maps. */
 export const INFERNO: readonly Colour[] = [
   [0, 0, 4],

@@ -25,6 +25,11 @@ import { containersOf } from './containers.js';
 import { exporterFacts } from './exporter-facts.js';
 import type { Box } from './group-runs.js';
 
+/** The number of nodes, known without describing them. */
+export function countNodes(model: OnnxModel): number {
+  return modelInternals.of(model).graph.nodes.length;
+}
+
 /** Describes a model, whose file code names by `path`. Takes milliseconds; no session opens. */
 export function describeModel(model: OnnxModel, path: string): ModelStructure {
   const { graph } = modelInternals.of(model);

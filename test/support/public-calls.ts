@@ -76,6 +76,7 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
     chooseEngine: call(tapir.chooseEngine, pruned, at('empty'), { transform }),
     chunkSizes: call(tapir.chunkSizes, 3, 2),
     collateImages: call(tapir.collateImages, [image]),
+    checkProbe: call(tapir.checkProbe, probe),
     classifyImages: call(tapir.classifyImages, at('small.onnx'), nowhere, {}),
     classifyZeroShot: call(tapir.classifyZeroShot, dataset, ['a', 'b'], { model: nowhere }),
     compareModels: call(tapir.compareModels, model, model, nowhere),

@@ -104,7 +104,20 @@ export interface ProbePrediction {
 
 const probes = new Internals<Probe, never>('probe', 'a probe, as trainProbe or readProbe gives it');
 
-/** Refuses what is not a probe, such as a promise of one. */
+/**
+ * Checks that a value, such as parsed JSON, is a probe whose numbers fit its classes and dims.
+ *
+ * @returns The same value.
+ * @throws {@link TapirError} `OPTION_INVALID` for anything else, such as a promise of a probe.
+ *
+ * @example
+ * ```ts
+ * import { checkProbe, readProbe } from 'onnx-tapir/features';
+ *
+ * const given: unknown = await readProbe('probe.json');
+ * console.log(checkProbe(given).classes); // ['cat', 'dog']
+ * ```
+ */
 export function checkProbe(probe: unknown): Probe {
   if (findProbeFault(probe) !== undefined) throw probes.refuse(probe);
   return probe as Probe;

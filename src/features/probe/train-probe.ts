@@ -179,7 +179,7 @@ export async function trainProbe(
   const rows = await openLabelledRows(dataset, key, { classes, ofRow, warnings }, norm, begin);
   const say = (phase: string): Tell => (rows.onRows = begin(phase, 'rows', rows.count));
   signal?.throwIfAborted();
-  const photos = await readPhotos(dataset, rows);
+  const photos = folds === 0 ? undefined : await readPhotos(dataset, rows);
   const deal = { labels: rows.labels, classes: classes.length, photos };
   const foldOf = folds === 0 ? new Uint8Array(rows.count) : dealFolds(deal, folds, seed);
   // A constant element is left as it is, as scikit-learn's StandardScaler does.

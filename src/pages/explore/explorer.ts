@@ -4,6 +4,7 @@ import { invalidOption, reasonOf, shown } from '../../base/index.js';
 import { floatsOf, makeTensor, takeRow } from '../../tensor/index.js';
 import { toBytes, type Size } from '../../maps/index.js';
 import {
+  countNodes,
   describeModel,
   describeNode,
   measureModel,
@@ -89,7 +90,7 @@ export class Explorer {
   /** Opens a model. No session opens yet. Throws those of {@link openModel}. */
   static async open(source: ModelSource, path: string, setup: ExplorerSetup): Promise<Explorer> {
     const model = await openModel(source);
-    const { length } = model.nodes;
+    const length = countNodes(model);
     if (length <= MOST_NODES) return new Explorer(model, path, setup);
     const reason = `${length} nodes are more than the ${MOST_NODES} that a page shows`;
     const problem = `"${path}" cannot be explored: ${reason}; cut it first (tapir extract)`;

@@ -1,11 +1,9 @@
 /** What a report shows, and where it goes. */
-import { Internals } from '../../toolkit.js';
 import {
   boolean,
   callback,
   checkText,
   integer,
-  isPlainObject,
   optional,
   positive,
   signal,
@@ -14,7 +12,7 @@ import {
   type Fields,
 } from '../../base/index.js';
 import type { Options, Progress } from '../../index.js';
-import type { Probe } from '../../features/index.js';
+import { checkProbe, type Probe } from '../../features/index.js';
 import type { ReportHeatmaps } from './sections/heatmaps.js';
 
 /** Options of {@link writeReport}. */
@@ -79,8 +77,6 @@ export interface ReportOptions {
   readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
-const probes = new Internals<Probe, never>('probe', 'a probe, as trainProbe or readProbe gives it');
-
 const DUPLICATES = 'also compare every pair of the whole dataset, as tapir dedupe does, such as 0.97';
 
 export const REPORT_FIELDS: Fields<ReportOptions> = {
@@ -96,10 +92,7 @@ export const REPORT_FIELDS: Fields<ReportOptions> = {
   // Checked with its own fields.
   heatmaps: unchecked<ReportOptions['heatmaps']>(undefined),
   duplicates: optional(positive(0.97, DUPLICATES, 1)),
-  probe: optional((_option, value) => {
-    if (isPlainObject(value) && 'classes' in value) return value as unknown as Probe;
-    throw probes.refuse(value);
-  }),
+  probe: optional((_option, value) => checkProbe(value)),
   signal,
   onProgress: callback(),
 };

@@ -1,4 +1,5 @@
 /** How fast a model is before and after, in each engine that is installed. */
+import { groupBy } from '../../base/index.js';
 import type { EngineName, OnnxModel, PrunedModel } from '../../index.js';
 import { CPU_FORMS, openOutputs, type EnginePrecision, type Sample } from '../../lowering/index.js';
 import { judgeForms } from '../judge/judge-forms.js';
@@ -13,9 +14,9 @@ export interface MeasuredSpeed extends Speed {
   readonly isInt8: boolean;
 }
 
-const WAYS: readonly Pick<MeasuredSpeed, 'engine' | 'precision' | 'isInt8'>[] = CPU_FORMS.flatMap((form) =>
-  [false, true].map((isInt8) => Object.assign({ isInt8 }, form)),
-);
+const WAYS: readonly Pick<MeasuredSpeed, 'engine' | 'precision' | 'isInt8'>[] = [
+  ...groupBy(CPU_FORMS, ({ engine }) => engine).values(),
+].flatMap((forms) => [false, true].flatMap((isInt8) => forms.map((form) => Object.assign({ isInt8 }, form))));
 
 /** Measures both models in turns, on one sample. Engines that are not installed or refuse a model, and precisions that the CPU lacks, are left out. */
 export async function measureSpeeds(

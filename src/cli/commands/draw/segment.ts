@@ -5,6 +5,7 @@ import { writeAtomically } from '../../../base/atomic-file.js';
 import { invalidOption } from '../../../base/checks.js';
 import { shown } from '../../../base/printable.js';
 import { MOST_CLASSES, classColour, classMask } from '../../../maps/class-mask.js';
+import { HEATMAP_OPACITY } from '../../../maps/colour-map.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
 import { TRANSFORM_FIELDS, chooseTransform } from '../../../feeds/choose-transform.js';
 import { fitSize } from '../../../feeds/photo-size.js';
@@ -32,8 +33,6 @@ interface SegmentFlags extends CommonFlags, TransformFlags {
 
 /** What weights of segmentation are fed, where no configuration lies beside the model. */
 const USUAL = 'torchvision:FCN_ResNet50_Weights.DEFAULT';
-/** The share of a class's colour over a photo. */
-const OPACITY = 0.55;
 
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
@@ -161,7 +160,9 @@ async function blend(photo: string, transform: Transform, mask: Uint8Array): Pro
   const { data, height, width } = await loadImage(photo, { resize: null, crop: null, orientation, alpha });
   const pixels = data.map((value, at) => {
     const index = mask[Math.floor(at / 3)]!;
-    return index === 0 ? value : Math.round(value * (1 - OPACITY) + classColour(index)[at % 3]! * OPACITY);
+    return index === 0
+      ? value
+      : Math.round(value * (1 - HEATMAP_OPACITY) + classColour(index)[at % 3]! * HEATMAP_OPACITY);
   });
   return encodePng({ data: pixels, height, width });
 }

@@ -92,7 +92,7 @@ function imageColumn(columns: readonly ParquetColumn[], asked: string): ParquetC
 
 const NO_CELL: Cell = { bytes: null, path: null };
 
-/** The text of a value; empty if it is none. Types of text other than plain strings come as text already. */
+/** The text of a value. What is no text gives an empty one. hyparquet decodes some types of text by itself. */
 function textOf(value: unknown): string {
   if (typeof value === 'string') return value;
   return value instanceof Uint8Array ? decoder.decode(value) : '';

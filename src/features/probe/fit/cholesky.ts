@@ -5,7 +5,7 @@ export function factorize(matrix: Float64Array, size: number): void {
   for (let i = 0; i < size; i++) {
     const row = i * size;
     const inFours = i - (i % 4);
-    // The limit is a share of its own spread: others may have another scale.
+    // Each element has a limit of its own, a share of its spread: scales differ.
     const least = size * Number.EPSILON * matrix[row + i]!;
     for (let j = 0; j <= i; j++) {
       if (j % 4 === 0 && j < inFours) subtractFour(matrix, size, row, j);

@@ -1,5 +1,5 @@
 /** Maps, colours and heat on canvases. */
-import { colourOf, INFERNO, VIRIDIS, type Colour } from '../../../html/shared.js';
+import { colourOf, HEATMAP_OPACITY, INFERNO, VIRIDIS, type Colour } from '../../../html/shared.js';
 import { decodeNumbers } from '../../../html/browser/decode-numbers.js';
 import { make } from '../../../html/browser/elements.js';
 import { formatValue } from '../../../html/numbers.js';
@@ -11,9 +11,6 @@ function table(stops: readonly Colour[]): number[][] {
 }
 const MAP_COLOURS = table(VIRIDIS);
 const HEAT_COLOURS = table(INFERNO);
-
-/** Share of the heat's colours in an overlay. */
-const OPACITY = 0.55;
 
 /** A canvas of values that a screen reader hears as its label; a place is one pixel, and the style sheet enlarges it. */
 function canvasOf(
@@ -77,7 +74,7 @@ export function drawHeat(heat: PageHeat, photo: PagePhoto): HTMLCanvasElement {
     .decode()
     .then(() => {
       const context = canvas.getContext('2d')!;
-      context.globalAlpha = 1 - OPACITY;
+      context.globalAlpha = 1 - HEATMAP_OPACITY;
       context.drawImage(image, 0, 0, width, height);
     })
     .catch(() => (canvas.title = `${photo.name} cannot be drawn under the map.`));
