@@ -3,7 +3,7 @@
  * the time of their 250 modules, the scripts and styles of pages, and the types. Dependencies stay outside of the bundle.
  */
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, posix, relative } from 'node:path';
+import { dirname, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
@@ -27,71 +27,11 @@ function copyTypes(file, copied) {
   if (copied.has(file)) return;
   copied.add(file);
   mkdirSync(dirname(path(`dist/types/${file}`)), { recursive: true });
-  const text = pastDoors(file, readFileSync(path(`build/modules/${file}`), 'utf8'), true);
+  const text = readFileSync(path(`build/modules/${file}`), 'utf8');
   writeFileSync(path(`dist/types/${file}`), text);
   for (const [, from] of text.matchAll(/(?:from|import\()\s*'(\.[^']+)\.js'/g))
     copyTypes(posix.join(posix.dirname(file), `${from}.d.ts`), copied);
 }
-
-/** An import from a door: of the package, of a room, the toolkit, or that of scripts in pages. */
-const DOOR_IMPORT =
-  /^import (type )?\{([^}]*)\} from '((?:\.\.\/)+(?:(?:\w+\/)?(?:index|toolkit)|html\/shared)\.js)';$/gm;
-const doors = new Map();
-
-/**
- * Imports each name of a door from the file that it comes from. esbuild counts each file of a door as reached by whoever imports one name,
- * and entries of products would load parts that they do not use. The types would be shipped for all names of the toolkit.
- *
- * @param file - Relative to src.
- * @param keepsTypes - Whether types are imported, too.
- */
-function pastDoors(file, text, keepsTypes) {
-  const folder = posix.dirname(file);
-  return text.replace(DOOR_IMPORT, (_, types = '', names, door) => {
-    const origins = originsOf(posix.join(folder, door));
-    const kept = listNames(names).filter((name) => keepsTypes || (types === '' && !name.startsWith('type ')));
-    return kept
-      .map((name) => `import ${types}{ ${name} } from '${posix.relative(folder, origins.get(bare(name)))}';`)
-      .join(' ');
-  });
-}
-
-/** The file of each name that a door hands on. */
-function originsOf(door) {
-  const known = doors.get(door);
-  if (known) return known;
-  const text = readFileSync(path(`src/${door.replace(/\.js$/, '.ts')}`), 'utf8');
-  const origins = new Map();
-  for (const [, names, from] of text.matchAll(/^export (?:type )?\{([^}]*)\} from '([^']+)';$/gm))
-    for (const name of listNames(names)) origins.set(bare(name), posix.join(posix.dirname(door), from));
-  doors.set(door, origins);
-  return origins;
-}
-
-function listNames(names) {
-  return names
-    .split(',')
-    .map((name) => name.trim())
-    .filter((name) => name !== '');
-}
-
-function bare(name) {
-  return name.replace(/^type /, '');
-}
-
-const pastDoorsPlugin = {
-  name: 'past-doors',
-  setup({ onLoad }) {
-    onLoad({ filter: /[\\/]src[\\/]\w+[\\/].*\.ts$/ }, ({ path: file }) => ({
-      loader: 'ts',
-      contents: pastDoors(
-        relative(path('src'), file).replaceAll('\\', '/'),
-        readFileSync(file, 'utf8'),
-        false,
-      ),
-    }));
-  },
-};
 
 const common = { platform: 'node', target: 'node20', outdir: LIB, logLevel: 'warning' };
 const commonJs = { ...common, format: 'cjs', outExtension: { '.js': '.cjs' } };
@@ -101,7 +41,6 @@ const modules = {
   bundle: true,
   splitting: true,
   packages: 'external',
-  plugins: [pastDoorsPlugin],
 };
 await Promise.all([
   build({
@@ -143,7 +82,6 @@ await Promise.all([
     outdir: path('dist/lib/page'),
     format: 'iife',
     bundle: true,
-    plugins: [pastDoorsPlugin],
     minify: true,
     target: 'es2022',
     logLevel: 'warning',

@@ -1,4 +1,4 @@
-/** The house: which room may import which, which products import doors, and what belongs to one file alone. */
+/** The house: which room may import which, and what belongs to one file alone. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -111,26 +111,6 @@ const HOUSE: Readonly<Record<string, Room>> = {
   },
 };
 
-/** The doors that are no room's `index.ts`, and the rooms that they stand on: for users, for products, and for scripts in pages. */
-const MAIN_DOORS: Readonly<Record<string, readonly string[]>> = {
-  'index.ts': ['datasets'],
-  'toolkit.ts': ['extract'],
-  'html/shared.ts': ['maps', 'structure'],
-};
-
-/** The products: they import nothing from other rooms but doors, and files of `html`. */
-const PRODUCTS: ReadonlySet<string> = new Set(['explain', 'features', 'pages', 'precision', 'serve']);
-
-/** The doors inside, which users do not see, and the most names that one hands out. */
-const DOORS_INSIDE = [
-  'toolkit.ts',
-  'html/shared.ts',
-  ...['base', 'datasets', 'linear', 'lowering', 'maps', 'structure', 'tensor'].map(
-    (room) => `${room}/index.ts`,
-  ),
-];
-const MOST_NAMES = 60;
-
 /** The most floors of a room, and the longest chain of imports inside a folder. */
 const MOST_FLOORS = 6;
 
@@ -180,19 +160,14 @@ function readSource(path: string): SourceFile {
   };
 }
 
-/** The room of a file; undefined for a door of no room. */
+/** The room of a file; undefined for the face of the main job. */
 function roomOf(path: string): string | undefined {
-  return Object.hasOwn(MAIN_DOORS, path) ? undefined : path.slice(0, path.indexOf('/'));
+  return path === 'index.ts' ? undefined : path.slice(0, path.indexOf('/'));
 }
 
-/** Whether a file is a door: it hands names on, and only products import it. */
+/** Whether a file is the face of an entry: it hands names on to users, and no file imports it. */
 function isDoor(path: string): boolean {
-  return roomOf(path) === undefined || /^\w+\/index\.ts$/.test(path);
-}
-
-/** The names of a list between braces, as the file that exports them has them. */
-function namesIn(list: string): string[] {
-  return list.split(',').flatMap((name) => /^(?:type )?(\w+)/.exec(name.trim())?.[1] ?? []);
+  return /^(?:\w+\/)?index\.ts$/.test(path);
 }
 
 /** The folder of a file inside its room. */
@@ -207,15 +182,9 @@ function roomsBelow(room: string, above: readonly string[] = []): ReadonlySet<st
   if (above.includes(room)) throw new Error(`rooms in a circle: ${[...above, room].join(' → ')}`);
   const known = below.get(room);
   if (known) return known;
-  const reached = standing(HOUSE[room]!.on, [...above, room]);
+  const on = HOUSE[room]!.on;
+  const reached = new Set([...on, ...on.flatMap((next) => [...roomsBelow(next, [...above, room])])]);
   below.set(room, reached);
-  return reached;
-}
-
-/** Rooms, and those that they stand on. */
-function standing(on: readonly string[], above: readonly string[] = []): ReadonlySet<string> {
-  const reached = new Set(on);
-  for (const next of on) for (const one of roomsBelow(next, above)) reached.add(one);
   return reached;
 }
 
@@ -227,16 +196,9 @@ function floorOf(path: string): number {
 function whyNot(path: string, target: string): string | undefined {
   if (!files.has(target)) return 'no such file';
   const [room, other] = [roomOf(path), roomOf(target)];
-  if (room !== undefined && isDoor(target) && (room === other || !PRODUCTS.has(room)))
-    return 'only products import doors';
-  if (room !== undefined && dirname(path) === dirname(target)) return undefined;
-  if (room === undefined || room !== other) {
-    const standsOn = room === undefined ? standing(MAIN_DOORS[path]!) : roomsBelow(room);
-    const needed = other === undefined ? MAIN_DOORS[target]! : [other];
-    return needed.every((one) => standsOn.has(one))
-      ? undefined
-      : `${room ?? path} does not stand on ${needed.join(', ')}`;
-  }
+  if (isDoor(target)) return 'faces are for users: import the file itself';
+  if (room === undefined || dirname(path) === dirname(target)) return undefined;
+  if (room !== other) return roomsBelow(room).has(other!) ? undefined : `${room} does not stand on ${other}`;
   return isDoor(path) || floorOf(path) > floorOf(target) ? undefined : 'not a lower floor of the room';
 }
 
@@ -269,40 +231,6 @@ describe('architecture', () => {
     for (const path of files.keys()) chainOf(path, []);
     expect([...chains].filter(([, length]) => length > MOST_FLOORS)).toEqual([]);
     expect(Object.entries(HOUSE).filter(([, { floors }]) => floors.length > MOST_FLOORS)).toEqual([]);
-  });
-
-  it('has products that import only doors', () => {
-    const past = [...files.values()].flatMap(({ path, files: targets }) => {
-      const room = roomOf(path);
-      if (room === undefined || !PRODUCTS.has(room)) return [];
-      return targets
-        .filter((target) => !isDoor(target) && ![room, 'html'].includes(roomOf(target)!))
-        .map((target) => ({ file: path, target }));
-    });
-    expect(past).toEqual([]);
-  });
-
-  it('has small doors inside: single names, each of which a product imports', () => {
-    const imported = new Set(
-      [...files.values()]
-        .filter(({ path }) => PRODUCTS.has(roomOf(path)!))
-        .flatMap(({ path, text }) =>
-          [...text.matchAll(/^(?:import|export) (?:type )?\{([^}]*)\} from '(\.[^']+)';/gm)].flatMap(
-            ([, list, from]) => {
-              const door = posix.join(dirname(path), from!).replace(/\.js$/, '.ts');
-              return namesIn(list!).map((name) => `${door} ${name}`);
-            },
-          ),
-        ),
-    );
-    for (const door of DOORS_INSIDE) {
-      const text = withoutComments(files.get(door)!.text);
-      const lists = [...text.matchAll(/^export (?:type )?\{([^}]*)\} from /gm)];
-      expect(lists.length).toBe(text.match(/^export/gm)!.length);
-      const names = lists.flatMap(([, list]) => namesIn(list!));
-      expect(names.length, door).toBeLessThanOrEqual(MOST_NAMES);
-      expect(names.filter((name) => !imported.has(`${door} ${name}`))).toEqual([]);
-    }
   });
 
   it('keeps what belongs to one place there', () => {

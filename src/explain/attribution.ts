@@ -1,24 +1,19 @@
 /** Attribution: which places of an image a score depends on. */
-import {
-  readClassLabels,
-  readLaneOptions,
-  readModelCall,
-  readRunInput,
-  type ClassLabels,
-} from '../toolkit.js';
-import { readOptions, signal, unchecked, type Fields } from '../base/index.js';
-import { highest, makeTensor, mismatch, selectRows, type NamedTensor } from '../tensor/index.js';
-import { readMaps, toImage, type Maps, type Size } from '../maps/index.js';
-import type {
-  Extractor,
-  ModelSource,
-  OnnxModel,
-  Options,
-  PrunedModel,
-  RunInput,
-  Tensor,
-  TensorInfo,
-} from '../index.js';
+import { readClassLabels, type ClassLabels } from '../extract/class-labels.js';
+import { readLaneOptions } from '../runtime/lanes/lane-options.js';
+import { readModelCall } from '../extract/inherit-options.js';
+import { readRunInput } from '../extract/replicas/read-run-input.js';
+import { readOptions, signal, unchecked, type Fields } from '../base/options.js';
+import { highest } from '../tensor/vectors/largest.js';
+import { makeTensor, mismatch, type NamedTensor, type Tensor } from '../tensor/tensor.js';
+import { selectRows } from '../tensor/rows.js';
+import { readMaps, toImage, type Maps, type Size } from '../maps/maps.js';
+import type { Extractor } from '../extract/extractor.js';
+import type { ModelSource, OnnxModel } from '../model/open/open-model.js';
+import type { Options } from '../base/checks.js';
+import type { PrunedModel } from '../model/prune/pruned-model.js';
+import type { RunInput } from '../extract/replicas/run-options.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
 import { activationMaps } from './class-activation.js';
 import { normaliseMaps, resizeMaps } from './heatmap.js';
 import { integrateGradients, pixelMaps, seededNoise, smoothGradients } from './input-gradients.js';

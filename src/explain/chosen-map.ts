@@ -1,6 +1,8 @@
 /** The layer to draw where the caller names none: the last one with places. */
-import { invalidOption } from '../base/index.js';
-import { describeFeatures, type FeatureInfo, type OnnxModel } from '../index.js';
+import { invalidOption } from '../base/checks.js';
+import { describeFeatures } from '../model/oracle/describe-features.js';
+import type { FeatureInfo } from '../model/prune/feature-info.js';
+import type { OnnxModel } from '../model/open/open-model.js';
 
 /** Chooses an output with places, else the last value with places. Throws `OPTION_INVALID` if the file proves no such value. */
 export async function chooseMap(model: OnnxModel): Promise<FeatureInfo> {

@@ -1,5 +1,5 @@
 /** Class activation maps: the channels of a layer, weighted and added. */
-import { rowOf, type Maps } from '../maps/index.js';
+import { rowOf, type Maps } from '../maps/maps.js';
 import type { LayerMethod } from './methods.js';
 
 /** One channel of an activation and of the gradient of the score. */

@@ -1,5 +1,5 @@
 /** From raw maps to heat maps: negative values dropped, scaled to 0…1, enlarged to the image. */
-import type { Size } from '../maps/index.js';
+import type { Size } from '../maps/maps.js';
 
 /** Drops negative values and scales each map to 0…1. A map without positive values becomes zeros. */
 export function normaliseMaps(maps: Float32Array, size: Size): Float32Array {

@@ -12,4 +12,4 @@ export type { AttributionTarget } from './targets.js';
 export { attribute, type ImageAttribution } from './photos/attribute.js';
 export { drawFeatures, type FeatureDrawOptions } from './photos/draw-features.js';
 export { drawHeatmap, type DrawOptions } from './photos/draw-heatmap.js';
-export type { DrawnImage } from '../maps/index.js';
+export type { DrawnImage } from '../maps/blend-heatmap.js';

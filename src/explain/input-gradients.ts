@@ -1,6 +1,6 @@
 /** Methods that attribute the score to the elements of the image, from gradients with respect to it. */
-import { createRandom } from '../base/index.js';
-import { rowOf, type Maps } from '../maps/index.js';
+import { createRandom } from '../base/random.js';
+import { rowOf, type Maps } from '../maps/maps.js';
 import { extremes } from './heatmap.js';
 import type { PathPoint } from './quadrature.js';
 import type { InputMethod, NoiseMethod } from './methods.js';

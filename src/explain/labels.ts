@@ -1,6 +1,7 @@
 /** Classes by their labels. */
-import type { ClassLabels } from '../toolkit.js';
-import { invalidOption, nearestNames } from '../base/index.js';
+import type { ClassLabels } from '../extract/class-labels.js';
+import { invalidOption } from '../base/checks.js';
+import { nearestNames } from '../base/nearest-names.js';
 import type { AttributionTarget, IndexTarget } from './targets.js';
 
 /** Most labels that a message lists when no label is near. */

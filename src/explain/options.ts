@@ -1,8 +1,9 @@
 /** Options of attribution. */
-import { checkLabels, DEVICE, LANE_FIELDS, type LaneOptions } from '../toolkit.js';
+import { checkLabels } from '../extract/class-labels.js';
+import { DEVICE, type Device } from '../runtime/lanes/device.js';
+import { LANE_FIELDS, type LaneOptions } from '../runtime/lanes/lane-options.js';
 import {
   integer,
-  invalidOption,
   number,
   oneOf,
   optional,
@@ -11,8 +12,10 @@ import {
   text,
   unchecked,
   type Fields,
-} from '../base/index.js';
-import type { Device, FeatureExtractorOptions, InputSizes, Options } from '../index.js';
+} from '../base/options.js';
+import { invalidOption, type Options } from '../base/checks.js';
+import type { FeatureExtractorOptions } from '../extract/extractor-options.js';
+import type { InputSizes } from '../model/open/input-sizes.js';
 import { BASELINES, type Baseline } from './input-gradients.js';
 import { ATTRIBUTION_METHODS, isLayerMethod, NOISE_METHODS, type AttributionMethod } from './methods.js';
 import { PATH_RULES, type PathRule } from './quadrature.js';

@@ -1,30 +1,21 @@
 /** The forward and the backward pass of a model, each with a session that opens when it is first needed. */
-import {
-  findEnds,
-  findPlaces,
-  inputsOf,
-  readPoolingHead,
-  type LaneOptions,
-  type PoolingWeights,
-} from '../toolkit.js';
-import { invalidOption } from '../base/index.js';
-import { mismatch, type NamedTensor } from '../tensor/index.js';
-import { differentiate } from '../gradients/index.js';
-import {
-  createFeatureExtractor,
-  describeFeatures,
-  pruneModel,
-  TapirError,
-  type Extractor,
-  type FeatureExtractorOptions,
-  type FeatureInfo,
-  type InputSizes,
-  type OnnxModel,
-  type Options,
-  type PrunedModel,
-  type Tensor,
-  type TensorInfo,
-} from '../index.js';
+import { findEnds, findPlaces } from '../model/oracle/find-ends.js';
+import { inputsOf, type PrunedModel } from '../model/prune/pruned-model.js';
+import { readPoolingHead, type PoolingWeights } from '../model/read-pooling-head.js';
+import type { LaneOptions } from '../runtime/lanes/lane-options.js';
+import { invalidOption, type Options } from '../base/checks.js';
+import { mismatch, type NamedTensor, type Tensor } from '../tensor/tensor.js';
+import { differentiate } from '../gradients/differentiate.js';
+import { createFeatureExtractor } from '../extract/create-feature-extractor.js';
+import { describeFeatures } from '../model/oracle/describe-features.js';
+import { pruneModel } from '../model/oracle/prune-model.js';
+import { TapirError } from '../base/errors.js';
+import type { Extractor } from '../extract/extractor.js';
+import type { FeatureExtractorOptions } from '../extract/extractor-options.js';
+import type { FeatureInfo } from '../model/prune/feature-info.js';
+import type { InputSizes } from '../model/open/input-sizes.js';
+import type { OnnxModel } from '../model/open/open-model.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
 import { hasGradient, isLayerMethod } from './methods.js';
 import type { AttributionOptions } from './options.js';
 import { pooledGradient } from './pooled-gradient.js';

@@ -1,7 +1,6 @@
 /** The gradient of a layer in front of a pooling head, which is known without a backward pass. */
-import type { PoolingWeights } from '../toolkit.js';
-import { makeTensor } from '../tensor/index.js';
-import type { Tensor } from '../index.js';
+import type { PoolingWeights } from '../model/read-pooling-head.js';
+import { makeTensor, type Tensor } from '../tensor/tensor.js';
 
 /**
  * The gradient of the scores with respect to the layer: at each place of a channel, the weight of the channel in the score divided by

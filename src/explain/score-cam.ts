@@ -1,6 +1,6 @@
 /** Score-CAM (Wang et al. 2020): a channel weighs as much as the score of the image that it masks. No backward pass. */
-import { softmax } from '../tensor/index.js';
-import { rowOf, type Maps } from '../maps/index.js';
+import { softmax } from '../tensor/vectors/softmax.js';
+import { rowOf, type Maps } from '../maps/maps.js';
 import { weightedSum } from './class-activation.js';
 import { extremes, resizeMaps } from './heatmap.js';
 

@@ -1,7 +1,9 @@
 /** Targets: of which score of each row the attribution is. */
-import { invalidOption } from '../base/index.js';
-import { highest, makeTensor } from '../tensor/index.js';
-import { TapirError, type Tensor, type TensorInfo } from '../index.js';
+import { invalidOption } from '../base/checks.js';
+import { highest } from '../tensor/vectors/largest.js';
+import { makeTensor, type Tensor } from '../tensor/tensor.js';
+import { TapirError } from '../base/errors.js';
+import type { TensorInfo } from '../tensor/tensor-info.js';
 
 /** The seed of one row: what each of its logits counts in the score. */
 export type SeedOfRow = (logits: Float32Array, row: number) => ArrayLike<number>;

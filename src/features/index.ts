@@ -27,7 +27,7 @@ export {
 } from './probe/classify-images.js';
 export { readProbe, saveProbe, type SaveProbeOptions } from './probe/probe-file.js';
 export { trainProbe, type TrainProbeOptions } from './probe/train-probe.js';
-export type { ProbeLabels } from '../datasets/index.js';
+export type { ProbeLabels } from '../datasets/labels/labels.js';
 export {
   checkProbe,
   predictProbe,

@@ -1,6 +1,6 @@
 /** What a score stands for. */
-import { shown } from '../base/index.js';
-import type { Attribution } from '../explain/index.js';
+import { shown } from '../base/printable.js';
+import type { Attribution } from '../explain/attribution.js';
 
 /** Which scores an attribution explains, as a sentence for people. */
 export function describeScores({ output, skipped }: Pick<Attribution, 'output' | 'skipped'>): string {

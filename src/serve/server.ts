@@ -1,8 +1,7 @@
 /** The HTTP server of a service: Fastify with our parsers, limits and routes. */
 import { Server } from 'node:net';
 import type { FastifyInstance } from 'fastify';
-import { reasonOf } from '../base/index.js';
-import { TapirError } from '../index.js';
+import { reasonOf, TapirError } from '../base/errors.js';
 import type { ServiceContext } from './routes/context.js';
 import { classifyRoute } from './routes/classify-route.js';
 import { embedRoute, parseEmbedBodies, parseJsonBodies } from './routes/embed-route.js';

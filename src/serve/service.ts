@@ -1,8 +1,11 @@
 /** An extractor as an HTTP service: how it starts, is mounted, and stops. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance } from 'fastify';
-import { integer, packageVersion, readOptions, text, type Fields } from '../base/index.js';
-import { TapirError, type Extractor, type Options } from '../index.js';
+import { integer, readOptions, text, type Fields } from '../base/options.js';
+import { packageVersion } from '../base/package.js';
+import { TapirError } from '../base/errors.js';
+import type { Extractor } from '../extract/extractor.js';
+import type { Options } from '../base/checks.js';
 import { readClassScores } from './batches/class-scores.js';
 import { Gate } from './http/gate.js';
 import { errorBody, HttpError, replyOf } from './http/http-error.js';

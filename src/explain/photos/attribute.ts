@@ -1,7 +1,10 @@
 /** The attribution of one image or batch. */
-import { givenFields, show } from '../../base/index.js';
-import { mismatch } from '../../tensor/index.js';
-import type { Extractor, LoadedImage, ModelSource, OnnxModel, Options, RunInput } from '../../index.js';
+import { givenFields, show, type Options } from '../../base/checks.js';
+import { mismatch } from '../../tensor/tensor.js';
+import type { Extractor } from '../../extract/extractor.js';
+import type { LoadedImage } from '../../images/transform/load-pixels.js';
+import type { ModelSource, OnnxModel } from '../../model/open/open-model.js';
+import type { RunInput } from '../../extract/replicas/run-options.js';
 import { createAttribution, type AttributionResult, type AttributionRunOptions } from '../attribution.js';
 import type { AttributionOptions } from '../options.js';
 import { drawHeatmap, type DrawOptions } from './draw-heatmap.js';

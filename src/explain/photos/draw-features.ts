@@ -1,17 +1,14 @@
 /** Features of a layer → PNG: places that look alike to the model have like colours. */
-import { encodePng, readSides } from '../../toolkit.js';
-import {
-  checkedBy,
-  invalidOption,
-  number,
-  oneOf,
-  optional,
-  readOptions,
-  type Fields,
-} from '../../base/index.js';
-import { floatsOf, makeTensor, mismatch, readTensor } from '../../tensor/index.js';
-import { COLOUR_CLIP, principalColours, readMaps, type Maps } from '../../maps/index.js';
-import type { FeatureInfo, Options, Size, TensorLike } from '../../index.js';
+import { encodePng } from '../../images/encode.js';
+import { readSides } from '../../images/transform/check-transform.js';
+import { checkedBy, number, oneOf, optional, readOptions, type Fields } from '../../base/options.js';
+import { invalidOption, type Options } from '../../base/checks.js';
+import { floatsOf } from '../../tensor/widen.js';
+import { makeTensor, mismatch, readTensor, type TensorLike } from '../../tensor/tensor.js';
+import { COLOUR_CLIP, principalColours } from '../../maps/principal-colours.js';
+import { readMaps, type Maps } from '../../maps/maps.js';
+import type { FeatureInfo } from '../../model/prune/feature-info.js';
+import type { Size } from '../../images/pixels/geometry.js';
 
 /** Options of {@link drawFeatures}. */
 export interface FeatureDrawOptions {

@@ -1,16 +1,11 @@
 /** Heat map over an image → PNG with a scale. */
-import { checkRgbImage, encodePng } from '../../toolkit.js';
-import { boolean, number, readOptions, type Fields } from '../../base/index.js';
-import { readTensor } from '../../tensor/index.js';
-import type { Options, Tensor } from '../../index.js';
-import {
-  blendHeatmap,
-  colourOf,
-  HEATMAP_OPACITY,
-  INFERNO,
-  type Colour,
-  type DrawnImage,
-} from '../../maps/index.js';
+import { checkRgbImage } from '../../images/pixels/rgb-image.js';
+import { encodePng } from '../../images/encode.js';
+import { boolean, number, readOptions, type Fields } from '../../base/options.js';
+import { readTensor, type Tensor } from '../../tensor/tensor.js';
+import type { Options } from '../../base/checks.js';
+import { blendHeatmap, type DrawnImage } from '../../maps/blend-heatmap.js';
+import { colourOf, HEATMAP_OPACITY, INFERNO, type Colour } from '../../maps/colour-map.js';
 
 /** Options of {@link drawHeatmap}. */
 export interface DrawOptions {

@@ -1,8 +1,10 @@
 /** Compares all rows of a dataset with each other, in bounded memory. */
-import { mapInOrder } from '../../base/index.js';
-import type { RowGroups } from '../../tensor/index.js';
-import { rowsTensor, type PairProducts, type RowSession } from '../../linear/index.js';
-import type { Dataset, Tensor } from '../../index.js';
+import { mapInOrder } from '../../base/map-in-order.js';
+import type { RowGroups } from '../../tensor/vectors/row-groups.js';
+import { rowsTensor, type RowSession } from '../../linear/row-session.js';
+import type { PairProducts } from '../../linear/row-graphs.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
+import type { Tensor } from '../../tensor/tensor.js';
 import { slackOf } from '../search/metric.js';
 import { cosineOf, readTiles, unitRows, type SkippedRows, type Tile, type TileRequest } from './tiles.js';
 

@@ -1,5 +1,6 @@
 /** Groups of rows as users see them: their inputs, the best copy, and how near the others are to it. */
-import type { Dataset, Tile } from '../../index.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
+import type { Tile } from '../../images/pixels/tile-grid.js';
 import { cosineOf, readTiles, sliceTile, type Tile as RowTile, type TileRequest } from './tiles.js';
 
 /** An input of the dataset. */

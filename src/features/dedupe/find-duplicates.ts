@@ -1,10 +1,15 @@
 /** Near-duplicates over a whole dataset, exactly. */
-import { countRows, hasParts, readInputOfRows, readRowsWhere, WHERE } from '../../datasets/index.js';
-import { DEVICE } from '../../toolkit.js';
-import { callback, positive, readOptions, signal, type Fields } from '../../base/index.js';
-import { elementCount, RowGroups } from '../../tensor/index.js';
-import { openRowSession, pairGraph } from '../../linear/index.js';
-import type { Dataset, Device, Options, Progress } from '../../index.js';
+import { countRows, hasParts, readInputOfRows } from '../../datasets/labels/live-rows.js';
+import { readRowsWhere, WHERE } from '../../datasets/labels/where.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
+import { callback, positive, readOptions, signal, type Fields } from '../../base/options.js';
+import { elementCount } from '../../tensor/tensor.js';
+import { RowGroups } from '../../tensor/vectors/row-groups.js';
+import { openRowSession } from '../../linear/row-session.js';
+import { pairGraph } from '../../linear/row-graphs.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
+import type { Options } from '../../base/checks.js';
+import type { Progress } from '../../base/progress.js';
 import { checkDataset, chooseKey, KEY } from '../search/search-dataset.js';
 import { compareRows } from './compare-rows.js';
 import { describeGroups, type DuplicateGroup } from './describe-groups.js';

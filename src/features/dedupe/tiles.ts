@@ -1,6 +1,6 @@
 /** The rows of a dataset that can be compared, in tiles of equal size. */
-import type { RowSet } from '../../base/index.js';
-import type { Dataset } from '../../index.js';
+import type { RowSet } from '../../base/row-set.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
 
 /** Rows that are compared together. */
 export interface Tile {

@@ -1,25 +1,12 @@
 /** A linear classifier inside the model of its vectors: one file, image tensor in, probabilities out. */
-import {
-  checkIdentity,
-  checkLabels,
-  readHead,
-  readModel,
-  withClassifier,
-  type ClassifierKind,
-  type HeadOptions,
-} from '../../toolkit.js';
-import { partsOf } from '../../datasets/index.js';
-import {
-  boolean,
-  invalidOption,
-  oneOf,
-  optional,
-  readOptions,
-  text,
-  unchecked,
-  type Fields,
-} from '../../base/index.js';
-import type { ModelSource, OnnxModel } from '../../index.js';
+import { checkIdentity } from '../../model/prune/identify-model.js';
+import { checkLabels } from '../../extract/class-labels.js';
+import { readHead, type HeadOptions } from '../../extract/with-heads.js';
+import { readModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
+import { withClassifier, type ClassifierKind } from '../../extract/with-classifier.js';
+import { partsOf } from '../../datasets/embed/recorded-recipe.js';
+import { boolean, oneOf, optional, readOptions, text, unchecked, type Fields } from '../../base/options.js';
+import { invalidOption } from '../../base/checks.js';
 import { checkProbe, givesProbabilities, type Probe, type ProbeHead } from './probe.js';
 
 /** The weights of a linear classifier from elsewhere, such as `coef_` and `intercept_` of scikit-learn, and the node whose vectors it takes. */

@@ -1,17 +1,16 @@
 /** Images → classes, by a model with one output of scores and labels in its metadata. */
-import { ONE_ROW_FIELDS, type OneRowOptions } from '../../datasets/index.js';
-import { DEVICE, readClassLabels } from '../../toolkit.js';
-import { integer, invalidOption, readOptions, type Fields } from '../../base/index.js';
-import { floatsOf, listLargest } from '../../tensor/index.js';
-import {
-  createFeatureExtractor,
-  embedImages,
-  openModel,
-  type Device,
-  type EmbedSource,
-  type ImageError,
-  type Options,
-} from '../../index.js';
+import { ONE_ROW_FIELDS, type OneRowOptions } from '../../datasets/embed/embed-options.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
+import { readClassLabels } from '../../extract/class-labels.js';
+import { integer, readOptions, type Fields } from '../../base/options.js';
+import { invalidOption, type Options } from '../../base/checks.js';
+import { floatsOf } from '../../tensor/widen.js';
+import { listLargest } from '../../tensor/vectors/largest.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
+import { embedImages } from '../../datasets/embed/embed-images.js';
+import { openModel } from '../../model/open/open-model.js';
+import type { EmbedSource } from '../../datasets/sources/open-source.js';
+import type { ImageError } from '../../images/file/image-errors.js';
 
 /** Options of {@link classifyImages}. */
 export interface ClassifyOptions extends OneRowOptions {

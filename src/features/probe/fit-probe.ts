@@ -1,6 +1,8 @@
 /** The head of each kind of probe, and its predictions of rows that it has not seen. */
-import { counted, type Tell } from '../../base/index.js';
-import { highest, softmax } from '../../tensor/index.js';
+import { counted } from '../../base/printable.js';
+import type { Tell } from '../../base/progress.js';
+import { highest } from '../../tensor/vectors/largest.js';
+import { softmax } from '../../tensor/vectors/softmax.js';
 import { addUpFolds, joinFolds, type Moments } from './rows/class-moments.js';
 import { readCurvatures, type LogisticData, type LogisticProblem } from './fit/coordinates.js';
 import type { OutOfFold } from './fit/evaluate.js';

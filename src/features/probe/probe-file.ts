@@ -1,17 +1,8 @@
 /** Probes as files: JSON, with numbers in base64. */
-import {
-  boolean,
-  checkAbsent,
-  checkPath,
-  checkText,
-  invalidOption,
-  isPlainObject,
-  readJson,
-  readOptions,
-  writeAtomically,
-  type Fields,
-} from '../../base/index.js';
-import type { Options } from '../../index.js';
+import { boolean, readOptions, type Fields } from '../../base/options.js';
+import { checkAbsent, writeAtomically } from '../../base/atomic-file.js';
+import { checkPath, checkText, invalidOption, isPlainObject, type Options } from '../../base/checks.js';
+import { readJson } from '../../base/read-json.js';
 import { checkProbe, findProbeFault, type Probe } from './probe.js';
 
 const FORMAT = 'onnx-tapir probe';

@@ -1,9 +1,12 @@
 /** A probe: a small classifier of vectors, and how it was made. */
-import { Internals } from '../../toolkit.js';
-import type { TransformRecord } from '../../datasets/index.js';
-import { invalidOption, isPlainObject, isText } from '../../base/index.js';
-import { elementCount, highest, listLargest, softmax, unitVector } from '../../tensor/index.js';
-import type { ResolvedRequest } from '../../index.js';
+import { Internals } from '../../model/open/internals.js';
+import type { TransformRecord } from '../../datasets/records/run-record.js';
+import { invalidOption, isPlainObject, isText } from '../../base/checks.js';
+import { elementCount } from '../../tensor/tensor.js';
+import { highest, listLargest } from '../../tensor/vectors/largest.js';
+import { softmax } from '../../tensor/vectors/softmax.js';
+import { unitVector } from '../../tensor/vectors/unit-vector.js';
+import type { ResolvedRequest } from '../../graph/rewrite/plan.js';
 import type { Evaluation, Suspect } from './fit/evaluate.js';
 import { LEAST_NORM, type VectorNorm } from './rows/labelled-rows.js';
 import type { ClassScorer } from './rows/linear-scores.js';

@@ -1,30 +1,22 @@
 /** Labels + vectors → a classifier, and what it tells about both. */
-import {
-  hasParts,
-  noteAssumed,
-  readInputOfRows,
-  readLabels,
-  readPaths,
-  readRowsWhere,
-  WHERE,
-  type ProbeLabels,
-} from '../../datasets/index.js';
+import { hasParts, readInputOfRows, readPaths } from '../../datasets/labels/live-rows.js';
+import { noteAssumed } from '../../datasets/embed/recorded-model.js';
+import { readLabels, type ProbeLabels } from '../../datasets/labels/labels.js';
+import { readRowsWhere, WHERE } from '../../datasets/labels/where.js';
 import {
   callback,
   checkedBy,
-  checkInteger,
-  countSteps,
   integer,
-  invalidOption,
   oneOf,
   positive,
   readOptions,
   refuseUnused,
   signal,
   type Fields,
-  type Tell,
-} from '../../base/index.js';
-import type { Dataset, Options, Progress } from '../../index.js';
+} from '../../base/options.js';
+import { checkInteger, invalidOption, type Options } from '../../base/checks.js';
+import { countSteps, type Progress, type Tell } from '../../base/progress.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
 import { checkDataset, chooseKey, KEY } from '../search/search-dataset.js';
 import { evaluate, type OutOfFold } from './fit/evaluate.js';
 import { fitProbe } from './fit-probe.js';

@@ -1,8 +1,10 @@
 /** A dataset that is asked again and again: the models of queries are opened once. */
-import { modelPathOf } from '../../toolkit.js';
-import { openRecordedModel, readRecordedModel } from '../../datasets/index.js';
-import { readOptions, unchecked, type Fields } from '../../base/index.js';
-import { TapirError, type Dataset, type OnnxModel, type Options } from '../../index.js';
+import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
+import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
+import { readOptions, unchecked, type Fields } from '../../base/options.js';
+import { TapirError } from '../../base/errors.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
+import type { Options } from '../../base/checks.js';
 import { findTextTower } from '../text/text-tower.js';
 import { QueryModels } from './query-models.js';
 import {

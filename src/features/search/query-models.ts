@@ -1,18 +1,16 @@
 /** What embeds the images and texts of queries for a dataset. */
-import { modelPathOf } from '../../toolkit.js';
-import { openRecordedModel, readRecipe, readRecordedModel } from '../../datasets/index.js';
-import { invalidOption } from '../../base/index.js';
-import { elementCount, floatsOf } from '../../tensor/index.js';
-import {
-  createFeatureExtractor,
-  createTransform,
-  embedImages,
-  type Dataset,
-  type Device,
-  type Extractor,
-  type OnnxModel,
-  type Tensor,
-} from '../../index.js';
+import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
+import { openRecordedModel, readRecordedModel } from '../../datasets/embed/recorded-model.js';
+import { readRecipe } from '../../datasets/embed/recorded-recipe.js';
+import { invalidOption } from '../../base/checks.js';
+import { elementCount, type Tensor } from '../../tensor/tensor.js';
+import { floatsOf } from '../../tensor/widen.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
+import { createTransform } from '../../feeds/create-transform.js';
+import { embedImages } from '../../datasets/embed/embed-images.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
+import type { Device } from '../../runtime/lanes/device.js';
+import type { Extractor } from '../../extract/extractor.js';
 import { createTextEncoder, type TextTower } from '../text/text-encoder.js';
 
 /** How queries are embedded. */

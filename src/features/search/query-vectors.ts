@@ -1,7 +1,7 @@
 /** Inputs of a dataset as queries. */
-import { partName } from '../../toolkit.js';
-import { invalidOption, show } from '../../base/index.js';
-import type { Dataset } from '../../index.js';
+import { partName } from '../../images/pixels/tile-grid.js';
+import { invalidOption, show } from '../../base/checks.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
 
 /** A row of the dataset as a query. */
 export interface RowQuery {

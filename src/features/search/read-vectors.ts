@@ -1,6 +1,7 @@
 /** Vectors from a file or from standard input: NumPy's `.npy`, or JSON. */
-import { NPY_MAGIC, parseNpy } from '../../datasets/index.js';
-import { invalidOption, reasonOf } from '../../base/index.js';
+import { NPY_MAGIC, parseNpy } from '../../datasets/formats/npy.js';
+import { invalidOption } from '../../base/checks.js';
+import { reasonOf } from '../../base/errors.js';
 
 /**
  * Reads vectors: a `.npy` file `[D]` or `[N, D]` of numbers, or JSON, a list of numbers or a list of such lists.

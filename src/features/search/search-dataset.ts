@@ -1,12 +1,11 @@
 /** Exact nearest neighbours in a dataset. It reads block by block, so that memory does not grow with the dataset. */
-import { DEVICE, Internals } from '../../toolkit.js';
-import { readPlaces, readRowsWhere, WHERE } from '../../datasets/index.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
+import { Internals } from '../../model/open/internals.js';
+import { readPlaces } from '../../datasets/labels/live-rows.js';
+import { readRowsWhere, WHERE } from '../../datasets/labels/where.js';
 import {
   callback,
-  checkText,
   integer,
-  invalidOption,
-  mapInOrder,
   oneOf,
   optional,
   readOptions,
@@ -14,11 +13,18 @@ import {
   unchecked,
   type Field,
   type Fields,
-  type RowSet,
-} from '../../base/index.js';
-import { elementCount, Largest, unitVector } from '../../tensor/index.js';
-import { openRowSession, queryGraph, rowsTensor, type QueryScores } from '../../linear/index.js';
-import type { Dataset, Device, FeatureBlock, Options, Progress, Tile } from '../../index.js';
+} from '../../base/options.js';
+import { checkText, invalidOption, type Options } from '../../base/checks.js';
+import { mapInOrder } from '../../base/map-in-order.js';
+import type { RowSet } from '../../base/row-set.js';
+import { elementCount } from '../../tensor/tensor.js';
+import { Largest } from '../../tensor/vectors/largest.js';
+import { unitVector } from '../../tensor/vectors/unit-vector.js';
+import { openRowSession, rowsTensor } from '../../linear/row-session.js';
+import { queryGraph, type QueryScores } from '../../linear/row-graphs.js';
+import type { Dataset, FeatureBlock } from '../../datasets/files/dataset.js';
+import type { Progress } from '../../base/progress.js';
+import type { Tile } from '../../images/pixels/tile-grid.js';
 import {
   createQuery,
   exactValue,

@@ -1,6 +1,5 @@
 /** A query of several parts: words, images and vectors that the results resemble, and others that they do not. */
-import { invalidOption } from '../../base/index.js';
-import type { Options } from '../../index.js';
+import { invalidOption, type Options } from '../../base/checks.js';
 import { meanDirection } from '../text/class-vectors.js';
 import type { QueryModels } from './query-models.js';
 

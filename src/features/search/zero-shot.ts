@@ -1,9 +1,11 @@
 /** Labels for the images of a dataset from words alone, as CLIP gives them. */
-import { DEVICE, readLogitSettings, type LogitSettings } from '../../toolkit.js';
-import { readLiveRows, readPaths } from '../../datasets/index.js';
-import { checkText, invalidOption, optional, positive, readOptions, type Fields } from '../../base/index.js';
-import { elementCount } from '../../tensor/index.js';
-import type { Dataset, Device, Options } from '../../index.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
+import { readLogitSettings, type LogitSettings } from '../../model/read-logit-settings.js';
+import { readLiveRows, readPaths } from '../../datasets/labels/live-rows.js';
+import { checkText, invalidOption, type Options } from '../../base/checks.js';
+import { optional, positive, readOptions, type Fields } from '../../base/options.js';
+import { elementCount } from '../../tensor/tensor.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
 import { ENCODE_LABELS_FIELDS, encodeLabels, type EncodeLabelsOptions } from '../text/class-vectors.js';
 import { createQuery, exactValue } from './metric.js';
 import { openQueryTower } from './query-models.js';

@@ -1,5 +1,5 @@
 /** Texts → batches of token ids, cut and padded as the model was trained. */
-import { groupBy } from '../../base/index.js';
+import { groupBy } from '../../base/group-by.js';
 import { createTokenizer, tokenizerInvalid, type Tokenizer } from './tokenizer/tokenizer.js';
 import type { TokenizerFiles } from './text-tower.js';
 import type { TokenBatch } from './tokenizer/token-inputs.js';

@@ -1,7 +1,7 @@
 /** Zero-shot classification: a vector per label, from sentences about it. */
-import { Internals } from '../../toolkit.js';
-import { checkedBy, checkTexts, invalidOption, readOptions, signal, type Fields } from '../../base/index.js';
-import type { Options } from '../../index.js';
+import { Internals } from '../../model/open/internals.js';
+import { checkedBy, readOptions, signal, type Fields } from '../../base/options.js';
+import { checkTexts, invalidOption, type Options } from '../../base/checks.js';
 import type { TextTower } from './text-encoder.js';
 
 /** Options of {@link encodeLabels}. */

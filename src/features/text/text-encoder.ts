@@ -1,25 +1,13 @@
 /** Text tower + tokenizer → texts in, vectors out. */
-import { DEVICE, modelPathOf } from '../../toolkit.js';
-import {
-  checkText,
-  checkTexts,
-  invalidOption,
-  optional,
-  readOptions,
-  signal,
-  type Fields,
-} from '../../base/index.js';
-import { dimsText } from '../../tensor/index.js';
-import {
-  createFeatureExtractor,
-  TapirError,
-  type Device,
-  type FeatureExtractor,
-  type OnnxModel,
-  type Options,
-  type Tensor,
-  type TensorInfo,
-} from '../../index.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
+import { modelPathOf, type OnnxModel } from '../../model/open/open-model.js';
+import { checkText, checkTexts, invalidOption, type Options } from '../../base/checks.js';
+import { optional, readOptions, signal, type Fields } from '../../base/options.js';
+import { dimsText, type TensorInfo } from '../../tensor/tensor-info.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
+import { TapirError } from '../../base/errors.js';
+import type { FeatureExtractor } from '../../extract/feature-extractor.js';
+import type { Tensor } from '../../tensor/tensor.js';
 import { createTextBatcher, type TextBatch } from './batch-tokens.js';
 import { openTextTower, readTokenizerFiles } from './text-tower.js';
 import { tensorsOf, tokenInputsOf, type TokenInputs } from './tokenizer/token-inputs.js';

@@ -1,8 +1,9 @@
 /** Where the text half of a pair of image and text models lies, and its configuration files. */
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { invalidOption, isPlainObject, readJson } from '../../base/index.js';
-import { openModel, type OnnxModel } from '../../index.js';
+import { invalidOption, isPlainObject } from '../../base/checks.js';
+import { readJson } from '../../base/read-json.js';
+import { openModel, type OnnxModel } from '../../model/open/open-model.js';
 import { tokenInputsOf } from './tokenizer/token-inputs.js';
 import { tokenizerInvalid, type TokenizerJson } from './tokenizer/tokenizer.js';
 

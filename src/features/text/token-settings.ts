@@ -1,5 +1,5 @@
 /** What the configuration files of a text tower say about its tokens: cleaning, length, padding. */
-import { isPlainObject } from '../../base/index.js';
+import { isPlainObject } from '../../base/checks.js';
 import { listOf, type PartConfig } from './tokenizer/normalizers.js';
 import type { JsonFields, TokenizerFiles } from './text-tower.js';
 import { tokenizerInvalid, type TokenizerJson } from './tokenizer/tokenizer.js';

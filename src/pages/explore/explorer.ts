@@ -1,32 +1,27 @@
 /** What the page asks of a model: its sizes, cuts, and what photos give. Each answer is computed when it is first asked for. */
-import { planTiles, readClassLabels, type TilesGiven, type TransformAsked } from '../../toolkit.js';
-import { invalidOption, reasonOf, shown } from '../../base/index.js';
-import { floatsOf, makeTensor, takeRow } from '../../tensor/index.js';
-import { toBytes, type Size } from '../../maps/index.js';
-import {
-  countNodes,
-  describeModel,
-  describeNode,
-  measureModel,
-  type ModelMeasure,
-  type ModelStructure,
-  type NodeDetail,
-} from '../../structure/index.js';
-import {
-  createFeatureExtractor,
-  isTapirError,
-  openModel,
-  pruneModel,
-  TapirError,
-  type Device,
-  type Extractor,
-  type ImageSource,
-  type ModelSource,
-  type OnnxModel,
-  type PrunedModel,
-  type Tensor,
-} from '../../index.js';
-import { createAttribution, type Attribution } from '../../explain/index.js';
+import { planTiles, type TilesGiven } from '../../images/transform/tile-options.js';
+import { readClassLabels } from '../../extract/class-labels.js';
+import type { TransformAsked } from '../../feeds/choose-transform.js';
+import { invalidOption } from '../../base/checks.js';
+import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
+import { shown } from '../../base/printable.js';
+import { floatsOf } from '../../tensor/widen.js';
+import { makeTensor, type Tensor } from '../../tensor/tensor.js';
+import { takeRow } from '../../tensor/rows.js';
+import { toBytes } from '../../maps/principal-colours.js';
+import type { Size } from '../../maps/maps.js';
+import { countNodes, describeModel } from '../../structure/describe-model.js';
+import { describeNode } from '../../structure/describe-node.js';
+import { measureModel } from '../../structure/measure-model.js';
+import type { ModelMeasure, ModelStructure, NodeDetail } from '../../structure/model-structure.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
+import { openModel, type ModelSource, type OnnxModel } from '../../model/open/open-model.js';
+import { pruneModel } from '../../model/oracle/prune-model.js';
+import type { Device } from '../../runtime/lanes/device.js';
+import type { Extractor } from '../../extract/extractor.js';
+import type { ImageSource } from '../../images/file/image-source.js';
+import type { PrunedModel } from '../../model/prune/pruned-model.js';
+import { createAttribution, type Attribution } from '../../explain/attribution.js';
 import { encodeNumbers } from '../../html/html.js';
 import { describeScores } from '../describe-scores.js';
 import type { PageCut, PageFeatures, PageHeat, PagePhoto, PhotoCode } from './page/data.js';

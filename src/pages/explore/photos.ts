@@ -1,25 +1,19 @@
 /** Photos as a model takes them. */
-import {
-  encodeWebp,
-  partName,
-  PictureReader,
-  WHOLE_SIDE,
-  type TilePlan,
-  type TransformAsked,
-} from '../../toolkit.js';
-import { shown } from '../../base/index.js';
-import {
-  createTransform,
-  type ImageSource,
-  type LoadedImage,
-  type OnnxModel,
-  type RgbImage,
-  type Size,
-  type Tensor,
-  type Tile,
-  type Transform,
-} from '../../index.js';
-import { rgbOf } from '../../maps/index.js';
+import { encodeWebp } from '../../images/encode.js';
+import { partName, type Tile } from '../../images/pixels/tile-grid.js';
+import { PictureReader, WHOLE_SIDE } from '../../feeds/pictures/picture-reader.js';
+import type { TilePlan } from '../../images/transform/tile-options.js';
+import type { TransformAsked } from '../../feeds/choose-transform.js';
+import { shown } from '../../base/printable.js';
+import { createTransform } from '../../feeds/create-transform.js';
+import type { ImageSource } from '../../images/file/image-source.js';
+import type { LoadedImage } from '../../images/transform/load-pixels.js';
+import type { OnnxModel } from '../../model/open/open-model.js';
+import type { RgbImage } from '../../images/pixels/rgb-image.js';
+import type { Size } from '../../images/pixels/geometry.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import type { Transform } from '../../images/transform/transform.js';
+import { rgbOf } from '../../maps/blend-heatmap.js';
 import type { PagePhoto, PagePlaceInPicture, PhotoCode } from './page/data.js';
 
 /** The most photos that are held at a time; a further one replaces the oldest. */

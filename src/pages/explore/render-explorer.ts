@@ -1,11 +1,11 @@
 /** A described model → its page. */
-import { shown } from '../../base/index.js';
+import { shown } from '../../base/printable.js';
 import { renderPage } from '../../html/document.js';
 import { markup, type Markup } from '../../html/html.js';
 import { formatBytes, formatCount, formatLarge } from '../../html/numbers.js';
 import type { Explorer } from './explorer.js';
 import type { PageData } from './page/data.js';
-import type { ModelStructure } from '../../structure/index.js';
+import type { ModelStructure } from '../../structure/model-structure.js';
 
 /** Writes the page of an explorer. */
 export function renderExplorer(

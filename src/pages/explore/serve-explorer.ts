@@ -1,6 +1,7 @@
 /** The page of a model, served to this machine. */
 import { basename, dirname, extname, join, resolve } from 'node:path';
-import { invalidOption, reasonOf } from '../../base/index.js';
+import { invalidOption } from '../../base/checks.js';
+import { reasonOf } from '../../base/errors.js';
 import { problemOf, servePage, type PageSetup, type ServedPage } from '../../html/serve-page.js';
 import type { Explorer } from './explorer.js';
 import { answerQuestion } from './questions.js';

@@ -1,25 +1,26 @@
 /** A model → one page in one file. */
 import { basename, resolve } from 'node:path';
-import { checkLabels, DEVICE, TRANSFORM_FIELDS, type TilesGiven } from '../../toolkit.js';
+import { checkLabels } from '../../extract/class-labels.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
+import { TRANSFORM_FIELDS, type TransformChoice } from '../../feeds/choose-transform.js';
+import type { TilesGiven } from '../../images/transform/tile-options.js';
 import {
   boolean,
   callback,
-  checkText,
-  countSteps,
   optional,
   readOptions,
   signal,
   text,
   texts,
   unchecked,
-  writeAtomically,
   type Fields,
-  type Tell,
-} from '../../base/index.js';
-import type { Device, Options, Progress, TransformChoice } from '../../index.js';
+} from '../../base/options.js';
+import { checkText, type Options } from '../../base/checks.js';
+import { countSteps, type Progress, type Tell } from '../../base/progress.js';
+import { writeAtomically } from '../../base/atomic-file.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { Explorer } from './explorer.js';
-import type { ModelMeasure } from '../../structure/index.js';
+import type { ModelMeasure } from '../../structure/model-structure.js';
 import { ModelGraph } from './page/graph.js';
 import { mostCostly } from './page/rows.js';
 import { writeQuestion } from './page/source.js';

@@ -1,10 +1,14 @@
 /** A dataset → all that its page shows. */
 import { basename, resolve } from 'node:path';
-import { noteAssumed, readLabels, removeColumn } from '../../datasets/index.js';
-import { checkText, countSteps, invalidOption, readOptions } from '../../base/index.js';
-import { createBreathe } from '../../tensor/index.js';
-import { openDataset, type Dataset } from '../../index.js';
-import { findDuplicates, type Duplicates } from '../../features/index.js';
+import { noteAssumed } from '../../datasets/embed/recorded-model.js';
+import { readLabels } from '../../datasets/labels/labels.js';
+import { removeColumn } from '../../datasets/files/saved-columns.js';
+import { checkText, invalidOption } from '../../base/checks.js';
+import { countSteps } from '../../base/progress.js';
+import { readOptions } from '../../base/options.js';
+import { createBreathe } from '../../tensor/vectors/breathe.js';
+import { openDataset, type Dataset } from '../../datasets/files/dataset.js';
+import { findDuplicates, type Duplicates } from '../../features/dedupe/find-duplicates.js';
 import { collectInputs, type SampledImage } from './collect/collect-inputs.js';
 import { collectOutput, takePlaces, type CollectedOutput } from './collect/collect-output.js';
 import { readFacts } from './sections/facts.js';

@@ -1,7 +1,9 @@
 /** The columns of a dataset on its page: those of its list, and those that are saved there from a selection. */
-import { placeCells, saveColumn, textOf } from '../../datasets/index.js';
-import { checkInteger, invalidOption } from '../../base/index.js';
-import type { Dataset } from '../../index.js';
+import { placeCells } from '../../datasets/formats/saved-columns.js';
+import { saveColumn } from '../../datasets/files/saved-columns.js';
+import { textOf } from '../../datasets/labels/label-tables.js';
+import { checkInteger, invalidOption } from '../../base/checks.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
 import { encodeNumbers } from '../../html/html.js';
 import type { SampledImage } from './collect/collect-inputs.js';
 import { classColumn, MAX_NAMES } from './page-data.js';

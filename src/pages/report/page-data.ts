@@ -1,17 +1,13 @@
 /** The computed part of a report → the data of its page. */
-import { shown, type BeginStep, type Tell } from '../../base/index.js';
-import {
-  cosineDistances,
-  findComponents,
-  findNeighbours,
-  spanForest,
-  suggestDistance,
-  toUnitLength,
-  type Breathe,
-  type Distances,
-  type RowLayout,
-} from '../../tensor/index.js';
-import type { Dataset } from '../../index.js';
+import { shown } from '../../base/printable.js';
+import type { BeginStep, Tell } from '../../base/progress.js';
+import { cosineDistances, toUnitLength, type Distances } from '../../tensor/vectors/cosine.js';
+import { findComponents } from '../../tensor/vectors/find-components.js';
+import { findNeighbours } from '../../tensor/vectors/neighbours.js';
+import { spanForest, suggestDistance } from '../../tensor/vectors/duplicates.js';
+import type { Breathe } from '../../tensor/vectors/breathe.js';
+import type { RowLayout } from '../../tensor/vectors/row-layout.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
 import { encodeNumbers } from '../../html/html.js';
 import { formatCount } from '../../html/numbers.js';
 import { findClusters } from './collect/clusters.js';

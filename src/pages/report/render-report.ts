@@ -1,6 +1,6 @@
 /** The report's page: its parts in their order. */
-import { shown } from '../../base/index.js';
-import type { Duplicates } from '../../features/index.js';
+import { shown } from '../../base/printable.js';
+import type { Duplicates } from '../../features/dedupe/find-duplicates.js';
 import { renderPage } from '../../html/document.js';
 import { renderSection } from '../../html/components.js';
 import { markup, type Markup } from '../../html/html.js';

@@ -2,7 +2,6 @@
 import {
   boolean,
   callback,
-  checkText,
   integer,
   optional,
   positive,
@@ -10,9 +9,10 @@ import {
   texts,
   unchecked,
   type Fields,
-} from '../../base/index.js';
-import type { Options, Progress } from '../../index.js';
-import { checkProbe, type Probe } from '../../features/index.js';
+} from '../../base/options.js';
+import { checkText, type Options } from '../../base/checks.js';
+import type { Progress } from '../../base/progress.js';
+import { checkProbe, type Probe } from '../../features/probe/probe.js';
 import type { ReportHeatmaps } from './sections/heatmaps.js';
 
 /** Options of {@link writeReport}. */

@@ -1,9 +1,11 @@
 /** The page of a dataset, served to this machine: it can search, and save a selection as a column of the dataset. */
-import { makeThumbnail } from '../../toolkit.js';
-import { invalidOption } from '../../base/index.js';
-import { openSearch, type DatasetSearch, type SearchHit } from '../../features/index.js';
+import { makeThumbnail } from '../../images/thumbnail.js';
+import { invalidOption } from '../../base/checks.js';
+import { openSearch, type DatasetSearch } from '../../features/search/open-search.js';
+import type { SearchHit } from '../../features/search/search-dataset.js';
 import { problemOf, servePage, type PageSetup, type ServedPage } from '../../html/serve-page.js';
-import { openModel, type Device } from '../../index.js';
+import { openModel } from '../../model/open/open-model.js';
+import type { Device } from '../../runtime/lanes/device.js';
 import { nameOf } from './collect/collect-inputs.js';
 import { SHOWN_SIDE, type MadeReport } from './make-report.js';
 import type { SelectionToSave } from './own-columns.js';

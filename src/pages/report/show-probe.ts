@@ -1,8 +1,8 @@
 /** What a probe says of the images of a report. */
-import { NO_LABEL, readLabels, type RowLabels } from '../../datasets/index.js';
-import type { Breathe } from '../../tensor/index.js';
-import type { Dataset } from '../../index.js';
-import { predictProbe, type Probe } from '../../features/index.js';
+import { NO_LABEL, readLabels, type RowLabels } from '../../datasets/labels/labels.js';
+import type { Breathe } from '../../tensor/vectors/breathe.js';
+import type { Dataset } from '../../datasets/files/dataset.js';
+import { predictProbe, type Probe } from '../../features/probe/probe.js';
 import type { SampledImage } from './collect/collect-inputs.js';
 import type { NamedLabels } from './page-data.js';
 import type { ProbePart } from './sections/probe-section.js';

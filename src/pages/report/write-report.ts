@@ -1,9 +1,10 @@
 /** A dataset → one page to look at. */
 import { join, resolve } from 'node:path';
-import { Internals } from '../../toolkit.js';
-import { checkText, readOptions, writeAtomically } from '../../base/index.js';
-import type { Options } from '../../index.js';
-import type { Duplicates } from '../../features/index.js';
+import { Internals } from '../../model/open/internals.js';
+import { checkText, type Options } from '../../base/checks.js';
+import { readOptions } from '../../base/options.js';
+import { writeAtomically } from '../../base/atomic-file.js';
+import type { Duplicates } from '../../features/dedupe/find-duplicates.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { makeReport } from './make-report.js';
 import { REPORT_FIELDS, type ReportOptions } from './report-options.js';

@@ -1,44 +1,36 @@
 /** Embeds the same photos with two models and tells how far their vectors agree. */
 import { resolve } from 'node:path';
+import { describePrecision } from '../../runtime/capabilities/capabilities.js';
+import { DEVICE, type Device } from '../../runtime/lanes/device.js';
+import { identifyFile } from '../../model/prune/identify-model.js';
+import { readClassLabels } from '../../extract/class-labels.js';
 import {
-  describePrecision,
-  DEVICE,
-  identifyFile,
-  readClassLabels,
   TRANSFORM_FIELDS,
-  type SourceItem,
-} from '../../toolkit.js';
-import {
-  embedItems,
-  recordTransform,
-  sampleSource,
-  setUpEmbedding,
-  type EmbeddedItem,
-  type EmbedSetup,
-} from '../../datasets/index.js';
+  type TransformChoice,
+  type TransformRequest,
+} from '../../feeds/choose-transform.js';
+import type { SourceItem } from '../../feeds/items/source-item.js';
+import { embedItems, type EmbeddedItem } from '../../datasets/embed/embed-images.js';
+import { recordTransform } from '../../datasets/embed/describe-run.js';
+import { sampleSource } from '../../datasets/sources/sample-source.js';
+import { setUpEmbedding, type EmbedSetup } from '../../datasets/embed/embed-options.js';
 import {
   callback,
-  checkText,
   integer,
   optional,
   readOptions,
   signal,
   unchecked,
-  writeAtomically,
   type Fields,
-} from '../../base/index.js';
-import { createBreathe } from '../../tensor/index.js';
-import {
-  isTapirError,
-  type Device,
-  type EmbedSource,
-  type Extractor,
-  type Options,
-  type Progress,
-  type ReturnNodes,
-  type TransformChoice,
-  type TransformRequest,
-} from '../../index.js';
+} from '../../base/options.js';
+import { checkText, type Options } from '../../base/checks.js';
+import { writeAtomically } from '../../base/atomic-file.js';
+import { createBreathe } from '../../tensor/vectors/breathe.js';
+import { isTapirError } from '../../base/errors.js';
+import type { EmbedSource } from '../../datasets/sources/open-source.js';
+import type { Extractor } from '../../extract/extractor.js';
+import type { Progress } from '../../base/progress.js';
+import type { ReturnNodes } from '../../model/open/return-nodes.js';
 import { checkReplaceable } from '../../html/check-replaceable.js';
 import { OutputComparer } from './compare-outputs.js';
 import { comparePixels, compareTransforms } from './compare-pixels.js';

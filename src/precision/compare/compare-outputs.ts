@@ -1,18 +1,13 @@
 /** The vectors that two models give for the same images, output by output. */
-import { binsFor, countInBins, type Histogram } from '../../base/index.js';
-import {
-  compareVectors,
-  cosineDistances,
-  elementCount,
-  findNeighbours,
-  floatsOf,
-  highest,
-  layOutRow,
-  poolRow,
-  type Breathe,
-  type RowLayout,
-} from '../../tensor/index.js';
-import type { Tensor } from '../../index.js';
+import { binsFor, countInBins, type Histogram } from '../../base/histogram.js';
+import { compareVectors } from '../../tensor/compare-vectors.js';
+import { cosineDistances } from '../../tensor/vectors/cosine.js';
+import { elementCount, type Tensor } from '../../tensor/tensor.js';
+import { findNeighbours } from '../../tensor/vectors/neighbours.js';
+import { floatsOf } from '../../tensor/widen.js';
+import { highest } from '../../tensor/vectors/largest.js';
+import { layOutRow, poolRow, type RowLayout } from '../../tensor/vectors/row-layout.js';
+import type { Breathe } from '../../tensor/vectors/breathe.js';
 
 /** An image and the cosine between its two vectors. */
 export interface ComparedImage {

@@ -1,6 +1,8 @@
 /** Whether two transforms are the same, and how far their pixels are apart. */
-import { fileOf, isImageError, type SourceItem } from '../../toolkit.js';
-import { loadImage, type Transform } from '../../index.js';
+import { fileOf, type SourceItem } from '../../feeds/items/source-item.js';
+import { isImageError } from '../../images/file/image-errors.js';
+import { loadImage } from '../../feeds/load-image.js';
+import type { Transform } from '../../images/transform/transform.js';
 
 /** An option that two transforms have different values for. */
 export interface TransformDifference {

@@ -1,6 +1,6 @@
 /** What a comparison of two models has found. */
-import type { TransformRecord } from '../../datasets/index.js';
-import type { ImageError } from '../../index.js';
+import type { TransformRecord } from '../../datasets/records/run-record.js';
+import type { ImageError } from '../../images/file/image-errors.js';
 import type { Agreement } from './compare-outputs.js';
 import type { PixelAgreement, TransformDifference } from './compare-pixels.js';
 

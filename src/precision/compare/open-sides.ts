@@ -1,14 +1,11 @@
 /** The two models of a comparison, with outputs that belong together. */
-import { Extractor, OnnxModel } from '../../toolkit.js';
-import { invalidOption, isPlainObject, withDefaults } from '../../base/index.js';
-import {
-  createFeatureExtractor,
-  openModel,
-  type Device,
-  type ModelSource,
-  type ReturnNodes,
-  type TransformRequest,
-} from '../../index.js';
+import { Extractor } from '../../extract/extractor.js';
+import { OnnxModel, openModel, type ModelSource } from '../../model/open/open-model.js';
+import { invalidOption, isPlainObject, withDefaults } from '../../base/checks.js';
+import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
+import type { Device } from '../../runtime/lanes/device.js';
+import type { ReturnNodes } from '../../model/open/return-nodes.js';
+import type { TransformRequest } from '../../feeds/choose-transform.js';
 
 /** A model to compare: a path, bytes, an opened model, or an extractor, which stays open; alone, or with what belongs to it. */
 export type ComparedSource = ModelSource | OnnxModel | Extractor | ComparedSide;

@@ -1,6 +1,7 @@
 /** A comparison → one page to look at. */
-import { tryThumbnail, type SourceItem } from '../../toolkit.js';
-import { shown } from '../../base/index.js';
+import { tryThumbnail } from '../../images/thumbnail.js';
+import type { SourceItem } from '../../feeds/items/source-item.js';
+import { shown } from '../../base/printable.js';
 import { renderPage } from '../../html/document.js';
 import { renderNumbers, renderProblems, renderSection, renderTable } from '../../html/components.js';
 import { renderBins } from '../../html/histogram.js';
@@ -9,7 +10,7 @@ import { markup, type Markup } from '../../html/html.js';
 import { formatBytes, formatCount, formatShare, formatShareOf, formatValue } from '../../html/numbers.js';
 import type { ComparedModel, ComparedOutput, ModelComparison } from './comparison.js';
 import type { Agreement, ComparedImage } from './compare-outputs.js';
-import { describeAgreement, describePixels, formatCosine, describeVerdict } from './describe-comparison.js';
+import { describeAgreement, describePixels, describeVerdict, formatCosine } from './describe-comparison.js';
 
 const PICTURE_SIDE = 96;
 

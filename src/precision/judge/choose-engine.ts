@@ -2,15 +2,15 @@
 import { resolve } from 'node:path';
 import {
   EMBED_FIELDS,
-  leastCosine,
   ONE_ROW_FIELDS,
-  readBegunChoice,
-  readFirstPhotos,
   setUpEmbedding,
-  type EngineCandidate,
-  type EngineChoice,
+  type EmbedOptions,
   type OneRowOptions,
-} from '../../datasets/index.js';
+} from '../../datasets/embed/embed-options.js';
+import { leastCosine } from '../../datasets/records/float32-comparison.js';
+import { readBegunChoice } from '../../datasets/files/begun-choice.js';
+import { readFirstPhotos } from '../../datasets/embed/first-photos.js';
+import type { EngineCandidate, EngineChoice } from '../../datasets/records/engine-choice.js';
 import {
   askedDevices,
   exactForm,
@@ -19,26 +19,14 @@ import {
   openModelForm,
   refuseForms,
   type ModelForm,
-} from '../../lowering/index.js';
-import {
-  checkText,
-  number,
-  optional,
-  readOptions,
-  unchecked,
-  type Field,
-  type Fields,
-} from '../../base/index.js';
-import {
-  TapirError,
-  type Device,
-  type EmbedOptions,
-  type EmbedSource,
-  type EngineName,
-  type Options,
-  type Precision,
-  type PrunedModel,
-} from '../../index.js';
+} from '../../lowering/forms.js';
+import { checkText, type Options } from '../../base/checks.js';
+import { number, optional, readOptions, unchecked, type Field, type Fields } from '../../base/options.js';
+import { TapirError } from '../../base/errors.js';
+import type { Device } from '../../runtime/lanes/device.js';
+import type { EmbedSource } from '../../datasets/sources/open-source.js';
+import type { EngineName, Precision } from '../../runtime/capabilities/capabilities.js';
+import type { PrunedModel } from '../../model/prune/pruned-model.js';
 import { openForm } from './judge-forms.js';
 import { asCandidate, measureForms, type MeasuredForm } from './measure-forms.js';
 

@@ -1,8 +1,11 @@
 /** The judge: the same batches through several forms of a model. How near each is to the exact one, how fast, and what it holds. */
-import { lackOf } from '../../toolkit.js';
-import { compareBatches, type Float32Comparison } from '../../datasets/index.js';
-import { createBreathe, takeRow } from '../../tensor/index.js';
-import type { Extractor, Tensor } from '../../index.js';
+import { lackOf } from '../../runtime/capabilities/capabilities.js';
+import { compareBatches } from '../../datasets/embed/precision-check.js';
+import type { Float32Comparison } from '../../datasets/records/float32-comparison.js';
+import { createBreathe } from '../../tensor/vectors/breathe.js';
+import { takeRow } from '../../tensor/rows.js';
+import type { Extractor } from '../../extract/extractor.js';
+import type { Tensor } from '../../tensor/tensor.js';
 import { OutputComparer } from '../compare/compare-outputs.js';
 import { timeInTurns, type Speed } from './time-in-turns.js';
 

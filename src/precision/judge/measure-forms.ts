@@ -1,8 +1,9 @@
 /** What the judge finds of the forms of a model on photos. */
-import { leastCosine, type EngineCandidate, type Float32Comparison } from '../../datasets/index.js';
-import { nameDevice, openModelForm, type ModelForm } from '../../lowering/index.js';
-import type { PrunedModel } from '../../index.js';
-import { readClassLabels } from '../../toolkit.js';
+import { leastCosine, type Float32Comparison } from '../../datasets/records/float32-comparison.js';
+import type { EngineCandidate } from '../../datasets/records/engine-choice.js';
+import { nameDevice, openModelForm, type ModelForm } from '../../lowering/forms.js';
+import type { PrunedModel } from '../../model/prune/pruned-model.js';
+import { readClassLabels } from '../../extract/class-labels.js';
 import { judgeForms, type JudgedBatch, type OpenForm } from './judge-forms.js';
 
 /** The float32 model that forms are compared with, open. */

@@ -1,5 +1,5 @@
 /** Times several ways to run the same batch, in turns, so that other work on the machine is the same for all. */
-import { medianOf } from '../../base/index.js';
+import { medianOf } from '../../base/median.js';
 
 /** How fast a way is. */
 export interface Speed {

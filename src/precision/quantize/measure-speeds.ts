@@ -1,7 +1,10 @@
 /** How fast a model is before and after, in each engine that is installed. */
-import { groupBy } from '../../base/index.js';
-import type { EngineName, OnnxModel, PrunedModel } from '../../index.js';
-import { CPU_FORMS, openOutputs, type EnginePrecision, type Sample } from '../../lowering/index.js';
+import { groupBy } from '../../base/group-by.js';
+import type { EngineName, EnginePrecision } from '../../runtime/capabilities/capabilities.js';
+import type { OnnxModel } from '../../model/open/open-model.js';
+import type { PrunedModel } from '../../model/prune/pruned-model.js';
+import { CPU_FORMS, openOutputs } from '../../lowering/forms.js';
+import type { Sample } from '../../lowering/run-samples.js';
 import { judgeForms } from '../judge/judge-forms.js';
 import type { Speed } from '../judge/time-in-turns.js';
 

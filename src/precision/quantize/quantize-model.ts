@@ -1,23 +1,22 @@
 /** A model in 8 bits, chosen on photos. */
-import { openPhotoSample, PHOTO_FIELDS } from '../../datasets/index.js';
+import { openPhotoSample } from '../../datasets/embed/photo-sample.js';
+import { PHOTO_FIELDS, type PhotoFailure, type PhotoOptions } from '../../datasets/embed/photo-batches.js';
+import { checkFinite } from '../../lowering/search/photo-rows.js';
+import { isConvolutional } from '../../lowering/is-convolutional.js';
 import {
-  checkFinite,
-  isConvolutional,
   lowerAlike,
   LOWERING_FIELDS,
   lowerPrecision,
-  quantizeStatic,
   readKeptNodes,
   readSubject,
-  type CalibratedReport,
   type LoweredModel,
   type LoweringOptions,
-  type LoweringReport,
-  type StaticSetup,
-} from '../../lowering/index.js';
+} from '../../lowering/lower-precision.js';
+import { quantizeStatic, type StaticSetup } from '../../lowering/fixed-scales/quantize-static.js';
+import type { CalibratedReport } from '../../lowering/fixed-scales/static-report.js';
+import type { LoweringReport } from '../../lowering/report.js';
 import {
   callback,
-  countSteps,
   integer,
   number,
   oneOf,
@@ -25,18 +24,13 @@ import {
   refuseUnused,
   signal,
   type Fields,
-} from '../../base/index.js';
-import type {
-  EmbedSource,
-  ModelSource,
-  OnnxModel,
-  Options,
-  PhotoFailure,
-  PhotoOptions,
-  Progress,
-  PrunedModel,
-} from '../../index.js';
-import type { NamedTensor } from '../../tensor/index.js';
+} from '../../base/options.js';
+import { countSteps, type Progress } from '../../base/progress.js';
+import type { EmbedSource } from '../../datasets/sources/open-source.js';
+import type { ModelSource, OnnxModel } from '../../model/open/open-model.js';
+import type { Options } from '../../base/checks.js';
+import type { PrunedModel } from '../../model/prune/pruned-model.js';
+import type { NamedTensor } from '../../tensor/tensor.js';
 
 import { measureSpeeds, type MeasuredSpeed } from './measure-speeds.js';
 

@@ -1,8 +1,10 @@
 /** The output of a classifier: its labels, and how its scores become probabilities. */
-import { readClassLabels } from '../../toolkit.js';
-import { invalidOption } from '../../base/index.js';
-import { listLargest, softmax } from '../../tensor/index.js';
-import type { Extractor, NodeInfo } from '../../index.js';
+import { readClassLabels } from '../../extract/class-labels.js';
+import { invalidOption } from '../../base/checks.js';
+import { listLargest } from '../../tensor/vectors/largest.js';
+import { softmax } from '../../tensor/vectors/softmax.js';
+import type { Extractor } from '../../extract/extractor.js';
+import type { NodeInfo } from '../../model/open/open-model.js';
 import type { ImageFeatures } from './image-batcher.js';
 import { listVectorOutputs } from './vector-outputs.js';
 

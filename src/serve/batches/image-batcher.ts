@@ -1,5 +1,5 @@
 /** The batcher of images: decoding threads write into shared memory, and the extractor runs on it. */
-import type { Tensor } from '../../index.js';
+import type { Tensor } from '../../tensor/tensor.js';
 import { Batcher, placesOf } from './batcher.js';
 import type { ServiceSetup } from './service-options.js';
 

@@ -1,19 +1,20 @@
 /** The options of a service, and their checks. */
-import { EMBED_FIELDS, planPhotos, type PhotoPlan } from '../../datasets/index.js';
-import { checkLabels } from '../../toolkit.js';
+import { EMBED_FIELDS, type EmbedOptions } from '../../datasets/embed/embed-options.js';
+import { planPhotos, type PhotoPlan } from '../../datasets/embed/photo-places.js';
+import { checkLabels } from '../../extract/class-labels.js';
 import {
   boolean,
   callback,
   checkedBy,
   integer,
-  invalidOption,
   optional,
   readOptions,
   text,
   type Fields,
-} from '../../base/index.js';
-import type { TextTower } from '../../features/index.js';
-import type { EmbedOptions, Extractor, Options } from '../../index.js';
+} from '../../base/options.js';
+import { invalidOption, type Options } from '../../base/checks.js';
+import type { TextTower } from '../../features/text/text-encoder.js';
+import type { Extractor } from '../../extract/extractor.js';
 
 /** Options of {@link createService}. Times are in milliseconds. */
 export interface ServiceOptions extends Pick<EmbedOptions, 'transform' | 'keepDims' | 'decodeThreads'> {

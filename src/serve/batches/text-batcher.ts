@@ -1,5 +1,5 @@
 /** The batcher of texts: those of all requests run together through the text tower. */
-import type { TextTower } from '../../features/index.js';
+import type { TextTower } from '../../features/text/text-encoder.js';
 import { Batcher, placesOf, type BatchPlan } from './batcher.js';
 
 /** Maximum number of texts per request, as in OpenAI's API. */

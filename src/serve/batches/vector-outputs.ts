@@ -1,6 +1,6 @@
 /** Outputs with one vector per image, and what is done with the vectors. */
-import { floatsOf } from '../../tensor/index.js';
-import type { Tensor } from '../../index.js';
+import { floatsOf } from '../../tensor/widen.js';
+import type { Tensor } from '../../tensor/tensor.js';
 import type { ImageFeatures } from './image-batcher.js';
 
 export interface VectorOutput {

@@ -3,7 +3,9 @@
 import { setTimeout } from 'node:timers/promises';
 import type {} from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
-import { fetchUrl, HttpFailure, reasonOf } from '../../base/index.js';
+import { fetchUrl } from '../../base/http/http.js';
+import { HttpFailure } from '../../base/http/http-failure.js';
+import { reasonOf } from '../../base/errors.js';
 import { HttpError } from '../http/http-error.js';
 import { isCompressed } from '../http/read-body.js';
 import { countParts } from './count-parts.js';

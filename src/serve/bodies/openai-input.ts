@@ -1,5 +1,5 @@
 /** The body of `POST /v1/embeddings`: OpenAI's fields, and the ways in which other services' clients send images. */
-import { isPlainObject } from '../../base/index.js';
+import { isPlainObject } from '../../base/checks.js';
 import { FieldError } from '../http/openai-error.js';
 import { HttpError } from '../http/http-error.js';
 import { readBase64 } from '../http/read-base64.js';

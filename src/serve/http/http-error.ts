@@ -1,5 +1,5 @@
 /** The errors of requests: a code, its status, and a message for the client. */
-import { isTapirError, type ErrorCode, type TapirError } from '../../index.js';
+import { isTapirError, type ErrorCode, type TapirError } from '../../base/errors.js';
 
 /** The service's own codes with their status. Errors of images keep their own codes. */
 const STATUS = {

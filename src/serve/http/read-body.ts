@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { createUnzip } from 'node:zlib';
-import { reasonOf } from '../../base/index.js';
+import { reasonOf } from '../../base/errors.js';
 import { HttpError } from './http-error.js';
 
 /** Encodings that {@link readBody} undoes. */

@@ -2,7 +2,8 @@
  * JSON from callers, bounded before it is parsed. `JSON.parse` blocks the event loop for a second per megabyte of tiny objects, and
  * takes many times their memory: so nesting and the number of values are limited.
  */
-import { checkJsonExtent, reasonOf } from '../../base/index.js';
+import { checkJsonExtent } from '../../base/read-json.js';
+import { reasonOf } from '../../base/errors.js';
 import { HttpError } from './http-error.js';
 
 /** The deepest nesting of a body, and its values: parsing so many takes a few milliseconds. */

@@ -1,6 +1,6 @@
 /** What the routes of a service share. */
 import type { FastifyRequest } from 'fastify';
-import type { Extractor } from '../../index.js';
+import type { Extractor } from '../../extract/extractor.js';
 import type { RequestState } from '../http/requests.js';
 import type { ImageBatcher, ImageFeatures } from '../batches/image-batcher.js';
 import type { Metrics } from '../batches/metrics.js';

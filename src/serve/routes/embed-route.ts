@@ -1,7 +1,7 @@
 /** `POST /embed`: images in, features out. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { encodeNpy } from '../../datasets/index.js';
-import { elementsToJson } from '../../tensor/index.js';
+import { encodeNpy } from '../../datasets/formats/npy.js';
+import { elementsToJson } from '../../tensor/json-elements.js';
 import type { ServiceContext } from './context.js';
 import { readSentImages } from '../bodies/embed-body.js';
 import { errorBody, HttpError, isAboutImage } from '../http/http-error.js';

@@ -1,5 +1,5 @@
 /** Routes that describe the service, and those for probes. */
-import { describePrecision } from '../../toolkit.js';
+import { describePrecision } from '../../runtime/capabilities/capabilities.js';
 import type { ServiceContext } from './context.js';
 import type { Route } from '../http/route.js';
 import { flag, jsonAnswer } from '../bodies/schemas.js';

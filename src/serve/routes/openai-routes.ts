@@ -1,6 +1,6 @@
 /** OpenAI's API: `/v1/embeddings` and `/v1/models`. */
 import type { FastifyRequest } from 'fastify';
-import { elementsToJson } from '../../tensor/index.js';
+import { elementsToJson } from '../../tensor/json-elements.js';
 import type { ServiceContext } from './context.js';
 import { FieldError } from '../http/openai-error.js';
 import type { Route } from '../http/route.js';

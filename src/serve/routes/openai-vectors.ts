@@ -1,5 +1,5 @@
 /** Items → vectors of length 1, images and texts in one list. */
-import { unitVector } from '../../tensor/index.js';
+import { unitVector } from '../../tensor/vectors/unit-vector.js';
 import type { ServiceContext } from './context.js';
 import { fetchImages, tooManyImages, type SentImage } from '../bodies/embed-body.js';
 import { isAboutImage } from '../http/http-error.js';

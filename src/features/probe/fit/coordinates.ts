@@ -2,13 +2,8 @@
  * The coordinates that a problem of logistic regression is solved in. They make the objective curve about equally in all directions: it
  * is the same objective, and its minimum takes far fewer steps.
  */
-import {
-  columnsOf,
-  matrixGraph,
-  openRowSession,
-  rowsTensor,
-  type RowSession,
-} from '../../../linear/index.js';
+import { columnsOf, matrixGraph } from '../../../linear/row-graphs.js';
+import { openRowSession, rowsTensor, type RowSession } from '../../../linear/row-session.js';
 import { factorize, invertLower, multiplyUpper, solveLower, solveUpper } from './cholesky.js';
 import { addUpFolds } from '../rows/class-moments.js';
 import type { RowBlocks } from '../rows/labelled-rows.js';

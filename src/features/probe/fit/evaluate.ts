@@ -1,5 +1,5 @@
 /** What out-of-fold predictions say: accuracy, a table of the classes, confusions, calibration, and suspected labels. */
-import { highest } from '../../../tensor/index.js';
+import { highest } from '../../../tensor/vectors/largest.js';
 import type { ScoredBlock } from '../rows/linear-scores.js';
 
 /** The scores of each row, by a classifier that has not seen its fold. May be read several times. */

@@ -1,5 +1,6 @@
 /** Stratified folds: each class is dealt out evenly. */
-import { createRandom, groupBy, seedOf, shuffled } from '../../../base/index.js';
+import { createRandom, seedOf, shuffled } from '../../../base/random.js';
+import { groupBy } from '../../../base/group-by.js';
 
 /** What folds are dealt of. */
 export interface Deal {

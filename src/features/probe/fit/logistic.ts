@@ -1,15 +1,13 @@
 /** Logistic regression with an L2 penalty: the unique optimum of scikit-learn's objective, over rows that need not fit in memory. */
-import { mapInOrder } from '../../../base/index.js';
+import { mapInOrder } from '../../../base/map-in-order.js';
+import { columnsOf, objectiveGraph, type BlockObjective } from '../../../linear/row-graphs.js';
 import {
-  columnsOf,
-  objectiveGraph,
   openRowSession,
   rowsTensor,
   vectorTensor,
-  type BlockObjective,
   type Feeds,
   type RowSession,
-} from '../../../linear/index.js';
+} from '../../../linear/row-session.js';
 import {
   Coordinates,
   openScaling,

@@ -1,7 +1,9 @@
 /** Nearest neighbours among the labelled rows: exact, in double precision. */
-import { invalidOption, mapInOrder } from '../../../base/index.js';
-import { Largest } from '../../../tensor/index.js';
-import { distanceGraph, openRowSession, rowsTensor } from '../../../linear/index.js';
+import { invalidOption } from '../../../base/checks.js';
+import { mapInOrder } from '../../../base/map-in-order.js';
+import { Largest } from '../../../tensor/vectors/largest.js';
+import { distanceGraph } from '../../../linear/row-graphs.js';
+import { openRowSession, rowsTensor } from '../../../linear/row-session.js';
 import type { LabelledBlock, RowBlocks } from '../rows/labelled-rows.js';
 import type { ScoredBlock } from '../rows/linear-scores.js';
 

@@ -1,5 +1,5 @@
 /** Ridge regression on targets of ±1, in closed form, and nearest centroids: classifiers that are computed from sums. */
-import { invalidOption } from '../../../base/index.js';
+import { invalidOption } from '../../../base/checks.js';
 import { factorize, solveLower, solveUpper } from './cholesky.js';
 import type { Moments } from '../rows/class-moments.js';
 import type { ClassScorer } from '../rows/linear-scores.js';

@@ -2,7 +2,8 @@
  * Fewer rows than elements: the rows as coordinates in the space that they span. A classifier with an L2 penalty is a sum of its rows
  * (Kimeldorf and Wahba's representer theorem), so nothing is lost, and the problem has as many unknowns as rows.
  */
-import { gramGraph, openRowSession, rowsTensor } from '../../../linear/index.js';
+import { gramGraph } from '../../../linear/row-graphs.js';
+import { openRowSession, rowsTensor } from '../../../linear/row-session.js';
 import { factorize, solveUpper } from './cholesky.js';
 import { addTo } from '../rows/class-moments.js';
 import { MOST_KEPT_BYTES, RowBlocks, type LabelledBlock } from '../rows/labelled-rows.js';

@@ -1,6 +1,8 @@
 /** Sums over the rows of each fold: of each class, and of the products of all pairs of elements. */
-import { groupBy, mapInOrder } from '../../../base/index.js';
-import { momentGraph, openRowSession, rowsTensor, vectorTensor } from '../../../linear/index.js';
+import { groupBy } from '../../../base/group-by.js';
+import { mapInOrder } from '../../../base/map-in-order.js';
+import { momentGraph } from '../../../linear/row-graphs.js';
+import { openRowSession, rowsTensor, vectorTensor } from '../../../linear/row-session.js';
 import type { LabelledBlock, RowBlocks } from './labelled-rows.js';
 
 /** Weighted sums over rows. Elements are taken from the mean of all rows, so that little is lost to rounding. */

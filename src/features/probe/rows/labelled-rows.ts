@@ -1,9 +1,12 @@
 /** The rows of a feature that have labels, block by block: in memory if they fit, else read again in each pass. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { NO_LABEL, readPaths, type RowLabels } from '../../../datasets/index.js';
-import { datasetInvalid, type BeginStep } from '../../../base/index.js';
-import { elementCount, unitVector } from '../../../tensor/index.js';
-import type { Dataset } from '../../../index.js';
+import { NO_LABEL, type RowLabels } from '../../../datasets/labels/labels.js';
+import { readPaths } from '../../../datasets/labels/live-rows.js';
+import { datasetInvalid } from '../../../base/files/dataset-invalid.js';
+import type { BeginStep } from '../../../base/progress.js';
+import { elementCount } from '../../../tensor/tensor.js';
+import { unitVector } from '../../../tensor/vectors/unit-vector.js';
+import type { Dataset } from '../../../datasets/files/dataset.js';
 
 /** Consecutive labelled rows. */
 export interface LabelledBlock {

@@ -1,6 +1,7 @@
 /** Linear classifiers over the rows: the scores of each row by the classifier of its fold. */
-import { mapInOrder } from '../../../base/index.js';
-import { openRowSession, rowsTensor, scoreGraph, vectorTensor } from '../../../linear/index.js';
+import { mapInOrder } from '../../../base/map-in-order.js';
+import { openRowSession, rowsTensor, vectorTensor } from '../../../linear/row-session.js';
+import { scoreGraph } from '../../../linear/row-graphs.js';
 import type { LabelledBlock, RowBlocks } from './labelled-rows.js';
 
 /** A score for each class: weight · x + bias. */

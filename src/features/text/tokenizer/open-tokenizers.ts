@@ -1,6 +1,6 @@
 /** @huggingface/tokenizers, an optional package that splits text into tokens. The only import of it. */
-import { packageRequire, reasonOf } from '../../../base/index.js';
-import { TapirError } from '../../../index.js';
+import { packageRequire } from '../../../base/package.js';
+import { reasonOf, TapirError } from '../../../base/errors.js';
 
 const PACKAGE = '@huggingface/tokenizers';
 

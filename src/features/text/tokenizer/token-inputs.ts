@@ -1,5 +1,6 @@
 /** The inputs of a text tower: token ids, and what goes with them. */
-import type { TensorInfo, TensorLike } from '../../../index.js';
+import type { TensorInfo } from '../../../tensor/tensor-info.js';
+import type { TensorLike } from '../../../tensor/tensor.js';
 
 /** What an input of a text tower holds. */
 type Role = 'ids' | 'mask' | 'types' | 'positions';

@@ -1,7 +1,6 @@
 /** Text → token ids, with the ids of Python's `tokenizers`. */
 import { createContext, Script, type Context } from 'node:vm';
-import { reasonOf } from '../../../base/index.js';
-import { TapirError } from '../../../index.js';
+import { reasonOf, TapirError } from '../../../base/errors.js';
 import { createTokenSplitter, numberTokens, type AddedToken, type TextPiece } from './added-tokens.js';
 import { createModel } from './models.js';
 import { createNormalizer, type PartConfig } from './normalizers.js';

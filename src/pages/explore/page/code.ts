@@ -1,6 +1,6 @@
 /** The code that makes a cut: TypeScript, the command line, Python. This file uses no part of the browser. */
 import type { PhotoCode } from './data.js';
-import type { StatedTensor } from '../../../html/shared.js';
+import type { StatedTensor } from '../../../structure/model-structure.js';
 
 export type Language = 'typescript' | 'shell' | 'python';
 

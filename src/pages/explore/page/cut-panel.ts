@@ -1,5 +1,5 @@
 /** The card of the cut: what was picked, what stays, and the code that does it. */
-import { printable } from '../../../html/shared.js';
+import { printable } from '../../../base/printable.js';
 import {
   byId,
   make,

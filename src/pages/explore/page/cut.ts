@@ -1,5 +1,5 @@
 /** The cut that some values need. This file uses no part of the browser. */
-import type { ModelMeasure, ModelStructure } from '../../../html/shared.js';
+import type { ModelMeasure, ModelStructure } from '../../../structure/model-structure.js';
 
 /** The part of a model that stays. */
 export interface Kept {

@@ -1,6 +1,6 @@
 /** The JSON that the page reads: the model, what it costs, and what a photo gives. */
-import type { Figures } from '../../../html/shared.js';
-import type { ModelStructure } from '../../../html/shared.js';
+import type { Figures } from '../../../tensor/measure-figures.js';
+import type { ModelStructure } from '../../../structure/model-structure.js';
 
 /** A photo as the model sees it. */
 export interface PagePhoto {

@@ -1,5 +1,5 @@
 /** Maps, colours and heat on canvases. */
-import { colourOf, HEATMAP_OPACITY, INFERNO, VIRIDIS, type Colour } from '../../../html/shared.js';
+import { colourOf, HEATMAP_OPACITY, INFERNO, VIRIDIS, type Colour } from '../../../maps/colour-map.js';
 import { decodeNumbers } from '../../../html/browser/decode-numbers.js';
 import { make } from '../../../html/browser/elements.js';
 import { formatValue } from '../../../html/numbers.js';

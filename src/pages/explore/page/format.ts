@@ -1,6 +1,6 @@
 /** Sizes and costs as people read them. This file uses no part of the browser. */
 import { formatBytes, formatLarge } from '../../../html/numbers.js';
-import type { StatedDims } from '../../../html/shared.js';
+import type { StatedDims } from '../../../structure/model-structure.js';
 import type { Metric } from './graph.js';
 
 /** `256 × 56 × 56`: sizes without the batch. */

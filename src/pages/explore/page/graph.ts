@@ -1,11 +1,11 @@
 /** The model as the picture needs it: who contains whom, and what data passes between. This file uses no part of the browser. */
 import type {
-  StatedDims,
   ModelMeasure,
   ModelStructure,
-  ValuePlace,
+  StatedDims,
   StatedTensor,
-} from '../../../html/shared.js';
+  ValuePlace,
+} from '../../../structure/model-structure.js';
 
 /** A node by its index, a value after the nodes, a box by −1 − its index: as in {@link StructureBox.children}. */
 export type Id = number;

@@ -1,10 +1,10 @@
 /** Starts the page: connects the picture of the model, the search, and the three cards. */
-import { printable } from '../../../html/shared.js';
+import { printable } from '../../../base/printable.js';
 import { byId, make, makeChip, onPress, press, readPageData } from '../../../html/browser/elements.js';
 import { startTheme } from '../../../html/browser/theme.js';
 import { CutPanel } from './cut-panel.js';
 import type { PageData } from './data.js';
-import type { ModelMeasure } from '../../../html/shared.js';
+import type { ModelMeasure } from '../../../structure/model-structure.js';
 import { ModelGraph, ROOT, type Id, type Metric } from './graph.js';
 import { keepFor } from './cut.js';
 import { showNode, showRefusal } from './node-panel.js';

@@ -1,7 +1,7 @@
 /** The card of the chosen module or node: its name, shape, cost, marks and neighbours. */
 import { make, makeChip, makeFact, makeHead } from '../../../html/browser/elements.js';
 import { formatBytes, formatCount, formatValue } from '../../../html/numbers.js';
-import type { NodeDetail, StatedDims, WeightDetail } from '../../../html/shared.js';
+import type { NodeDetail, StatedDims, WeightDetail } from '../../../structure/model-structure.js';
 import { formatCost, formatShare, MARKS, METRIC_NAMES } from './format.js';
 import { ROOT, type Id, type ModelGraph } from './graph.js';
 import { neighboursOf } from './neighbours.js';

@@ -1,5 +1,5 @@
 /** The model as nested boxes: only the rows in sight are in the page. */
-import { printable } from '../../../html/shared.js';
+import { printable } from '../../../base/printable.js';
 import { byId, make } from '../../../html/browser/elements.js';
 import { ROOT, type Id, type Metric, type ModelGraph } from './graph.js';
 import { makeRow } from './row-element.js';

@@ -1,5 +1,5 @@
 /** The open boxes → rows, frames and lines with their places. This file uses no part of the browser. */
-import { groupBy } from '../../../html/shared.js';
+import { groupBy } from '../../../base/group-by.js';
 import { ROOT, type Flow, type Id, type ModelGraph } from './graph.js';
 
 export const ROW = 36;

@@ -1,5 +1,5 @@
 /** Finding names: those that hold the text, else those nearest to it. This file uses no part of the browser. */
-import { editDistance } from '../../../html/shared.js';
+import { editDistance } from '../../../base/nearest-names.js';
 import type { Id, ModelGraph } from './graph.js';
 
 /** A name that was found. */

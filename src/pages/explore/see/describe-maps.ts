@@ -1,16 +1,14 @@
 /** A computed tensor → what the page shows of it. */
-import { findGrid } from '../../../toolkit.js';
-import { floatsOf, listLargest, makeTensor, measureFigures, softmax } from '../../../tensor/index.js';
-import {
-  classColour,
-  classMask,
-  findMaps,
-  MOST_CLASSES,
-  principalColours,
-  type Maps,
-  type Size,
-} from '../../../maps/index.js';
-import type { FeatureInfo, Tensor } from '../../../index.js';
+import { findGrid } from '../../../graph/rewrite/token-grid.js';
+import { floatsOf } from '../../../tensor/widen.js';
+import { listLargest } from '../../../tensor/vectors/largest.js';
+import { makeTensor, type Tensor } from '../../../tensor/tensor.js';
+import { measureFigures } from '../../../tensor/measure-figures.js';
+import { softmax } from '../../../tensor/vectors/softmax.js';
+import { classColour, classMask, MOST_CLASSES } from '../../../maps/class-mask.js';
+import { findMaps, type Maps, type Size } from '../../../maps/maps.js';
+import { principalColours } from '../../../maps/principal-colours.js';
+import type { FeatureInfo } from '../../../model/prune/feature-info.js';
 import { encodeNumbers } from '../../../html/html.js';
 import type { PageAttention, PageClass, PageFeatures, PagePixels } from '../page/data.js';
 import { drawMaps } from './draw-maps.js';

@@ -1,6 +1,8 @@
 /** Feature maps → a byte per place: the channels with the most energy, each scaled to its own range. */
-import { listLargest, measureFigures } from '../../../tensor/index.js';
-import { toBytes, type Maps } from '../../../maps/index.js';
+import { listLargest } from '../../../tensor/vectors/largest.js';
+import { measureFigures } from '../../../tensor/measure-figures.js';
+import { toBytes } from '../../../maps/principal-colours.js';
+import type { Maps } from '../../../maps/maps.js';
 import { encodeNumbers } from '../../../html/html.js';
 import type { PageMaps } from '../page/data.js';
 

@@ -1,6 +1,7 @@
 /** Groups of vectors that point the same way. */
-import { createRandom } from '../../../base/index.js';
-import type { Breathe, Matrix } from '../../../tensor/index.js';
+import { createRandom } from '../../../base/random.js';
+import type { Breathe } from '../../../tensor/vectors/breathe.js';
+import type { Matrix } from '../../../tensor/vectors/cosine.js';
 
 const [LEAST, MOST] = [2, 12];
 const ROUNDS = 12;

@@ -1,8 +1,11 @@
 /** The inputs of a dataset: a sample of the images, and the failures. */
-import { partName } from '../../../toolkit.js';
-import { Reservoir, RowSet, shown } from '../../../base/index.js';
-import type { Breathe } from '../../../tensor/index.js';
-import type { Dataset, DatasetRow, Tile } from '../../../index.js';
+import { partName, type Tile } from '../../../images/pixels/tile-grid.js';
+import { Reservoir } from '../../../base/reservoir.js';
+import { RowSet } from '../../../base/row-set.js';
+import { shown } from '../../../base/printable.js';
+import type { Breathe } from '../../../tensor/vectors/breathe.js';
+import type { Dataset } from '../../../datasets/files/dataset.js';
+import type { DatasetRow } from '../../../datasets/formats/metadata.js';
 
 /** An image with features. */
 export interface SampledImage {

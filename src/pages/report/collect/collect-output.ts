@@ -1,7 +1,11 @@
 /** One output of a dataset: statistics of all its rows, and the vectors of the sampled ones. */
-import { digestOf, invalidOption, type Tell } from '../../../base/index.js';
-import { layOutRow, poolRow, type Breathe, type Matrix, type RowLayout } from '../../../tensor/index.js';
-import type { Dataset } from '../../../index.js';
+import { digestOf } from '../../../base/digest.js';
+import { invalidOption } from '../../../base/checks.js';
+import type { Tell } from '../../../base/progress.js';
+import { layOutRow, poolRow, type RowLayout } from '../../../tensor/vectors/row-layout.js';
+import type { Breathe } from '../../../tensor/vectors/breathe.js';
+import type { Matrix } from '../../../tensor/vectors/cosine.js';
+import type { Dataset } from '../../../datasets/files/dataset.js';
 import type { Inputs } from './collect-inputs.js';
 import { spread } from './spread.js';
 import { StatisticsCollector, type OutputStatistics } from './statistics.js';

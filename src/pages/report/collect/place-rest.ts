@@ -1,7 +1,10 @@
 /** The images beyond those that are compared with each other: each takes its place from the compared ones that it is nearest to. */
-import { Largest, poolRow, toUnitLength } from '../../../tensor/index.js';
-import { openRowSession, queryGraph, rowsTensor } from '../../../linear/index.js';
-import type { Dataset } from '../../../index.js';
+import { Largest } from '../../../tensor/vectors/largest.js';
+import { poolRow } from '../../../tensor/vectors/row-layout.js';
+import { toUnitLength } from '../../../tensor/vectors/cosine.js';
+import { openRowSession, rowsTensor } from '../../../linear/row-session.js';
+import { queryGraph } from '../../../linear/row-graphs.js';
+import type { Dataset } from '../../../datasets/files/dataset.js';
 import type { CollectedOutput } from './collect-output.js';
 import type { Inputs } from './collect-inputs.js';
 

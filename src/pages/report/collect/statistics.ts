@@ -1,5 +1,5 @@
 /** Statistics of an output over all its rows, in one pass. */
-import type { RowLayout } from '../../../tensor/index.js';
+import type { RowLayout } from '../../../tensor/vectors/row-layout.js';
 
 /** Statistics of an output's numbers. Numbers that are not finite are only counted. */
 export interface OutputStatistics {

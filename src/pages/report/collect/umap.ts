@@ -1,6 +1,8 @@
 /** UMAP: a map that keeps neighbours close. */
-import { createRandom } from '../../../base/index.js';
-import { findNeighbours, type Breathe, type Distances } from '../../../tensor/index.js';
+import { createRandom } from '../../../base/random.js';
+import { findNeighbours } from '../../../tensor/vectors/neighbours.js';
+import type { Breathe } from '../../../tensor/vectors/breathe.js';
+import type { Distances } from '../../../tensor/vectors/cosine.js';
 
 /** UMAP's `n_neighbors`, the row itself included. */
 const NEIGHBOURS = 15;

@@ -1,5 +1,5 @@
 /** Groups of near-duplicates from the tree that connects all points. This file uses no part of the browser. */
-import { RowGroups } from '../../../html/shared.js';
+import { RowGroups } from '../../../tensor/vectors/row-groups.js';
 
 /** Groups of two or more points that edges up to a distance connect. The largest group comes first; members are in order. */
 export function groupsWithin(

@@ -1,6 +1,7 @@
 /** The manifest as rows of text. Opening the dataset checks only what reading needs; every other field may hold anything. */
 import { dirname } from 'node:path';
-import { describeCosines, readPattern } from '../../../datasets/index.js';
+import { describeCosines } from '../../../datasets/records/float32-comparison.js';
+import { readPattern } from '../../../datasets/sources/folders/pattern.js';
 import { factsOf, textOf, type Fact } from '../../../html/facts.js';
 
 /** The manifest's facts by chapter. */

@@ -1,7 +1,8 @@
 /** What an output sees in some images: places that look alike to the model have like colours, as `drawFeatures` has them. */
-import { encodePng } from '../../../toolkit.js';
-import { makeTensor } from '../../../tensor/index.js';
-import { COLOUR_CLIP, findMaps, principalColours, type Maps } from '../../../maps/index.js';
+import { encodePng } from '../../../images/encode.js';
+import { makeTensor } from '../../../tensor/tensor.js';
+import { COLOUR_CLIP, principalColours } from '../../../maps/principal-colours.js';
+import { findMaps, type Maps } from '../../../maps/maps.js';
 import { nameOf, type SampledImage } from '../collect/collect-inputs.js';
 import type { CollectedOutput } from '../collect/collect-output.js';
 import { makePicture } from './thumbnails.js';

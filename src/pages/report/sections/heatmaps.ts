@@ -1,22 +1,20 @@
 /** Heat maps of some images: where the score of the predicted class comes from. */
-import { checkLabels, encodeWebp, fitPhotos, isImageError } from '../../../toolkit.js';
-import { openRecordedModel, readRecordedModel } from '../../../datasets/index.js';
-import { integer, oneOf, optional, text, type Fields } from '../../../base/index.js';
-import type { Breathe } from '../../../tensor/index.js';
-import {
-  createTransform,
-  loadImage,
-  type Dataset,
-  type LoadedImage,
-  type Transform,
-} from '../../../index.js';
-import {
-  ATTRIBUTION_METHODS,
-  createAttribution,
-  type AttributionMethod,
-  type AttributionResult,
-} from '../../../explain/index.js';
-import { blendHeatmap, HEATMAP_OPACITY } from '../../../maps/index.js';
+import { checkLabels } from '../../../extract/class-labels.js';
+import { encodeWebp } from '../../../images/encode.js';
+import { fitPhotos } from '../../../feeds/plan-feeds.js';
+import { isImageError } from '../../../images/file/image-errors.js';
+import { openRecordedModel, readRecordedModel } from '../../../datasets/embed/recorded-model.js';
+import { integer, oneOf, optional, text, type Fields } from '../../../base/options.js';
+import type { Breathe } from '../../../tensor/vectors/breathe.js';
+import { createTransform } from '../../../feeds/create-transform.js';
+import { loadImage } from '../../../feeds/load-image.js';
+import type { Dataset } from '../../../datasets/files/dataset.js';
+import type { LoadedImage } from '../../../images/transform/load-pixels.js';
+import type { Transform } from '../../../images/transform/transform.js';
+import { ATTRIBUTION_METHODS, type AttributionMethod } from '../../../explain/methods.js';
+import { createAttribution, type AttributionResult } from '../../../explain/attribution.js';
+import { blendHeatmap } from '../../../maps/blend-heatmap.js';
+import { HEATMAP_OPACITY } from '../../../maps/colour-map.js';
 import type { SampledImage } from '../collect/collect-inputs.js';
 import { spread } from '../collect/spread.js';
 import { describeScores } from '../../describe-scores.js';

@@ -1,6 +1,6 @@
 /** A probe on the page: its classes, confusions and suspected labels. A reader needs no script for it. */
-import { shown } from '../../../base/index.js';
-import type { Probe, ProbeResults } from '../../../features/index.js';
+import { shown } from '../../../base/printable.js';
+import type { Probe, ProbeResults } from '../../../features/probe/probe.js';
 import { markup, type Markup } from '../../../html/html.js';
 import { formatCount, formatShare, formatShareOf } from '../../../html/numbers.js';
 import { renderColumns, renderConfusion, renderPictured, renderSection } from '../../../html/components.js';

@@ -1,7 +1,7 @@
 /** The parts of the page that are text. A reader needs no script for them. */
-import { shown } from '../../../base/index.js';
-import { colourOf, INFERNO } from '../../../maps/index.js';
-import type { Duplicates } from '../../../features/index.js';
+import { shown } from '../../../base/printable.js';
+import { colourOf, INFERNO } from '../../../maps/colour-map.js';
+import type { Duplicates } from '../../../features/dedupe/find-duplicates.js';
 import type { CollectedOutput } from '../collect/collect-output.js';
 import type { FailureGroup, Inputs } from '../collect/collect-inputs.js';
 import type { Facts } from './facts.js';

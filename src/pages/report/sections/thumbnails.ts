@@ -1,9 +1,10 @@
 /** Small pictures of the sampled images. */
 import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join, resolve } from 'node:path';
-import { isImageName, tryThumbnail } from '../../../toolkit.js';
-import { liesInside, reasonOf } from '../../../base/index.js';
-import { TapirError } from '../../../index.js';
+import { isImageName } from '../../../images/decode/image-names.js';
+import { tryThumbnail } from '../../../images/thumbnail.js';
+import { liesInside } from '../../../base/files/lies-inside.js';
+import { reasonOf, TapirError } from '../../../base/errors.js';
 import type { SampledImage } from '../collect/collect-inputs.js';
 
 /** Pictures, and why some are missing. */
