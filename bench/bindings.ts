@@ -13,7 +13,7 @@ import { pruneModel, type Tensor } from 'onnx-tapir';
 import { createModel } from 'onnx-tapir/zoo';
 import { createFeatureExtractor } from '../build/modules/extract/create-feature-extractor.js';
 import { extractorInternals } from '../build/modules/extract/extractor.js';
-import { buffersOf } from '../build/modules/tensor/tensor.js';
+import { buffersOf } from '../build/modules/onnx/tensor/tensor.js';
 import { spreadOf, format, type Spread } from './measure.js';
 
 const { values } = parseArgs({

@@ -1,6 +1,6 @@
 /**
  * `npx tsx bench/copies.ts [--rounds N]`: what each copy of a batch costs, and whether the buffers and the slices of
- * src/tensor/copy.ts are worth it. The figures are in docs/decisions/008-copies.md.
+ * src/onnx/tensor/copy.ts are worth it. The figures are in docs/decisions/008-copies.md.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parseArgs } from 'node:util';

@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { createFeatureExtractor, embedFolder, openDataset, type Dataset } from 'onnx-tapir';
-import type { Pool } from '../src/model/prune/rewrite-options.js';
+import type { Pool } from '../src/run/model/prune/rewrite-options.js';
 import { trainProbe, type TrainProbeOptions } from 'onnx-tapir/features';
 import { writeReport } from 'onnx-tapir/pages';
 import sharp from 'sharp';

@@ -9,7 +9,7 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { createFeatureExtractor, pruneModel, type Device, type Tensor } from 'onnx-tapir';
-import type { ExitHead } from '../src/stages/exit-model.js';
+import type { ExitHead } from '../src/extract/stages/exit-model.js';
 import { createEarlyExit, Pipeline, splitModel, type Exit, type SplitOptions } from 'onnx-tapir/stages';
 import { interleave, ratios, Report, spreadOf } from './measure.js';
 

@@ -12,9 +12,14 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { ELEMENT_TYPE } from '../src/onnx/wire/schema.js';
-import { writeModel, type NewAttribute, type NewNode, type NewTensor } from '../src/onnx/wire/write-model.js';
-import { readStateDict, type StateDict } from '../src/parameters/index.js';
+import { ELEMENT_TYPE } from '../src/onnx/file/wire/schema.js';
+import {
+  writeModel,
+  type NewAttribute,
+  type NewNode,
+  type NewTensor,
+} from '../src/onnx/file/wire/write-model.js';
+import { readStateDict, type StateDict } from '../src/learn/parameters/index.js';
 
 const SHA256 = '579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db';
 const EPSILON = 1e-3;

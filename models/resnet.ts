@@ -9,8 +9,13 @@
  * Architecture: He et al., "Deep Residual Learning for Image Recognition", 2015, in torchvision's v1.5 variant (the 3×3
  * convolution carries the stride).
  */
-import { ELEMENT_TYPE } from '../src/onnx/wire/schema.js';
-import { writeModel, type NewAttribute, type NewNode, type NewTensor } from '../src/onnx/wire/write-model.js';
+import { ELEMENT_TYPE } from '../src/onnx/file/wire/schema.js';
+import {
+  writeModel,
+  type NewAttribute,
+  type NewNode,
+  type NewTensor,
+} from '../src/onnx/file/wire/write-model.js';
 
 /** The size of a network. */
 export interface ResNetShape {

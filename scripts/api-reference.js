@@ -222,14 +222,14 @@ const sorted = (list) => list.toSorted((a, b) => rank(a) - rank(b) || a.name.loc
 
 /** The jobs that the names of an entry are grouped by, and the folders of the source that belong to each. */
 const JOBS = [
-  ['Models', ['model', 'graph', 'onnx']],
-  ['Extractors and devices', ['extract', 'runtime', 'tensor']],
-  ['Photos', ['images', 'feeds']],
+  ['Models', ['run/model', 'onnx/graph', 'onnx/file']],
+  ['Extractors and devices', ['extract', 'run/runtime', 'onnx/tensor']],
+  ['Photos', ['photos']],
   ['Datasets', ['datasets']],
-  ['Search', ['features/search']],
-  ['Near-duplicates', ['features/dedupe']],
-  ['Probes', ['features/probe']],
-  ['Words', ['features/text']],
+  ['Search', ['products/features/search']],
+  ['Near-duplicates', ['products/features/dedupe']],
+  ['Probes', ['products/features/probe']],
+  ['Words', ['products/features/text']],
   ['Errors and progress', ['base']],
 ];
 

@@ -9,17 +9,20 @@ import { build } from 'esbuild';
 
 const path = (relative) => fileURLToPath(new URL(`../${relative}`, import.meta.url));
 const LIB = path('dist/lib');
-/** The entries of the package: the main one, and a room each. */
-const ROOMS = Object.keys(JSON.parse(readFileSync(path('package.json'), 'utf8')).exports)
-  .filter((entry) => entry !== '.' && entry !== './package.json')
-  .map((entry) => entry.slice(2));
+/** The entries of the package, and the module of each, without its extension: the main one, and a room each. */
+const ENTRIES = Object.entries(JSON.parse(readFileSync(path('package.json'), 'utf8')).exports)
+  .filter(([entry]) => entry !== './package.json')
+  .map(([entry, { types }]) => ({
+    name: entry === '.' ? 'index' : entry.slice(2),
+    module: /^\.\/dist\/types\/(.*)\.d\.ts$/.exec(types)[1],
+  }));
 /** Name of a page, and its script and style under src. */
 const PAGES = {
-  report: ['pages/report/page/main.ts', 'pages/report/page/page.css'],
-  explore: ['pages/explore/page/main.ts', 'pages/explore/page/page.css'],
-  compare: ['html/browser/plain-page.ts', 'precision/compare/page.css'],
-  check: ['html/browser/plain-page.ts', 'precision/compare/page.css'],
-  train: ['html/browser/plain-page.ts', 'train/folder/page.css'],
+  report: ['products/pages/report/page/main.ts', 'products/pages/report/page/page.css'],
+  explore: ['products/pages/explore/page/main.ts', 'products/pages/explore/page/page.css'],
+  compare: ['base/html/browser/plain-page.ts', 'products/precision/compare/page.css'],
+  check: ['base/html/browser/plain-page.ts', 'products/precision/compare/page.css'],
+  train: ['base/html/browser/plain-page.ts', 'learn/train/folder/page.css'],
 };
 
 /** Copies a declaration file and those that it imports: what no entry reaches is not shipped. */
@@ -46,10 +49,9 @@ await Promise.all([
   build({
     ...modules,
     entryPoints: [
-      { in: path('src/index.ts'), out: 'index' },
-      ...ROOMS.map((room) => ({ in: path(`src/${room}/index.ts`), out: room })),
+      ...ENTRIES.map(({ name, module }) => ({ in: path(`src/${module}.ts`), out: name })),
       // A lane in a child process.
-      { in: path('src/runtime/engines/lane-process.ts'), out: 'lane-process' },
+      { in: path('src/run/runtime/engines/lane-process.ts'), out: 'lane-process' },
     ],
     chunkNames: 'part-[hash]',
   }),
@@ -59,8 +61,8 @@ await Promise.all([
     bundle: true,
     packages: 'external',
     entryPoints: [
-      { in: path('src/runtime/engines/lane-thread.ts'), out: 'lane-thread' },
-      { in: path('src/images/lanes/decode-thread.ts'), out: 'decode-thread' },
+      { in: path('src/run/runtime/engines/lane-thread.ts'), out: 'lane-thread' },
+      { in: path('src/photos/images/lanes/decode-thread.ts'), out: 'decode-thread' },
       { in: path('src/cli/terminal/signal-thread.ts'), out: 'signal-thread' },
     ],
     supported: { 'dynamic-import': false },
@@ -88,6 +90,6 @@ await Promise.all([
   }),
 ]);
 const copied = new Set();
-for (const entry of ['index.d.ts', ...ROOMS.map((room) => `${room}/index.d.ts`)]) copyTypes(entry, copied);
+for (const { module } of ENTRIES) copyTypes(`${module}.d.ts`, copied);
 // As npm does when it installs the package.
 chmodSync(path('dist/lib/bin.cjs'), 0o755);

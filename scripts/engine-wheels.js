@@ -1,4 +1,4 @@
-/** Writes the table in src/hub/wheels/engine-wheels.ts: the wheels of the pinned packages, with the checksums that the package index states. */
+/** Writes the table in src/learn/hub/wheels/engine-wheels.ts: the wheels of the pinned packages, with the checksums that the package index states. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { ENGINE_PACKAGES } from '../build/modules/base/engine-packages.js';
@@ -34,7 +34,7 @@ for (const { packages, systems } of Object.values(ENGINE_PACKAGES))
       for (const system of Object.keys(systems))
         if (ENDS[system].test(filename)) (lines[system] ??= []).push(`${hashes.sha256}  ${filename}\n`);
 
-const path = fileURLToPath(new URL('../src/hub/wheels/engine-wheels.ts', import.meta.url));
+const path = fileURLToPath(new URL('../src/learn/hub/wheels/engine-wheels.ts', import.meta.url));
 const table = Object.entries(lines).map(([system, all]) => `  '${system}': \`\n${all.join('')}\`,\n`);
 const source = readFileSync(path, 'utf8').replace(/(?<=SUMS.* = \{\n).*?(?=^\};$)/ms, table.join(''));
 writeFileSync(path, source);

@@ -1,5 +1,5 @@
 /**
- * Compiles `wasm/` (AssemblyScript) into `src/images/simd/simd-binary.ts`. Base64 in a TypeScript file needs no configuration of tsc
+ * Compiles `wasm/` (AssemblyScript) into `src/photos/images/simd/simd-binary.ts`. Base64 in a TypeScript file needs no configuration of tsc
  * or of a bundler. With `--check` it writes nothing, and fails unless the file is what the sources give.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -9,10 +9,10 @@ import asc from 'assemblyscript/asc';
 
 const project = fileURLToPath(new URL('..', import.meta.url));
 const sources = ['wasm/resample.ts', 'wasm/jpeg.ts'];
-const target = 'src/images/simd/simd-binary.ts';
+const target = 'src/photos/images/simd/simd-binary.ts';
 /** No runtime and no imports: `use abort=` leaves out the one that assertions would need. */
 const flags = ['-O3', '--noAssert', '--runtime', 'stub', '--use', 'abort=', '--enable', 'simd'];
-/** Pages of 64 KiB; `src/images/simd/simd-module.ts` grows it. */
+/** Pages of 64 KiB; `src/photos/images/simd/simd-module.ts` grows it. */
 const memory = ['--initialMemory', '1', '--maximumMemory', '256'];
 
 async function compile() {

@@ -1,38 +1,31 @@
-/** The house: which room may import which, and what belongs to one file alone. */
+/** The house: folders in the order of their floors, what products stand on, and what belongs to one file alone. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { ENGINES } from '../src/runtime/capabilities/capabilities.js';
+import { ENGINES } from '../src/run/runtime/capabilities/capabilities.js';
 import { projectPath } from './support/fixtures.js';
 
-interface Room {
-  /** The rooms that it stands on directly. It may import them, and all that they stand on. */
-  readonly on: readonly string[];
-  /** Its folders from the ground up; `.` is the room itself. Folders of one floor do not know each other. */
-  readonly floors: readonly (readonly string[])[];
-}
+/** The folders of a room from the ground up; `.` is the room itself. Folders of one floor do not import each other. */
+type Floors = readonly (readonly string[])[];
 
-const HOUSE: Readonly<Record<string, Room>> = {
-  base: { on: [], floors: [['.'], ['files', 'http']] },
-  html: { on: ['base'], floors: [['browser'], ['.']] },
-  onnx: { on: ['base'], floors: [['wire'], ['scan'], ['.']] },
-  tensor: { on: ['base'], floors: [['.', 'vectors'], ['arrow']] },
-  networks: { on: ['onnx'], floors: [['.'], ['families']] },
-  graph: {
-    on: ['networks'],
-    floors: [
-      ['operators'],
-      ['.'],
-      ['names', 'rewrite'],
-      ['batch', 'cost', 'parameters'],
-      ['precision'],
-      ['quantize'],
-    ],
+/**
+ * The folders at the top of `src` from the ground up, and the rooms of each from the ground up; `.` is the folder itself. Each imports only
+ * what stands before it. CONTRIBUTING has the same list.
+ */
+const HOUSE: Readonly<Record<string, Readonly<Record<string, Floors>>>> = {
+  base: { '.': [['.'], ['files', 'http']], html: [['browser'], ['.']] },
+  onnx: {
+    file: [['wire'], ['scan'], ['.']],
+    tensor: [['.', 'vectors']],
+    networks: [['.'], ['families']],
+    graph: [['operators'], ['.'], ['names', 'rewrite'], ['batch', 'cost', 'parameters']],
   },
-  hub: { on: ['onnx'], floors: [['.'], ['wheels']] },
-  images: {
-    on: ['tensor'],
-    floors: [
+  run: {
+    runtime: [['capabilities'], ['lanes'], ['.'], ['devices'], ['engines/native'], ['engines']],
+    model: [['open'], ['.', 'prune'], ['lanes'], ['oracle']],
+  },
+  photos: {
+    images: [
       ['file', 'pixels', 'simd'],
       ['jpeg', 'patches', 'resample'],
       ['formats'],
@@ -40,26 +33,11 @@ const HOUSE: Readonly<Record<string, Room>> = {
       ['transform'],
       ['.', 'configs', 'lanes'],
     ],
+    feeds: [['items'], ['.'], ['pictures']],
   },
-  runtime: {
-    on: ['tensor'],
-    floors: [['capabilities'], ['lanes'], ['.'], ['devices'], ['engines/native'], ['engines']],
-  },
-  model: { on: ['graph', 'runtime'], floors: [['open'], ['.', 'prune'], ['lanes'], ['oracle']] },
-  feeds: { on: ['images', 'model'], floors: [['items'], ['.'], ['pictures']] },
-  extract: { on: ['feeds'], floors: [['replicas'], ['.']] },
-  lowering: { on: ['extract'], floors: [['.'], ['search'], ['fixed-scales']] },
-  linear: { on: ['runtime', 'onnx'], floors: [['.']] },
-  maps: { on: ['images', 'model'], floors: [['.']] },
-  structure: { on: ['model'], floors: [['.']] },
-  gradients: { on: ['model'], floors: [['backward'], ['rules'], ['.']] },
-  parameters: {
-    on: ['networks', 'model'],
-    floors: [['folding', 'state'], ['safetensors', 'torch'], ['dicts'], ['match'], ['.']],
-  },
+  extract: { '.': [['replicas'], ['.']], stages: [['graph'], ['.']] },
   datasets: {
-    on: ['extract'],
-    floors: [
+    '.': [
       ['formats', 'records', 'sources/items'],
       ['files', 'sources/folders', 'sources/lists', 'sources/sampling'],
       ['import', 'labels', 'merge', 'sources/archives', 'sources/records'],
@@ -68,33 +46,36 @@ const HOUSE: Readonly<Record<string, Room>> = {
       ['streams'],
     ],
   },
-  stages: { on: ['extract'], floors: [['graph'], ['.']] },
-  zoo: { on: ['hub', 'parameters'], floors: [['.']] },
-  explain: { on: ['gradients', 'datasets', 'maps'], floors: [['.'], ['photos']] },
-  features: {
-    on: ['datasets', 'linear'],
-    floors: [['text/tokenizer'], ['text'], ['search'], ['dedupe', 'probe/rows'], ['probe/fit'], ['probe']],
+  learn: {
+    parameters: [['folding', 'state'], ['safetensors', 'torch'], ['dicts'], ['match'], ['.']],
+    gradients: [['backward'], ['rules'], ['.']],
+    hub: [['.'], ['wheels']],
+    zoo: [['.']],
+    train: [['graph', 'optimizers', 'statistics'], ['losses'], ['runs'], ['.'], ['folder']],
   },
-  precision: {
-    on: ['html', 'lowering', 'datasets'],
-    floors: [['compare'], ['judge'], ['quantize']],
-  },
-  train: {
-    on: ['html', 'gradients', 'parameters', 'datasets', 'stages'],
-    floors: [['graph', 'optimizers', 'statistics'], ['losses'], ['runs'], ['.'], ['folder']],
-  },
-  pages: {
-    on: ['html', 'explain', 'features', 'structure'],
-    floors: [
-      ['.', 'explore/page', 'report/collect', 'report/page'],
-      ['explore/see', 'report/sections'],
+  products: {
+    linear: [['.']],
+    maps: [['.']],
+    explain: [['.'], ['photos']],
+    features: [['text/tokenizer'], ['text'], ['search'], ['dedupe', 'probe/rows'], ['probe/fit'], ['probe']],
+    precision: [
+      ['graph'],
+      ['compare', 'graph/quantize'],
+      ['lowering'],
+      ['judge', 'lowering/search'],
+      ['lowering/fixed-scales'],
+      ['quantize'],
+    ],
+    pages: [
+      ['.', 'explore/structure', 'report/collect', 'report/page'],
+      ['explore/page', 'report/sections'],
+      ['explore/see'],
       ['explore', 'report'],
     ],
+    serve: [['http'], ['batches'], ['bodies'], ['routes'], ['.']],
   },
-  serve: { on: ['features'], floors: [['http'], ['batches'], ['bodies'], ['routes'], ['.']] },
   cli: {
-    on: ['zoo', 'precision', 'train', 'pages', 'serve'],
-    floors: [
+    '.': [
       ['measure', 'terminal'],
       ['flags'],
       [
@@ -111,23 +92,94 @@ const HOUSE: Readonly<Record<string, Room>> = {
   },
 };
 
+/** What a product stands on beside `base`, and why. Of another product it imports only files that its `index.ts` hands out. */
+const PRODUCTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  linear: {
+    'onnx/file': 'a product of rows and weights is a small model',
+    'onnx/tensor': 'rows of vectors',
+    'run/runtime': 'a session multiplies them',
+  },
+  maps: {
+    'onnx/graph': 'the grid that tokens lie on',
+    'onnx/tensor': 'features at places',
+    'run/model': 'the axes of an output',
+    'photos/images': 'a map is a picture',
+  },
+  explain: {
+    'onnx/tensor': 'gradients and features',
+    'run/runtime': 'devices of a run',
+    'run/model': 'the layer and the classes that a request means',
+    'photos/images': 'the photo beneath a map',
+    extract: 'extractors run the passes',
+    'learn/gradients': 'class activation maps need them',
+    'products/maps': 'colours of a map',
+  },
+  features: {
+    'onnx/tensor': 'vectors',
+    'onnx/graph': 'a text tower is recognised by its nodes',
+    'run/runtime': 'devices of a run',
+    'run/model': 'the model of a dataset, opened again',
+    'photos/images': 'the photo that a search asks for',
+    'photos/feeds': 'the transform of a dataset',
+    extract: 'classifiers and text towers are extractors',
+    datasets: 'vectors, paths and labels',
+    'products/linear': 'probes and searches multiply rows by weights',
+  },
+  precision: {
+    'base/html': 'the page of a comparison',
+    'onnx/file': 'new tensors of a rewritten file',
+    'onnx/graph': 'the rewrite',
+    'onnx/tensor': 'weights and their halves',
+    'run/runtime': 'what a device can compute',
+    'run/model': 'a rewrite is prepared, cut and verified like others',
+    'photos/images': 'photos of a calibration',
+    'photos/feeds': 'photos as a model takes them',
+    extract: 'extractors are compared',
+    datasets: 'sources of photos and vectors of a comparison',
+  },
+  pages: {
+    'base/html': 'pages',
+    'onnx/file': 'weights and operators that the explorer shows',
+    'onnx/graph': 'names, places and costs of nodes',
+    'onnx/tensor': 'vectors and distributions',
+    'run/runtime': 'devices of a run',
+    'run/model': 'the model that is shown',
+    'photos/images': 'thumbnails',
+    'photos/feeds': 'photos of the explorer',
+    extract: 'features of the explorer',
+    datasets: 'the dataset that is shown',
+    'products/linear': 'neighbours',
+    'products/maps': 'colours',
+    'products/explain': 'heat maps',
+    'products/features': 'duplicates, probes and search',
+  },
+  serve: {
+    'onnx/tensor': 'vectors of an answer',
+    'run/runtime': 'the device of a service',
+    'run/model': 'names of a request',
+    extract: 'one warm extractor',
+    datasets: 'its transform, and vectors as .npy',
+    'products/features': 'text towers',
+  },
+};
+
 /** The most floors of a room, and the longest chain of imports inside a folder. */
 const MOST_FLOORS = 6;
 
 /** What only the named files may import. */
 const IMPORTED_BY: Readonly<Record<string, readonly string[]>> = {
-  'onnxruntime-node': ['runtime/engines/onnxruntime-node.ts'],
-  koffi: ['runtime/engines/native/koffi.ts'],
-  'onnx-proto': ['onnx/wire/write-model.ts'],
-  'protobufjs/minimal.js': ['onnx/wire/wire.ts'],
-  sharp: ['images/decode/open-sharp.ts'],
-  'prom-client': ['cli/terminal/metrics-server.ts', 'serve/batches/metrics.ts'],
-  'ml-matrix': ['tensor/vectors/principal-components.ts'],
-  'umap-js': ['pages/report/collect/umap.ts'],
+  'onnxruntime-node': ['run/runtime/engines/onnxruntime-node.ts'],
+  koffi: ['run/runtime/engines/native/koffi.ts'],
+  'onnx-proto': ['onnx/file/wire/write-model.ts'],
+  'protobufjs/minimal.js': ['onnx/file/wire/wire.ts'],
+  sharp: ['photos/images/decode/open-sharp.ts'],
+  'prom-client': ['cli/terminal/metrics-server.ts', 'products/serve/batches/metrics.ts'],
+  'ml-matrix': ['onnx/tensor/vectors/principal-components.ts'],
+  'umap-js': ['products/pages/report/collect/umap.ts'],
   // base/http/http.ts has its types only.
   undici: ['base/http/http-agents.ts', 'base/http/http.ts'],
   'hyparquet-writer': ['datasets/formats/metadata.ts', 'datasets/formats/saved-columns.ts'],
-  'apache-arrow': ['tensor/arrow/library.ts'],
+  'apache-arrow': ['datasets/formats/library.ts'],
 };
 
 const LOADED_LAZILY = ['onnxruntime-node', 'koffi', 'sharp', 'undici'];
@@ -160,55 +212,56 @@ function readSource(path: string): SourceFile {
   };
 }
 
-/** The room of a file; undefined for the face of the main job. */
-function roomOf(path: string): string | undefined {
-  return path === 'index.ts' ? undefined : path.slice(0, path.indexOf('/'));
+/** The face of the main job, which is in no folder. */
+const FACE = 'index.ts';
+
+/** The rooms of the house from the ground up: those of each folder, then those of the next. */
+const ROOMS = Object.entries(HOUSE).flatMap(([top, rooms]) =>
+  Object.entries(rooms).map(([room, floors]) => ({ name: posix.join(top, room), top, floors })),
+);
+
+/** The place of a file: its room, as a number from the ground up, and the floor inside it. */
+interface Place {
+  readonly room: number;
+  readonly floor: number;
 }
 
-/** Whether a file is the face of an entry: it hands names on to users, and no file imports it. */
-function isDoor(path: string): boolean {
-  return /^(?:\w+\/)?index\.ts$/.test(path);
+function placeOf(path: string): Place {
+  const folder = dirname(path);
+  for (const [room, { name, floors }] of ROOMS.entries()) {
+    if (isEntry(path) && name === folder) return { room, floor: floors.length };
+    const floor = floors.findIndex((folders) => folders.some((one) => posix.join(name, one) === folder));
+    if (floor >= 0) return { room, floor };
+  }
+  throw new Error(`"${path}" lies in no folder of the house`);
 }
 
-/** The folder of a file inside its room. */
-function folderOf(path: string): string {
-  return dirname(path).slice(roomOf(path)!.length + 1) || '.';
+/** The product of a file; undefined for others. */
+function productOf(path: string): string | undefined {
+  return /^products\/([^/]+)\//.exec(path)?.[1];
 }
 
-const below = new Map<string, ReadonlySet<string>>();
-
-/** All rooms that a room may import. */
-function roomsBelow(room: string, above: readonly string[] = []): ReadonlySet<string> {
-  if (above.includes(room)) throw new Error(`rooms in a circle: ${[...above, room].join(' → ')}`);
-  const known = below.get(room);
-  if (known) return known;
-  const on = HOUSE[room]!.on;
-  const reached = new Set([...on, ...on.flatMap((next) => [...roomsBelow(next, [...above, room])])]);
-  below.set(room, reached);
-  return reached;
-}
-
-function floorOf(path: string): number {
-  return HOUSE[roomOf(path)!]!.floors.findIndex((floor) => floor.includes(folderOf(path)));
+/** Whether a file is the public face of a room. */
+function isEntry(path: string): boolean {
+  return /^(?:\w+\/)+index\.ts$/.test(path);
 }
 
 /** Why a file may not import another; undefined if it may. */
 function whyNot(path: string, target: string): string | undefined {
   if (!files.has(target)) return 'no such file';
-  const [room, other] = [roomOf(path), roomOf(target)];
-  if (isDoor(target)) return 'faces are for users: import the file itself';
-  if (room === undefined || dirname(path) === dirname(target)) return undefined;
-  if (room !== other) return roomsBelow(room).has(other!) ? undefined : `${room} does not stand on ${other}`;
-  return isDoor(path) || floorOf(path) > floorOf(target) ? undefined : 'not a lower floor of the room';
+  if (target === FACE || isEntry(target)) return 'faces are for users: import the file itself';
+  if (path === FACE || dirname(path) === dirname(target)) return undefined;
+  const [from, to] = [placeOf(path), placeOf(target)];
+  if (from.room !== to.room) return from.room > to.room ? undefined : 'a room above';
+  return from.floor > to.floor ? undefined : 'not a lower floor of the room';
 }
 
 describe('architecture', () => {
   it('has floors: imports, those of types included, lead down, and never in a circle', () => {
-    const folders = new Set([...files.keys()].filter((path) => !isDoor(path)).map((path) => dirname(path)));
-    const inTable = Object.entries(HOUSE).flatMap(([room, { floors }]) =>
-      floors.flat().map((folder) => posix.join(room, folder)),
-    );
-    expect([...folders].toSorted()).toEqual(inTable.toSorted());
+    const folders = new Set([...files.keys()].filter((path) => path !== FACE).map((path) => dirname(path)));
+    const inTable = ROOMS.flatMap(({ name, floors }) => floors.flat().map((one) => posix.join(name, one)));
+    const entries = [...files.keys()].filter(isEntry).map((path) => dirname(path));
+    expect([...folders].toSorted()).toEqual([...new Set([...inTable, ...entries])].toSorted());
     const upward = [...files.values()].flatMap((file) =>
       file.files
         .map((target) => ({ file: file.path, target, why: whyNot(file.path, target) }))
@@ -230,7 +283,35 @@ describe('architecture', () => {
     };
     for (const path of files.keys()) chainOf(path, []);
     expect([...chains].filter(([, length]) => length > MOST_FLOORS)).toEqual([]);
-    expect(Object.entries(HOUSE).filter(([, { floors }]) => floors.length > MOST_FLOORS)).toEqual([]);
+    expect(ROOMS.filter(({ floors }) => floors.length > MOST_FLOORS)).toEqual([]);
+  });
+
+  it('is the list of folders in CONTRIBUTING', () => {
+    const contributing = readFileSync(projectPath('CONTRIBUTING.md'), 'utf8');
+    const listed = Array.from(contributing.matchAll(/^\| `(\w+)\/` +\|/gm), ([, folder]) => folder);
+    expect(listed).toEqual(Object.keys(HOUSE));
+  });
+
+  it('has products that stand on what they name, and on what other products hand out', () => {
+    const roomNameOf = (path: string): string => ROOMS[placeOf(path).room]!.name;
+    const handedOut = new Set(
+      [...files.values()].filter(({ path }) => isEntry(path)).flatMap(({ files: targets }) => targets),
+    );
+    const used = new Map(Object.keys(PRODUCTS).map((product) => [product, new Set<string>()]));
+    const inside = [...files.values()].flatMap(({ path, files: targets }) => {
+      const product = productOf(path);
+      if (product === undefined) return [];
+      for (const target of targets) used.get(product)!.add(roomNameOf(target));
+      return targets
+        .filter((target) => ![undefined, product].includes(productOf(target)))
+        .filter((target) => files.has(`products/${productOf(target)}/index.ts`) && !handedOut.has(target))
+        .map((target) => ({ file: path, target }));
+    });
+    expect(inside).toEqual([]);
+    for (const [product, rooms] of used)
+      expect([...rooms].filter((room) => ![`products/${product}`, 'base'].includes(room)).toSorted()).toEqual(
+        Object.keys(PRODUCTS[product]!).toSorted(),
+      );
   });
 
   it('keeps what belongs to one place there', () => {
@@ -240,19 +321,19 @@ describe('architecture', () => {
         .map(({ path }) => path)
         .toSorted();
     for (const [name, allowed] of Object.entries(IMPORTED_BY)) expect(importers(name), name).toEqual(allowed);
-    expect(importers('commander').filter((path) => roomOf(path) !== 'cli')).toEqual([]);
+    expect(importers('commander').filter((path) => !path.startsWith('cli/'))).toEqual([]);
     const isEager = new RegExp(`^import (?!type).*'(${LOADED_LAZILY.join('|')})'`, 'm');
     expect([...files.values()].filter(({ text }) => isEager.test(text))).toEqual([]);
     const talks = /console\.|process\.(argv|stdout|stderr|exit\(|exitCode)|process\.on\('SIG/;
     const talkers = [...files.values()].filter(({ text }) => talks.test(withoutComments(text)));
-    expect(talkers.map(({ path }) => path).filter((path) => roomOf(path) !== 'cli')).toEqual([]);
+    expect(talkers.map(({ path }) => path).filter((path) => !path.startsWith('cli/'))).toEqual([]);
   });
 
   it('knows engines by what they can do: their names are compared nowhere', () => {
     const name = `'(?:${ENGINES.join('|')})'`;
     const compares = new RegExp(`[!=]==?\\s*${name}|${name}\\s*[!=]==?|case ${name}|includes\\(${name}`);
     const comparesBinding = /binding\S* [!=]==? '|choice [!=]==? '/i;
-    const isEngine = (path: string): boolean => path.startsWith('runtime/engines/');
+    const isEngine = (path: string): boolean => path.startsWith('run/runtime/engines/');
     const knowing = [...files.values()].filter(({ path, text }) => {
       const code = withoutComments(text);
       return compares.test(code) || (!isEngine(path) && comparesBinding.test(code));
@@ -265,8 +346,8 @@ describe('architecture', () => {
     expect(lengths.filter(([, lines]) => lines > 350)).toEqual([]);
     expect(lengths.filter(([path, lines]) => /-(thread|process)\.ts$/.test(path) && lines > 60)).toEqual([]);
     const tests = readdirSync(projectPath('test'), { recursive: true, encoding: 'utf8' });
-    const untested = Object.keys(HOUSE).filter(
-      (room) => !tests.some((path) => path.startsWith(`${room}/`) && path.endsWith('.test.ts')),
+    const untested = ROOMS.filter(
+      ({ name }) => !tests.some((path) => path.startsWith(`${name}/`) && path.endsWith('.test.ts')),
     );
     expect(untested).toEqual([]);
   });

@@ -66,10 +66,10 @@ function compile(given: readonly Fence[]): string {
 
 describe('code in the documentation', () => {
   it('is there: every exported function has an example', () => {
-    const { exports } = JSON.parse(read('package.json')) as { exports: Record<string, unknown> };
-    const entries = Object.keys(exports)
-      .filter((entry) => entry !== './package.json')
-      .map((entry) => posix.join('src', entry, 'index.ts'));
+    const { exports } = JSON.parse(read('package.json')) as { exports: Record<string, { types?: string }> };
+    const entries = Object.values(exports).flatMap(
+      ({ types }) => types?.replace('./dist/types', 'src').replace(/\.d\.ts$/, '.ts') ?? [],
+    );
     const texts = entries.map((file) => read(file).replace(/\/\*[\s\S]*?\*\//g, '')).join('\n');
     const functions = [...texts.matchAll(/export \{([^}]*)\}/g)]
       .flatMap(([, names]) => names!.split(','))

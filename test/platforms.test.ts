@@ -25,9 +25,9 @@ const CALLS: readonly {
     twins: {
       'base/process-identity.ts': 'signal 0 asks whether a process runs; Node has it on Windows',
       'cli/terminal/signal-thread.ts': 'runs on Linux and macOS only, see below',
-      'runtime/devices/nvidia-smi.ts': 'SIGKILL ends a process on Windows as well',
-      'runtime/devices/probe.ts': 'SIGKILL ends a process on Windows as well',
-      'runtime/lanes/lane-start.ts': 'SIGKILL ends a process on Windows as well',
+      'run/runtime/devices/nvidia-smi.ts': 'SIGKILL ends a process on Windows as well',
+      'run/runtime/devices/probe.ts': 'SIGKILL ends a process on Windows as well',
+      'run/runtime/lanes/lane-start.ts': 'SIGKILL ends a process on Windows as well',
     },
   },
   {
@@ -44,9 +44,10 @@ const CALLS: readonly {
     call: /\b(?:symlink|link)\(/,
     twins: {
       'base/folder-lock.ts': 'a file system without links gets a file that must not exist',
-      'hub/hub-cache.ts': 'a system without links moves or copies the blob, and has a method of this name',
-      'hub/pull-repository.ts': 'the method of hub-cache.ts',
-      'runtime/devices/installed-cuda.ts': 'CUDA is installed on Linux only',
+      'learn/hub/hub-cache.ts':
+        'a system without links moves or copies the blob, and has a method of this name',
+      'learn/hub/pull-repository.ts': 'the method of hub-cache.ts',
+      'run/runtime/devices/installed-cuda.ts': 'CUDA is installed on Linux only',
     },
   },
   {
@@ -67,7 +68,7 @@ const CALLS: readonly {
     call: /['`]\/(?:proc|sys|dev|etc|run)\//,
     twins: {
       'base/process-identity.ts': 'null elsewhere: the process number alone tells',
-      'runtime/cpu-features.ts': 'empty elsewhere',
+      'run/runtime/cpu-features.ts': 'empty elsewhere',
     },
   },
   {
@@ -79,8 +80,8 @@ const CALLS: readonly {
     what: 'memory maps and loaders of the C library',
     call: /\b(?:mmap|munmap|dlopen|RTLD_\w+)\b/,
     twins: {
-      'runtime/engines/native/map-file.ts': 'the file is read whole elsewhere',
-      'runtime/devices/shared-library.ts': 'the flag of macOS is another one; Windows ignores it',
+      'run/runtime/engines/native/map-file.ts': 'the file is read whole elsewhere',
+      'run/runtime/devices/shared-library.ts': 'the flag of macOS is another one; Windows ignores it',
     },
   },
 ];

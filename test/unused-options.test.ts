@@ -1,12 +1,15 @@
 /** Options that a variant does not use: given, they are refused; their defaults are not, as a command gives all of its flags. */
 import { describe, expect, it } from 'vitest';
 import { defaultsOf } from '../src/base/options.js';
-import { ATTRIBUTION_FIELDS, readAttributionOptions } from '../src/explain/options.js';
-import { TRAIN_PROBE_FIELDS, trainProbe } from '../src/features/probe/train-probe.js';
-import { LOWERING_FIELDS, lowerPrecision } from '../src/lowering/lower-precision.js';
-import { QUANTIZE_FIELDS, quantizeModel } from '../src/precision/quantize/quantize-model.js';
-import { SPLIT_FIELDS, splitModel } from '../src/stages/split-model.js';
-import { readTrainFolderOptions, TRAIN_FOLDER_FIELDS } from '../src/train/folder/train-folder-options.js';
+import { ATTRIBUTION_FIELDS, readAttributionOptions } from '../src/products/explain/options.js';
+import { TRAIN_PROBE_FIELDS, trainProbe } from '../src/products/features/probe/train-probe.js';
+import { LOWERING_FIELDS, lowerPrecision } from '../src/products/precision/lowering/lower-precision.js';
+import { QUANTIZE_FIELDS, quantizeModel } from '../src/products/precision/quantize/quantize-model.js';
+import { SPLIT_FIELDS, splitModel } from '../src/extract/stages/split-model.js';
+import {
+  readTrainFolderOptions,
+  TRAIN_FOLDER_FIELDS,
+} from '../src/learn/train/folder/train-folder-options.js';
 import { datasetOf, readGolden } from './support/probe-data.js';
 
 const dataset = datasetOf(readGolden('wine'));

@@ -62,7 +62,7 @@ function greenOf(pairs: v128, others: v128, cr: v128): v128 {
 
 /**
  * Sixteen pixels to RGB. The factors for red (1.402) and blue (1.772) have 15 bits instead of 16, the latter rounded. All 256 values
- * give the same result (`test/images/jpeg/jpeg.test.ts`).
+ * give the same result (`test/photos/images/jpeg/jpeg.test.ts`).
  */
 function convert(y: v128, cbBytes: v128, crBytes: v128, target: usize): void {
   const centre = i16x8.splat(128);

@@ -1,5 +1,5 @@
 /**
- * The fixed part of the memory while a JPEG is decoded, and the state of the bit reader. `src/images/jpeg/jpeg-layout.ts` has the same
+ * The fixed part of the memory while a JPEG is decoded, and the state of the bit reader. `src/photos/images/jpeg/jpeg-layout.ts` has the same
  * addresses; the caller lays out everything from its `FREE` on.
  */
 

@@ -1,8 +1,8 @@
 /** The command `tapir` in a process: its signals and streams. run.ts runs a command line. */
 import { reasonOf, TapirError } from '../base/errors.js';
 import { printable, shown } from '../base/printable.js';
-import { ownSharp } from '../images/decode/open-sharp.js';
-import { warmLane } from '../runtime/lanes/lane-start.js';
+import { ownSharp } from '../photos/images/decode/open-sharp.js';
+import { warmLane } from '../run/runtime/lanes/lane-start.js';
 import { commandOf, run } from './run.js';
 import { EXIT, messageOf } from './terminal/exit-code.js';
 import { cutLine, wrapLines } from './terminal/fit-lines.js';

@@ -53,8 +53,8 @@ class TapirCommand extends Command {
 async function nameDevices(command: Command): Promise<void> {
   const { devices } = command.opts<{ readonly devices?: string }>();
   if (devices !== 'all') return;
-  const { namedDevices } = await import('../runtime/devices/device-list.js');
-  const { deviceName, readDevices } = await import('../runtime/lanes/device.js');
+  const { namedDevices } = await import('../run/runtime/devices/device-list.js');
+  const { deviceName, readDevices } = await import('../run/runtime/lanes/device.js');
   const named = readDevices('--devices', await namedDevices(devices));
   command.setOptionValue('devices', named.map(deviceName).join(','));
 }

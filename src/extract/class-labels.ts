@@ -1,10 +1,10 @@
 /** The labels of a classifier's classes, in the metadata of its file. */
 import { invalidOption } from '../base/checks.js';
 import { reasonOf } from '../base/errors.js';
-import { readModelMetadata, replaceMetadata } from '../onnx/model-metadata.js';
-import { WireReader } from '../onnx/wire/wire.js';
-import { modelInternals } from '../model/open/model-state.js';
-import { deriveModel, type OnnxModel } from '../model/open/open-model.js';
+import { readModelMetadata, replaceMetadata } from '../onnx/file/model-metadata.js';
+import { WireReader } from '../onnx/file/wire/wire.js';
+import { modelInternals } from '../run/model/open/model-state.js';
+import { deriveModel, type OnnxModel } from '../run/model/open/open-model.js';
 
 /** A label per class, in the order of the classes, or why there are no labels. */
 export type ClassLabels = { readonly labels: readonly string[] } | { readonly problem: string };

@@ -1,13 +1,13 @@
 /** Model + names → an extractor on one device or several. */
 import { givenFields, type Options } from '../base/checks.js';
-import { describeLanes } from '../model/lanes/describe-lanes.js';
-import type { KeysOf, ReturnNodes } from '../model/open/return-nodes.js';
-import type { PrunedModel } from '../model/prune/pruned-model.js';
-import type { Device, Devices, ResolvedDevice } from '../runtime/lanes/device.js';
-import { namedDevices } from '../runtime/devices/device-list.js';
-import { warmLane } from '../runtime/lanes/lane-start.js';
-import { openReplica, type Runner } from '../runtime/replica.js';
-import type { DType } from '../tensor/tensor.js';
+import { describeLanes } from '../run/model/lanes/describe-lanes.js';
+import type { KeysOf, ReturnNodes } from '../run/model/open/return-nodes.js';
+import type { PrunedModel } from '../run/model/prune/pruned-model.js';
+import type { Device, Devices, ResolvedDevice } from '../run/runtime/lanes/device.js';
+import { namedDevices } from '../run/runtime/devices/device-list.js';
+import { warmLane } from '../run/runtime/lanes/lane-start.js';
+import { openReplica, type Runner } from '../run/runtime/replica.js';
+import type { DType } from '../onnx/tensor/tensor.js';
 import { newDataParallel, type DataParallel } from './data-parallel.js';
 import type { Extractor } from './extractor.js';
 import {

@@ -1,11 +1,11 @@
 /** One model on several devices: a batch is split over them, and the outputs are joined. */
 import { checkInteger, invalidOption, type Options } from '../base/checks.js';
 import { readOptions, unchecked, type Fields } from '../base/options.js';
-import { readDevices, type Devices } from '../runtime/lanes/device.js';
-import { devicesLike, namedDevices } from '../runtime/devices/device-list.js';
+import { readDevices, type Devices } from '../run/runtime/lanes/device.js';
+import { devicesLike, namedDevices } from '../run/runtime/devices/device-list.js';
 import { deviceRows, readSplit, type Split } from './replicas/split.js';
-import { arePhotos } from '../images/transform/photo-tensors.js';
-import type { DType, NamedTensor, Tensor } from '../tensor/tensor.js';
+import { arePhotos } from '../photos/images/transform/photo-tensors.js';
+import type { DType, NamedTensor, Tensor } from '../onnx/tensor/tensor.js';
 import { Extractor, extractorInternals, feedsOf } from './extractor.js';
 import { FeatureExtractor } from './feature-extractor.js';
 import { mapInOrder } from '../base/map-in-order.js';

@@ -1,19 +1,19 @@
 /** The options of an extractor: as given, inherited from the extractor that it is made of, or by default. */
 import { givenFields, invalidOption, pickFields, withDefaults, type Options } from '../base/checks.js';
 import { checkFields, defaultsOf, unchecked, type Fields } from '../base/options.js';
-import { chooseTransform, type TransformRequest } from '../feeds/choose-transform.js';
-import type { SessionSetup } from '../model/lanes/session-model.js';
-import { REWRITE_FIELDS, type RewriteOptions } from '../model/prune/rewrite-options.js';
-import { CAPABILITIES } from '../runtime/capabilities/capabilities.js';
+import { chooseTransform, type TransformRequest } from '../photos/feeds/choose-transform.js';
+import type { SessionSetup } from '../run/model/lanes/session-model.js';
+import { REWRITE_FIELDS, type RewriteOptions } from '../run/model/prune/rewrite-options.js';
+import { CAPABILITIES } from '../run/runtime/capabilities/capabilities.js';
 import {
   readDevice,
   readDevices,
   type Device,
   type Devices,
   type ResolvedDevice,
-} from '../runtime/lanes/device.js';
-import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../runtime/lanes/lane-options.js';
-import type { SessionOptions } from '../runtime/lanes/session-options.js';
+} from '../run/runtime/lanes/device.js';
+import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../run/runtime/lanes/lane-options.js';
+import type { SessionOptions } from '../run/runtime/lanes/session-options.js';
 import { inheritFrom, readSession } from './inherit-options.js';
 import { OUTPUT_DTYPE, type OutputDtypeOption } from './replicas/output-dtype.js';
 import { readParallelOptions, type ParallelOptions } from './replicas/parallel-options.js';

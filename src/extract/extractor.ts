@@ -1,18 +1,18 @@
 /** What extractors have in common, on one device and on several. */
 import type { Options } from '../base/checks.js';
-import type { ImageNormalization } from '../graph/rewrite/image-input.js';
-import type { FeatureInfo } from '../model/prune/feature-info.js';
-import { Internals } from '../model/open/internals.js';
-import type { EngineName, EnginePrecision, Precision } from '../runtime/capabilities/capabilities.js';
-import { hidesNan, precisionOf, type PrunedModel } from '../model/prune/pruned-model.js';
-import { findBroken } from '../tensor/read-feeds.js';
-import { mismatch, type DType, type NamedTensor, type Tensor } from '../tensor/tensor.js';
-import type { TensorInfo } from '../tensor/tensor-info.js';
+import type { ImageNormalization } from '../onnx/graph/rewrite/image-input.js';
+import type { FeatureInfo } from '../run/model/prune/feature-info.js';
+import { Internals } from '../run/model/open/internals.js';
+import type { EngineName, EnginePrecision, Precision } from '../run/runtime/capabilities/capabilities.js';
+import { hidesNan, precisionOf, type PrunedModel } from '../run/model/prune/pruned-model.js';
+import { findBroken } from '../onnx/tensor/read-feeds.js';
+import { mismatch, type DType, type NamedTensor, type Tensor } from '../onnx/tensor/tensor.js';
+import type { TensorInfo } from '../onnx/tensor/tensor-info.js';
 import { ReplicaSet } from './replicas/replica-set.js';
 import { readRunInput } from './replicas/read-run-input.js';
 import type { RunInput, RunOptions } from './replicas/run-options.js';
 import { PhotoEmbedder, type EmbedPhotoOptions } from './replicas/photo-embedder.js';
-import type { ImageSource } from '../images/file/image-source.js';
+import type { ImageSource } from '../photos/images/file/image-source.js';
 
 const EXPECTED = 'an extractor, as createFeatureExtractor or DataParallel.create gives it';
 

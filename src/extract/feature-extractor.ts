@@ -1,6 +1,6 @@
 /** A pruned model with a session: tensors in, named features out. */
 import type { Options } from '../base/checks.js';
-import type { DType, Tensor } from '../tensor/tensor.js';
+import type { DType, Tensor } from '../onnx/tensor/tensor.js';
 import { Extractor, feedsOf } from './extractor.js';
 import type { ReplicaSet } from './replicas/replica-set.js';
 import { readRunOptions, type RunInput, type RunOptions } from './replicas/run-options.js';

@@ -1,11 +1,11 @@
 /** What a new extractor takes over from the one that it is made of. */
 import { givenFields, type Options } from '../base/checks.js';
-import type { TransformRequest } from '../feeds/choose-transform.js';
-import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
-import type { OutputDtype, PerOutput } from '../model/prune/rewrite-options.js';
-import { specOf, type DeviceSpec } from '../runtime/lanes/device.js';
-import type { LaneOptions } from '../runtime/lanes/lane-options.js';
-import { readSessionOptions, type SessionOptions } from '../runtime/lanes/session-options.js';
+import type { TransformRequest } from '../photos/feeds/choose-transform.js';
+import { readModel, type ModelSource, type OnnxModel } from '../run/model/open/open-model.js';
+import type { OutputDtype, PerOutput } from '../run/model/prune/rewrite-options.js';
+import { specOf, type DeviceSpec } from '../run/runtime/lanes/device.js';
+import type { LaneOptions } from '../run/runtime/lanes/lane-options.js';
+import { readSessionOptions, type SessionOptions } from '../run/runtime/lanes/session-options.js';
 import { DataParallel } from './data-parallel.js';
 import { extractorInternals, type Extractor } from './extractor.js';
 import { PARALLEL_DEFAULTS, type ParallelOptions } from './replicas/parallel-options.js';

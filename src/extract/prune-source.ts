@@ -1,12 +1,12 @@
 /** What an extractor is made of → the pruned model that it runs. */
 import { invalidOption, type Options } from '../base/checks.js';
-import { pruneToRun } from '../model/oracle/prune-model.js';
-import { modelInternals } from '../model/open/model-state.js';
-import { readModel, type ModelSource, type OnnxModel } from '../model/open/open-model.js';
-import { readReturnNodes, type ReturnNodes } from '../model/open/return-nodes.js';
-import { deriveRewritten } from '../model/prune/derive-rewritten.js';
-import { prunedInternals, type PrunedModel } from '../model/prune/pruned-model.js';
-import { REWRITE_FIELDS, type RewriteOptions } from '../model/prune/rewrite-options.js';
+import { pruneToRun } from '../run/model/oracle/prune-model.js';
+import { modelInternals } from '../run/model/open/model-state.js';
+import { readModel, type ModelSource, type OnnxModel } from '../run/model/open/open-model.js';
+import { readReturnNodes, type ReturnNodes } from '../run/model/open/return-nodes.js';
+import { deriveRewritten } from '../run/model/prune/derive-rewritten.js';
+import { prunedInternals, type PrunedModel } from '../run/model/prune/pruned-model.js';
+import { REWRITE_FIELDS, type RewriteOptions } from '../run/model/prune/rewrite-options.js';
 import { extractorInternals, type Extractor } from './extractor.js';
 import { dtypesInGraph } from './replicas/output-dtype.js';
 

@@ -4,10 +4,10 @@ import {
   withClassifierHead,
   withNeighbourHead,
   type NeighbourHead,
-} from '../graph/rewrite/classifier-head.js';
-import type { LinearHead } from '../graph/rewrite/linear-head.js';
-import type { PruneOptions } from '../model/oracle/prune-model.js';
-import type { OnnxModel } from '../model/open/open-model.js';
+} from '../onnx/graph/rewrite/classifier-head.js';
+import type { LinearHead } from '../onnx/graph/rewrite/linear-head.js';
+import type { PruneOptions } from '../run/model/oracle/prune-model.js';
+import type { OnnxModel } from '../run/model/open/open-model.js';
 import { withClassLabels } from './class-labels.js';
 import { withHeads, type HeadedNode } from './with-heads.js';
 

@@ -1,14 +1,14 @@
 /** Heads on nodes of a model: how probes, early exits and training put a linear layer on features. */
 import { checkOneOf, type Options } from '../base/checks.js';
-import type { Pool } from '../graph/rewrite/feature-parts.js';
-import type { LinearHead } from '../graph/rewrite/linear-head.js';
-import type { Rewrite, RewriteOutput } from '../graph/rewrite/rewrite.js';
-import { mismatch, readTensor, type TensorLike } from '../tensor/tensor.js';
-import type { ModelSource, OnnxModel } from '../model/open/open-model.js';
-import { deriveRewritten } from '../model/prune/derive-rewritten.js';
-import { prunedInternals } from '../model/prune/pruned-model.js';
-import { POOLS } from '../model/prune/rewrite-options.js';
-import { pruneModel, type PruneOptions } from '../model/oracle/prune-model.js';
+import type { Pool } from '../onnx/graph/rewrite/feature-parts.js';
+import type { LinearHead } from '../onnx/graph/rewrite/linear-head.js';
+import type { Rewrite, RewriteOutput } from '../onnx/graph/rewrite/rewrite.js';
+import { mismatch, readTensor, type TensorLike } from '../onnx/tensor/tensor.js';
+import type { ModelSource, OnnxModel } from '../run/model/open/open-model.js';
+import { deriveRewritten } from '../run/model/prune/derive-rewritten.js';
+import { prunedInternals } from '../run/model/prune/pruned-model.js';
+import { POOLS } from '../run/model/prune/rewrite-options.js';
+import { pruneModel, type PruneOptions } from '../run/model/oracle/prune-model.js';
 
 /** A linear head for a node that gives no logits, such as a probe trained on its pooled features. */
 export interface HeadOptions {

@@ -25,7 +25,7 @@ import { estimateBatchNorm, createTrainer, type BatchNormMoments } from 'onnx-ta
 import { createTextEncoder } from 'onnx-tapir/features';
 import { createService } from 'onnx-tapir/serve';
 import { describe, expect, it } from 'vitest';
-import { readCheckpoint } from '../../src/train/runs/checkpoint.js';
+import { readCheckpoint } from '../../src/learn/train/runs/checkpoint.js';
 import { patchModel } from '../support/patches.js';
 import { ERROR_CODES } from '../support/error-codes.js';
 import { fixturePath, projectPath, scratchFolder, tinyResNet } from '../support/fixtures.js';
@@ -388,7 +388,7 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
       const post = Worker.prototype.postMessage;
       Worker.prototype.postMessage = function (...given) { void this.terminate(); return post.apply(this, given); };
       const bytes = ${JSON.stringify(projectPath('examples/photos/sea/sea-0.jpg'))};
-      const { DecodeLanes } = await import(${JSON.stringify(projectPath('build/modules/images/lanes/decode-lanes.js'))});
+      const { DecodeLanes } = await import(${JSON.stringify(projectPath('build/modules/photos/images/lanes/decode-lanes.js'))});
       const lanes = new DecodeLanes(tapir.createTransform('ImageNet1K_V1'), 1);
       await lanes.load(bytes, new Uint8Array(new SharedArrayBuffer(224 * 224 * 3)));`),
   SOURCE_INVALID: async () => {
@@ -404,7 +404,7 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
     const pinned = { filename: wheelNamed(), sha256: sha256Of(Buffer.from('not a zip')) };
     return thrownBy(`
       for (const name of ['HOME', 'XDG_CACHE_HOME', 'LOCALAPPDATA']) process.env[name] = ${JSON.stringify(place())};
-      const { planInstall, runInstall } = await import(${JSON.stringify(projectPath('build/modules/hub/wheels/install-engine.js'))});
+      const { planInstall, runInstall } = await import(${JSON.stringify(projectPath('build/modules/learn/hub/wheels/install-engine.js'))});
       const table = new Map([[\`\${process.platform} \${process.arch}\`, [${JSON.stringify(pinned)}]]]);
       await runInstall(await planInstall('openvino', { wheel: ${JSON.stringify(wheel)} }, table));`);
   },

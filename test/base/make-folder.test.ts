@@ -2,7 +2,7 @@ import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { makeFolder } from '../../src/base/make-folder.js';
-import { writeCheckpoint } from '../../src/train/runs/checkpoint.js';
+import { writeCheckpoint } from '../../src/learn/train/runs/checkpoint.js';
 import { scratchFolder } from '../support/fixtures.js';
 
 const scratch = scratchFolder();

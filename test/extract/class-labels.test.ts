@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { pruneModel } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 import { readClassLabels, withClassLabels, type ClassLabels } from '../../src/extract/class-labels.js';
-import { openModel } from '../../src/model/open/open-model.js';
+import { openModel } from '../../src/run/model/open/open-model.js';
 import { scratchFolder } from '../support/fixtures.js';
 import { chain, modelBytes, withMetadata } from '../support/graphs.js';
 

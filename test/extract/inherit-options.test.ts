@@ -10,7 +10,7 @@ import {
 import { afterAll, describe, expect, it } from 'vitest';
 import { extractorInternals } from '../../build/modules/extract/extractor.js';
 import { inheritFrom, readSession } from '../../src/extract/inherit-options.js';
-import { SESSION_DEFAULTS } from '../../src/runtime/lanes/session-options.js';
+import { SESSION_DEFAULTS } from '../../src/run/runtime/lanes/session-options.js';
 import { scratchFolder, tinyResNet } from '../support/fixtures.js';
 
 const open: { close(): Promise<void> }[] = [];

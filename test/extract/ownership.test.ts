@@ -1,11 +1,11 @@
 /** Which sessions exist and who ends them: an extractor's own is replica 0 of a data-parallel model. */
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Tensor } from '../../build/modules/tensor/tensor.js';
+import type { Tensor } from '../../build/modules/onnx/tensor/tensor.js';
 import { modelBytes } from '../support/graphs.js';
 
 /** Lanes that were started and that ended. */
 const lanes = { started: 0, ended: 0 };
-vi.mock(import('../../build/modules/runtime/lanes/lane.js'), async (importOriginal) => {
+vi.mock(import('../../build/modules/run/runtime/lanes/lane.js'), async (importOriginal) => {
   const original = await importOriginal();
   const openLane: typeof original.openLane = async (...given) => {
     const lane = await original.openLane(...given);

@@ -1,6 +1,6 @@
 /** Gradients, attribution, statistics and training on a GPU: the numbers of the CPU. */
 import { createFeatureExtractor, type Device, type Tensor } from 'onnx-tapir';
-import type { BatchNormTraining } from '../../src/train/runs/trainer-options.js';
+import type { BatchNormTraining } from '../../src/learn/train/runs/trainer-options.js';
 import { differentiate } from 'onnx-tapir/gradients';
 import { createTrainer, estimateBatchNorm } from 'onnx-tapir/train';
 import { createAttribution } from 'onnx-tapir/explain';

@@ -2,7 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { createFeatureWriter, FEATURE_FORMATS } from '../../build/modules/datasets/formats/feature-files.js';
-import { createData } from '../../build/modules/tensor/tensor.js';
+import { createData } from '../../build/modules/onnx/tensor/tensor.js';
 
 const folder = process.argv[2];
 if (folder === undefined) throw new Error('usage: node test/python/write-features.mjs DIR');

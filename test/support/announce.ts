@@ -1,7 +1,7 @@
 /** Prepares what all tests share, and says before them what will not run, and why: a skipped suite would otherwise be silent. */
 import { reasonOf } from '../../src/base/errors.js';
-import { findOpenVino } from '../../src/runtime/capabilities/openvino-libraries.js';
-import { findPlugin } from '../../src/runtime/capabilities/plugins.js';
+import { findOpenVino } from '../../src/run/runtime/capabilities/openvino-libraries.js';
+import { findPlugin } from '../../src/run/runtime/capabilities/plugins.js';
 import { addsInt8Exactly } from './cpu.js';
 import { findGpu } from './find-gpu.js';
 import { hasShared, sharedUnpacker, unpackShared } from './shared.js';

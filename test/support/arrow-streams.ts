@@ -9,8 +9,8 @@ import {
 } from '../../src/datasets/sources/records/source-record.js';
 import { JsonlRows } from '../../src/datasets/streams/jsonl-rows.js';
 import { rowShape, type RowFormat } from '../../src/datasets/streams/row-output.js';
-import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/feeds/items/source-options.js';
-import type { FeatureColumn } from '../../src/tensor/feature-column.js';
+import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/photos/feeds/items/source-options.js';
+import type { FeatureColumn } from '../../src/onnx/tensor/feature-column.js';
 import { TapirError } from '../../src/base/errors.js';
 
 /** A stream of one record batch per table. */

@@ -1,5 +1,5 @@
 /** Checkpoints whose content shows which step they belong to. */
-import type { Checkpoint } from '../../src/train/runs/checkpoint.js';
+import type { Checkpoint } from '../../src/learn/train/runs/checkpoint.js';
 
 /** Large enough that a kill can hit the middle of a write. */
 const LENGTHS = { weight: 40_000, 'weight/momentum': 40_000, bias: 10 };

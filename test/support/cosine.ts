@@ -1,5 +1,5 @@
 /** The cosine of two tensors. */
-import type { Tensor } from '../../src/tensor/tensor.js';
+import type { Tensor } from '../../src/onnx/tensor/tensor.js';
 
 /** The least cosine of rows, in double precision: the first axis counts rows. */
 export function cosineOf(a: Pick<Tensor, 'dims' | 'data'>, b: Pick<Tensor, 'dims' | 'data'>): number {

@@ -1,6 +1,6 @@
 /** The CPU of the tests: what it computes exactly, and how much of it a file takes. */
 import { arch } from 'node:os';
-import { listCpuFlags } from '../../src/runtime/cpu-features.js';
+import { listCpuFlags } from '../../src/run/runtime/cpu-features.js';
 
 /**
  * Whether ONNX Runtime adds products of 8-bit numbers exactly: on x64 without VNNI, its kernel adds pairs of them in 16 bits, which overflow

@@ -1,10 +1,10 @@
 /** Simulated lanes. */
-import type { ResolvedDevice } from '../../src/runtime/lanes/device.js';
-import { LANE_DEFAULTS } from '../../src/runtime/lanes/lane-options.js';
-import type { LaneChannel, LaneEvents } from '../../src/runtime/lanes/lane-start.js';
-import type { LaneDescription, LaneReply, LaneRequest } from '../../src/runtime/lanes/protocol.js';
-import type { NamedTensor } from '../../src/tensor/tensor.js';
-import { SESSION_DEFAULTS } from '../../src/runtime/lanes/session-options.js';
+import type { ResolvedDevice } from '../../src/run/runtime/lanes/device.js';
+import { LANE_DEFAULTS } from '../../src/run/runtime/lanes/lane-options.js';
+import type { LaneChannel, LaneEvents } from '../../src/run/runtime/lanes/lane-start.js';
+import type { LaneDescription, LaneReply, LaneRequest } from '../../src/run/runtime/lanes/protocol.js';
+import type { NamedTensor } from '../../src/onnx/tensor/tensor.js';
+import { SESSION_DEFAULTS } from '../../src/run/runtime/lanes/session-options.js';
 
 export const cpu: ResolvedDevice = { type: 'cpu', id: 0, threads: 0 };
 export const place = { device: cpu, lane: LANE_DEFAULTS } as const;

@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { findPlugin } from '../../src/runtime/capabilities/plugins.js';
+import { findPlugin } from '../../src/run/runtime/capabilities/plugins.js';
 import { projectPath } from './fixtures.js';
 import { negModel } from './tiny-models.js';
 

@@ -2,7 +2,7 @@
 import { type Tensor } from 'onnx-tapir';
 import { differentiate } from 'onnx-tapir/gradients';
 import { InferenceSession, Tensor as OrtTensor } from 'onnxruntime-node';
-import type { NewNode } from '../../src/onnx/wire/write-model.js';
+import type { NewNode } from '../../src/onnx/file/wire/write-model.js';
 
 /** A node with one output, by which it is named. */
 export function newNode(

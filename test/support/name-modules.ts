@@ -8,12 +8,12 @@ import { featurePath, isShardFile } from '../../src/datasets/files/file-names.js
 import { folderName, folderNames } from '../../src/datasets/records/folder-name.js';
 import { staysInside } from '../../src/datasets/records/locate-file.js';
 import { nameEntry } from '../../src/datasets/sources/archives/archive-entry.js';
-import { itemOfEntry } from '../../src/feeds/items/entries.js';
-import { CachedRepository } from '../../src/hub/hub-cache.js';
-import { isRelativePath, parseRepositoryReference } from '../../src/hub/repository-reference.js';
-import { WHEEL_CONTENTS } from '../../src/hub/wheels/engine-files.js';
-import { checkExternalLocations, locateExternal } from '../../src/onnx/external-data.js';
-import { pathInside } from '../../src/pages/report/sections/thumbnails.js';
+import { itemOfEntry } from '../../src/photos/feeds/items/entries.js';
+import { CachedRepository } from '../../src/learn/hub/hub-cache.js';
+import { isRelativePath, parseRepositoryReference } from '../../src/learn/hub/repository-reference.js';
+import { WHEEL_CONTENTS } from '../../src/learn/hub/wheels/engine-files.js';
+import { checkExternalLocations, locateExternal } from '../../src/onnx/file/external-data.js';
+import { pathInside } from '../../src/products/pages/report/sections/thumbnails.js';
 
 export const modulesOf = () => ({
   checkPath,

@@ -1,5 +1,5 @@
 /** Small graphs with BatchNorms. */
-import type { Tensor } from '../../src/tensor/tensor.js';
+import type { Tensor } from '../../src/onnx/tensor/tensor.js';
 import { modelBytes, type GraphSpec, type NodeSpec, type WeightSpec } from './graphs.js';
 
 /** A BatchNorm node `x → y` with initializers `NAME.weight`, … */

@@ -1,6 +1,6 @@
 /** Reads `.npy` files, to check what is written and to take expected values. */
 import { readFileSync } from 'node:fs';
-import type { DType, Tensor, TensorData } from '../../src/tensor/tensor.js';
+import type { DType, Tensor, TensorData } from '../../src/onnx/tensor/tensor.js';
 
 type Make = (buffer: ArrayBuffer) => Exclude<TensorData, string[]>;
 const KINDS: Readonly<Record<string, readonly [DType, Make]>> = {

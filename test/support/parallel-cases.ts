@@ -1,6 +1,6 @@
 /** torch's golden tables of splitting and joining. */
 import { readFileSync } from 'node:fs';
-import type { NamedTensor, Tensor } from '../../src/tensor/tensor.js';
+import type { NamedTensor, Tensor } from '../../src/onnx/tensor/tensor.js';
 import { fixturePath } from './fixtures.js';
 
 export interface Case {

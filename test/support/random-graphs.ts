@@ -1,6 +1,6 @@
 /** Small graphs of random operators on float64, for checks by finite differences. The same seed gives the same graph everywhere. */
-import { ELEMENT_TYPE } from '../../src/onnx/wire/schema.js';
-import { writeModel, type NewNode, type NewTensor } from '../../src/onnx/wire/write-model.js';
+import { ELEMENT_TYPE } from '../../src/onnx/file/wire/schema.js';
+import { writeModel, type NewNode, type NewTensor } from '../../src/onnx/file/wire/write-model.js';
 
 /** Numbers from a seed: mulberry32 (Tommy Ettinger, public domain). */
 export class Random {

@@ -1,6 +1,6 @@
 /** How pixels are resampled, for tests. */
 import fc from 'fast-check';
-import { INTERPOLATIONS, type Sampling } from '../../src/images/resample/kernel.js';
+import { INTERPOLATIONS, type Sampling } from '../../src/photos/images/resample/kernel.js';
 
 export const BILINEAR: Sampling = { interpolation: 'bilinear', resampler: 'pillow' };
 export const BICUBIC: Sampling = { interpolation: 'bicubic', resampler: 'pillow' };

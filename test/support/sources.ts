@@ -1,9 +1,9 @@
 /** What tests of sources share. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { SourceItem } from '../../src/feeds/items/source-item.js';
+import type { SourceItem } from '../../src/photos/feeds/items/source-item.js';
 import { openSource, type EmbedSource } from '../../src/datasets/sources/open-source.js';
-import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/feeds/items/source-options.js';
+import { SOURCE_DEFAULTS, type SourceOptions } from '../../src/photos/feeds/items/source-options.js';
 import { scratchFolder } from './fixtures.js';
 
 /** A folder with these files, whose content does not matter. */

@@ -2,8 +2,8 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import type { StateTensor } from '../../src/parameters/state/state-tensor.js';
-import type { Tensor } from '../../src/tensor/tensor.js';
+import type { StateTensor } from '../../src/learn/parameters/state/state-tensor.js';
+import type { Tensor } from '../../src/onnx/tensor/tensor.js';
 import { fixturePath } from './fixtures.js';
 
 /** A file of test/fixtures/parameters. Those that are compressed are unpacked into the scratch folder. */

@@ -7,7 +7,7 @@ import type { StateSource } from 'onnx-tapir/parameters';
 import type { BatchNormEstimate } from 'onnx-tapir/train';
 import { createFeatureExtractor } from 'onnx-tapir';
 import { readStateDict } from 'onnx-tapir/parameters';
-import type { Tensor } from '../../src/tensor/tensor.js';
+import type { Tensor } from '../../src/onnx/tensor/tensor.js';
 import { sharedFixtures } from './fixtures.js';
 import { imageOf, type Facts } from './zoo.js';
 

@@ -1,7 +1,7 @@
 /** What torch's optimizers and schedulers do with given gradients (test/fixtures/train). */
 import { readFileSync } from 'node:fs';
-import type { OptimizerLike } from '../../src/train/optimizers/optimizer-options.js';
-import type { ScheduleLike } from '../../src/train/optimizers/schedule-options.js';
+import type { OptimizerLike } from '../../src/learn/train/optimizers/optimizer-options.js';
+import type { ScheduleLike } from '../../src/learn/train/optimizers/schedule-options.js';
 import { fixturePath } from './fixtures.js';
 
 /** A trajectory: the parameter after each step. `lr` and `momentum` change with a one-cycle schedule. */

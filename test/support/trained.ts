@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type Tensor } from 'onnx-tapir';
 import { createTrainer, type StepResult, type TrainBatch } from 'onnx-tapir/train';
 import { expect } from 'vitest';
-import { readCheckpoint } from '../../src/train/runs/checkpoint.js';
+import { readCheckpoint } from '../../src/learn/train/runs/checkpoint.js';
 import { decode, trainingPath, type StoredTensor, type Summary } from './training.js';
 
 /** A step of torch's momentum starts with the gradient itself: a checkpoint after the first step holds it. */

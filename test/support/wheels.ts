@@ -5,9 +5,9 @@ import type { Options } from '../../src/base/checks.js';
 import { ENGINE_PACKAGES, type InstallableEngine } from '../../src/base/engine-packages.js';
 import { makeZip, type ZippedFile } from './archives.js';
 import { sendFile, startServer, type FileServer } from './file-server.js';
-import { planInstall, runInstall, type InstallOptions } from '../../src/hub/wheels/install-engine.js';
-import type { InstalledEngine } from '../../src/hub/wheels/installed-engine.js';
-import type { WheelTable } from '../../src/hub/wheels/engine-wheels.js';
+import { planInstall, runInstall, type InstallOptions } from '../../src/learn/hub/wheels/install-engine.js';
+import type { InstalledEngine } from '../../src/learn/hub/wheels/installed-engine.js';
+import type { WheelTable } from '../../src/learn/hub/wheels/engine-wheels.js';
 
 const { version } = ENGINE_PACKAGES.openvino;
 

@@ -5,7 +5,7 @@
  * Usage: write-checkpoints.ts FOLDER FIRST_STEP LAST_STEP
  */
 import { writeSync } from 'node:fs';
-import { writeCheckpoint } from '../../src/train/runs/checkpoint.js';
+import { writeCheckpoint } from '../../src/learn/train/runs/checkpoint.js';
 import { checkpointOf } from './checkpoints.js';
 
 const [folder, first, last] = process.argv.slice(2) as [string, string, string];

@@ -2,8 +2,8 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import type { StateTensor } from '../../src/parameters/state/state-tensor.js';
-import { makeTensor, type Tensor } from '../../src/tensor/tensor.js';
+import type { StateTensor } from '../../src/learn/parameters/state/state-tensor.js';
+import { makeTensor, type Tensor } from '../../src/onnx/tensor/tensor.js';
 import { fixturePath, sharedFixtures } from './fixtures.js';
 
 /** A value at a node, in part. */

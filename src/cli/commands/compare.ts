@@ -6,15 +6,15 @@ import {
   COMPARE_FIELDS,
   compareModels,
   type CompareOptions,
-} from '../../precision/compare/compare-models.js';
-import type { Agreement } from '../../precision/compare/compare-outputs.js';
-import type { ModelComparison } from '../../precision/compare/comparison.js';
+} from '../../products/precision/compare/compare-models.js';
+import type { Agreement } from '../../products/precision/compare/compare-outputs.js';
+import type { ModelComparison } from '../../products/precision/compare/comparison.js';
 import {
   describeAgreement,
   describePixels,
   formatCosine,
-} from '../../precision/compare/describe-comparison.js';
-import { formatShare, formatShareOf, formatValue } from '../../html/numbers.js';
+} from '../../products/precision/compare/describe-comparison.js';
+import { formatShare, formatShareOf, formatValue } from '../../base/html/numbers.js';
 import { findModelFile, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { readReturnFlags } from '../flags/return-flags.js';

@@ -1,14 +1,14 @@
 /** `tapir doctor`: what runs here, what does not run and why, and what to do next. */
 import { counted, shown } from '../../base/printable.js';
 import type { Command } from 'commander';
-import { CAPABILITIES } from '../../runtime/capabilities/capabilities.js';
-import type { ProbedEngine } from '../../runtime/devices/probe-engines.js';
-import type { CudaDevice } from '../../runtime/devices/device-list.js';
-import { diagnose, type Diagnosis, type ProbedDevice } from '../../runtime/devices/diagnose.js';
-import { CAN_INSTALL_CUDA, INSTALL_CUDA } from '../../runtime/devices/installed-cuda.js';
+import { CAPABILITIES } from '../../run/runtime/capabilities/capabilities.js';
+import type { ProbedEngine } from '../../run/runtime/devices/probe-engines.js';
+import type { CudaDevice } from '../../run/runtime/devices/device-list.js';
+import { diagnose, type Diagnosis, type ProbedDevice } from '../../run/runtime/devices/diagnose.js';
+import { CAN_INSTALL_CUDA, INSTALL_CUDA } from '../../run/runtime/devices/installed-cuda.js';
 import { EXIT } from '../terminal/exit-code.js';
-import { formatBytes } from '../../html/numbers.js';
-import { LANE_FIELDS } from '../../runtime/lanes/lane-options.js';
+import { formatBytes } from '../../base/html/numbers.js';
+import { LANE_FIELDS } from '../../run/runtime/lanes/lane-options.js';
 import { parseCount } from '../flags/flag-values.js';
 import { addFlags } from '../flags/option-flags.js';
 import type { Terminal } from '../terminal/terminal.js';

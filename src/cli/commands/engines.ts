@@ -10,12 +10,12 @@ import {
   runInstall,
   type InstallPlan,
   type PlannedWheel,
-} from '../../hub/wheels/install-engine.js';
-import { findInstalledEngine, removeEngine } from '../../hub/wheels/installed-engine.js';
-import { formatBytes } from '../../html/numbers.js';
-import { NO_DRIVER } from '../../runtime/devices/device-failure.js';
-import { hasDriver } from '../../runtime/devices/driver-files.js';
-import { linkInstalledProvider } from '../../runtime/devices/installed-cuda.js';
+} from '../../learn/hub/wheels/install-engine.js';
+import { findInstalledEngine, removeEngine } from '../../learn/hub/wheels/installed-engine.js';
+import { formatBytes } from '../../base/html/numbers.js';
+import { NO_DRIVER } from '../../run/runtime/devices/device-failure.js';
+import { hasDriver } from '../../run/runtime/devices/driver-files.js';
+import { linkInstalledProvider } from '../../run/runtime/devices/installed-cuda.js';
 import { YES_FLAG, type CommonFlags } from '../flags/find-model.js';
 import { addFlags } from '../flags/option-flags.js';
 import { licenceLine, totalSize, withProgress } from '../flags/pull-model.js';

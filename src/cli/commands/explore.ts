@@ -1,14 +1,18 @@
 /** `tapir explore`: one page about a model, in the browser or as a file. */
 import { shown } from '../../base/printable.js';
-import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
+import { TRANSFORM_FIELDS } from '../../photos/feeds/choose-transform.js';
 import { TRANSFORM_FLAGS } from '../flags/transform-flags.js';
 import { basename } from 'node:path';
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
-import { Explorer } from '../../pages/explore/explorer.js';
-import { serveExplorer } from '../../pages/explore/serve-explorer.js';
-import { EXPLORER_FIELDS, writeExplorer, type ExplorerOptions } from '../../pages/explore/write-explorer.js';
-import { formatBytes } from '../../html/numbers.js';
+import { Explorer } from '../../products/pages/explore/explorer.js';
+import { serveExplorer } from '../../products/pages/explore/serve-explorer.js';
+import {
+  EXPLORER_FIELDS,
+  writeExplorer,
+  type ExplorerOptions,
+} from '../../products/pages/explore/write-explorer.js';
+import { formatBytes } from '../../base/html/numbers.js';
 import { messageOf } from '../terminal/exit-code.js';
 import { withProgressLine } from '../terminal/progress-view.js';
 import { showPage } from '../terminal/show-page.js';

@@ -1,18 +1,18 @@
 /** `tapir extract`: writes a pruned ONNX file, and reports what it keeps and drops. */
 import { shown } from '../../base/printable.js';
-import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
+import { TRANSFORM_FIELDS } from '../../photos/feeds/choose-transform.js';
 import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
-import { QUANTIZE_FIELDS, quantizeModel } from '../../precision/quantize/quantize-model.js';
-import { sidecarOf } from '../../images/configs/find-transform.js';
-import { OUTPUT_DTYPES } from '../../model/prune/rewrite-options.js';
-import { lowerPrecision, type LoweredModel } from '../../lowering/lower-precision.js';
-import type { LoweredPrecision } from '../../runtime/capabilities/capabilities.js';
-import { PRUNE_FIELDS, pruneModel, type PruneOptions } from '../../model/oracle/prune-model.js';
-import { checkTarget } from '../../model/open/save-whole.js';
-import { verifyModel, type VerifyReport } from '../../model/oracle/verify.js';
-import type { PrunedModel } from '../../model/prune/pruned-model.js';
+import { QUANTIZE_FIELDS, quantizeModel } from '../../products/precision/quantize/quantize-model.js';
+import { sidecarOf } from '../../photos/images/configs/find-transform.js';
+import { OUTPUT_DTYPES } from '../../run/model/prune/rewrite-options.js';
+import { lowerPrecision, type LoweredModel } from '../../products/precision/lowering/lower-precision.js';
+import type { LoweredPrecision } from '../../run/runtime/capabilities/capabilities.js';
+import { PRUNE_FIELDS, pruneModel, type PruneOptions } from '../../run/model/oracle/prune-model.js';
+import { checkTarget } from '../../run/model/open/save-whole.js';
+import { verifyModel, type VerifyReport } from '../../run/model/oracle/verify.js';
+import type { PrunedModel } from '../../run/model/prune/pruned-model.js';
 import { loweringText } from '../terminal/lowering-text.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { reportLeftOut } from '../terminal/left-out.js';
@@ -30,7 +30,7 @@ import {
   type SaveFlags,
 } from '../flags/save-flags.js';
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
-import { formatBytes } from '../../html/numbers.js';
+import { formatBytes } from '../../base/html/numbers.js';
 import { formatDims, formatOutputs, formatTable } from '../terminal/table.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';

@@ -1,7 +1,7 @@
 /** `tapir merge`: the parts of a sharded dataset → one dataset. */
 import { counted } from '../../base/printable.js';
 import type { Command } from 'commander';
-import { SOURCE_FIELDS, type SourceOptions } from '../../feeds/items/source-options.js';
+import { SOURCE_FIELDS, type SourceOptions } from '../../photos/feeds/items/source-options.js';
 import { mergeDataset } from '../../datasets/embed/merge-dataset.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatDims } from '../terminal/table.js';

@@ -1,8 +1,8 @@
 /** `tapir nodes --cost`: what each module and node costs, as a tree. */
 import { shown } from '../../base/printable.js';
-import { formatBytes, formatLarge } from '../../html/numbers.js';
-import { openModel } from '../../model/open/open-model.js';
-import { profileModel, type Cost, type ModelProfile } from '../../stages/profile-model.js';
+import { formatBytes, formatLarge } from '../../base/html/numbers.js';
+import { openModel } from '../../run/model/open/open-model.js';
+import { profileModel, type Cost, type ModelProfile } from '../../extract/stages/profile-model.js';
 import { findModelFile, type CommonFlags } from '../flags/find-model.js';
 import { readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatDims, formatTable } from '../terminal/table.js';

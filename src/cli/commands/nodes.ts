@@ -1,16 +1,16 @@
 /** `tapir nodes`: lists the names of a model as a tree, with operators, shapes and marks. */
 import { Option, type Command } from 'commander';
 import { isTapirError, reasonOf } from '../../base/errors.js';
-import { cutGraph, outputsOf } from '../../graph/rewrite/prune.js';
-import { checkNodeNames } from '../../graph/rewrite/tidy.js';
-import { modelInternals } from '../../model/open/model-state.js';
-import { findTransform } from '../../images/configs/find-transform.js';
-import { openModel, type OnnxModel } from '../../model/open/open-model.js';
-import { listFeatureTree, type ListedFeature } from '../../model/oracle/describe-features.js';
+import { cutGraph, outputsOf } from '../../onnx/graph/rewrite/prune.js';
+import { checkNodeNames } from '../../onnx/graph/rewrite/tidy.js';
+import { modelInternals } from '../../run/model/open/model-state.js';
+import { findTransform } from '../../photos/images/configs/find-transform.js';
+import { openModel, type OnnxModel } from '../../run/model/open/open-model.js';
+import { listFeatureTree, type ListedFeature } from '../../run/model/oracle/describe-features.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { formatDims, formatTable } from '../terminal/table.js';
 import { collect, parseCount } from '../flags/flag-values.js';
-import { PROFILE_FIELDS } from '../../stages/profile-model.js';
+import { PROFILE_FIELDS } from '../../extract/stages/profile-model.js';
 import { operatorsOf, runNodeCosts, type CostFlags } from './node-costs.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';

@@ -1,16 +1,16 @@
 /** `tapir quantize`: writes a model in 8 bits, chosen on photos, and says what that costs and gains. */
 import type { Command } from 'commander';
 import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
-import { checkTarget } from '../../model/open/save-whole.js';
-import { openModel } from '../../model/open/open-model.js';
-import { pruneModel } from '../../model/oracle/prune-model.js';
-import type { PrunedModel } from '../../model/prune/pruned-model.js';
+import { checkTarget } from '../../run/model/open/save-whole.js';
+import { openModel } from '../../run/model/open/open-model.js';
+import { pruneModel } from '../../run/model/oracle/prune-model.js';
+import type { PrunedModel } from '../../run/model/prune/pruned-model.js';
 import {
   QUANTIZE_FIELDS,
   quantizeModel,
   type QuantizeOptions,
   type StaticReport,
-} from '../../precision/quantize/quantize-model.js';
+} from '../../products/precision/quantize/quantize-model.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';

@@ -3,23 +3,23 @@ import { shown } from '../../base/printable.js';
 import { buffer } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
-import { partName } from '../../images/pixels/tile-grid.js';
+import { partName } from '../../photos/images/pixels/tile-grid.js';
 import { openDataset, type Dataset } from '../../datasets/files/dataset.js';
 import { noteAssumed } from '../../datasets/embed/recorded-model.js';
-import { elementCount } from '../../tensor/tensor.js';
-import type { Metric } from '../../features/search/metric.js';
-import { checkPhotos, QueryModels } from '../../features/search/query-models.js';
+import { elementCount } from '../../onnx/tensor/tensor.js';
+import type { Metric } from '../../products/features/search/metric.js';
+import { checkPhotos, QueryModels } from '../../products/features/search/query-models.js';
 import { readRecipe } from '../../datasets/embed/recorded-recipe.js';
-import { readRowQueries } from '../../features/search/query-vectors.js';
-import { parseVectors } from '../../features/search/read-vectors.js';
-import { combineVectors } from '../../features/search/search-query.js';
+import { readRowQueries } from '../../products/features/search/query-vectors.js';
+import { parseVectors } from '../../products/features/search/read-vectors.js';
+import { combineVectors } from '../../products/features/search/search-query.js';
 import {
   chooseKey,
   SEARCH_FIELDS,
   searchDataset,
   type SearchHit,
   type SearchOptions,
-} from '../../features/search/search-dataset.js';
+} from '../../products/features/search/search-dataset.js';
 import { collect, readFlagFile } from '../flags/flag-values.js';
 import { findModelFile, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { findTextModels } from '../flags/find-text-models.js';

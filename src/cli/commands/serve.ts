@@ -1,29 +1,29 @@
 /** `tapir serve`: serves an extractor by HTTP. */
-import { SHARED_SCALES } from '../../graph/rewrite/describe.js';
+import { SHARED_SCALES } from '../../onnx/graph/rewrite/describe.js';
 import { isIP } from 'node:net';
 import { basename, extname } from 'node:path';
 import type { Command } from 'commander';
 import { integer, type Fields } from '../../base/options.js';
-import { openModel } from '../../model/open/open-model.js';
+import { openModel } from '../../run/model/open/open-model.js';
 import { isTapirError } from '../../base/errors.js';
-import { createTextEncoder, type TextTower } from '../../features/text/text-encoder.js';
-import type { Device } from '../../runtime/lanes/device.js';
-import { describePrecision } from '../../runtime/capabilities/capabilities.js';
-import { createService, LISTEN_FIELDS, type ListenOptions } from '../../serve/service.js';
+import { createTextEncoder, type TextTower } from '../../products/features/text/text-encoder.js';
+import type { Device } from '../../run/runtime/lanes/device.js';
+import { describePrecision } from '../../run/runtime/capabilities/capabilities.js';
+import { createService, LISTEN_FIELDS, type ListenOptions } from '../../products/serve/service.js';
 import {
   SERVICE_DEFAULTS,
   SERVICE_FIELDS,
   type ServiceOptions,
-} from '../../serve/batches/service-options.js';
+} from '../../products/serve/batches/service-options.js';
 import { EXIT, messageOf } from '../terminal/exit-code.js';
 import { addExtractorFlags } from '../flags/extractor-flags.js';
 import { settleEngine } from '../flags/settle-engine.js';
-import { MIN_COSINE } from '../../precision/judge/choose-engine.js';
+import { MIN_COSINE } from '../../products/precision/judge/choose-engine.js';
 import { findModelFile } from '../flags/find-model.js';
 import { findTextModels } from '../flags/find-text-models.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
-import { TRANSFORM_PRESETS } from '../../images/transform/transform-options.js';
+import { TRANSFORM_PRESETS } from '../../photos/images/transform/transform-options.js';
 import {
   openExtractor,
   readDeviceFlags,

@@ -2,16 +2,19 @@
 import { shown } from '../../base/printable.js';
 import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
 import { Option, type Command } from 'commander';
-import { formatShare } from '../../html/numbers.js';
-import { TRAIN_FOLDER_FIELDS, type TrainFolderOptions } from '../../train/folder/train-folder-options.js';
-import { trainFolder, type TrainedFolder } from '../../train/folder/train-folder.js';
-import type { EpochRecord, TrainEvent } from '../../train/folder/training-records.js';
+import { formatShare } from '../../base/html/numbers.js';
+import {
+  TRAIN_FOLDER_FIELDS,
+  type TrainFolderOptions,
+} from '../../learn/train/folder/train-folder-options.js';
+import { trainFolder, type TrainedFolder } from '../../learn/train/folder/train-folder.js';
+import type { EpochRecord, TrainEvent } from '../../learn/train/folder/training-records.js';
 import {
   OPTIMIZERS,
   type OptimizerKind,
   type OptimizerLike,
-} from '../../train/optimizers/optimizer-options.js';
-import { openModel } from '../../model/open/open-model.js';
+} from '../../learn/train/optimizers/optimizer-options.js';
+import { openModel } from '../../run/model/open/open-model.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { readDeviceList, readTransformFlag } from '../flags/open-extractor.js';
 import { reportLeftOut } from '../terminal/left-out.js';

@@ -1,7 +1,7 @@
 /** `--frames` and what goes with it: clips of videos. */
 import type { Command } from 'commander';
 import type { Options } from '../../base/checks.js';
-import { CLIP_CUT_FIELDS, type ClipCutOptions } from '../../images/transform/clip-options.js';
+import { CLIP_CUT_FIELDS, type ClipCutOptions } from '../../photos/images/transform/clip-options.js';
 import { addFlags } from './option-flags.js';
 import { rare } from './rare.js';
 

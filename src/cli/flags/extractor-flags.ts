@@ -2,9 +2,9 @@
 import { Option, type Command } from 'commander';
 import { TRANSFORM_FLAGS } from './transform-flags.js';
 import { EMBED_FIELDS } from '../../datasets/embed/embed-options.js';
-import { DECODE_MODES } from '../../images/decode/decode-options.js';
-import { ENGINES, PRECISIONS } from '../../runtime/capabilities/capabilities.js';
-import { LANE_FIELDS } from '../../runtime/lanes/lane-options.js';
+import { DECODE_MODES } from '../../photos/images/decode/decode-options.js';
+import { ENGINES, PRECISIONS } from '../../run/runtime/capabilities/capabilities.js';
+import { LANE_FIELDS } from '../../run/runtime/lanes/lane-options.js';
 import { MODEL_HELP, YES_FLAG, YES_HELP } from './find-model.js';
 import { collect, parseCount } from './flag-values.js';
 import { addFlags } from './option-flags.js';

@@ -2,17 +2,21 @@
 import { existsSync } from 'node:fs';
 import { TapirError } from '../../base/errors.js';
 import { nearestNames } from '../../base/nearest-names.js';
-import { readHubSettings } from '../../hub/hub-settings.js';
-import { readModelList } from '../../hub/known-models.js';
-import { findCachedModel, saveTransform } from '../../hub/model-cache.js';
-import { findCachedRepository, planRepository, type RepositoryPlan } from '../../hub/pull-repository.js';
-import { PULL_DEFAULTS } from '../../hub/pull-model.js';
+import { readHubSettings } from '../../learn/hub/hub-settings.js';
+import { readModelList } from '../../learn/hub/known-models.js';
+import { findCachedModel, saveTransform } from '../../learn/hub/model-cache.js';
+import {
+  findCachedRepository,
+  planRepository,
+  type RepositoryPlan,
+} from '../../learn/hub/pull-repository.js';
+import { PULL_DEFAULTS } from '../../learn/hub/pull-model.js';
 import {
   formatReference,
   isRepositoryReference,
   parseRepositoryReference,
   type RepositoryReference,
-} from '../../hub/repository-reference.js';
+} from '../../learn/hub/repository-reference.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { pullPlanned, showPlan } from './pull-model.js';
 

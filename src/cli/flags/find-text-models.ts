@@ -2,16 +2,20 @@
 import { existsSync } from 'node:fs';
 import { posix, sep } from 'node:path';
 import { TapirError } from '../../base/errors.js';
-import { readHubSettings } from '../../hub/hub-settings.js';
-import { PULL_DEFAULTS } from '../../hub/pull-model.js';
-import { findCachedRepository, planRepository, type RepositoryPlan } from '../../hub/pull-repository.js';
+import { readHubSettings } from '../../learn/hub/hub-settings.js';
+import { PULL_DEFAULTS } from '../../learn/hub/pull-model.js';
+import {
+  findCachedRepository,
+  planRepository,
+  type RepositoryPlan,
+} from '../../learn/hub/pull-repository.js';
 import {
   formatReference,
   isRepositoryReference,
   parseRepositoryReference,
-} from '../../hub/repository-reference.js';
-import { listTextTowers } from '../../features/text/text-tower.js';
-import { tokenizerInvalid } from '../../features/text/tokenizer/tokenizer.js';
+} from '../../learn/hub/repository-reference.js';
+import { listTextTowers } from '../../products/features/text/text-tower.js';
+import { tokenizerInvalid } from '../../products/features/text/tokenizer/tokenizer.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { findModelFile, locateInRepository, pullLocated, type LocatedModel } from './find-model.js';
 

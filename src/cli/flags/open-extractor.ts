@@ -1,24 +1,24 @@
 /** The flags for model, device and transform that the embedding commands share. */
 import { availableParallelism } from 'node:os';
 import { checkInteger, invalidOption, type Options } from '../../base/checks.js';
-import { canHoldImages } from '../../graph/rewrite/image-input.js';
+import { canHoldImages } from '../../onnx/graph/rewrite/image-input.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { Extractor } from '../../extract/extractor.js';
 import type { FeatureExtractorOptions } from '../../extract/extractor-options.js';
-import { Pipeline } from '../../stages/pipeline.js';
-import type { OnnxModel } from '../../model/open/open-model.js';
-import { pruneModel, pruneToRun } from '../../model/oracle/prune-model.js';
-import { inPrecision } from '../../lowering/lower-precision.js';
+import { Pipeline } from '../../extract/stages/pipeline.js';
+import type { OnnxModel } from '../../run/model/open/open-model.js';
+import { pruneModel, pruneToRun } from '../../run/model/oracle/prune-model.js';
+import { inPrecision } from '../../products/precision/lowering/lower-precision.js';
 import type { TransformFlags } from './transform-flags.js';
-import { chooseModelTransform } from '../../feeds/model-transform.js';
-import { planFeeds } from '../../feeds/plan-feeds.js';
-import type { RowChoice } from '../../feeds/processor.js';
-import { valuesOf, type Transform } from '../../images/transform/transform.js';
-import { tensorsText } from '../../images/transform/tensors-text.js';
-import { TORCHVISION_PREFIX } from '../../images/configs/torchvision.js';
-import { isNormalizedBy } from '../../images/transform/value-table.js';
-import type { RewriteOptions } from '../../model/prune/rewrite-options.js';
-import type { DecodeMode } from '../../images/decode/decode-options.js';
+import { chooseModelTransform } from '../../photos/feeds/model-transform.js';
+import { planFeeds } from '../../photos/feeds/plan-feeds.js';
+import type { RowChoice } from '../../photos/feeds/processor.js';
+import { valuesOf, type Transform } from '../../photos/images/transform/transform.js';
+import { tensorsText } from '../../photos/images/transform/tensors-text.js';
+import { TORCHVISION_PREFIX } from '../../photos/images/configs/torchvision.js';
+import { isNormalizedBy } from '../../photos/images/transform/value-table.js';
+import type { RewriteOptions } from '../../run/model/prune/rewrite-options.js';
+import type { DecodeMode } from '../../photos/images/decode/decode-options.js';
 import {
   readDevice,
   readDevices,
@@ -26,16 +26,16 @@ import {
   type DeviceSpec,
   specOf,
   type ResolvedDevice,
-} from '../../runtime/lanes/device.js';
+} from '../../run/runtime/lanes/device.js';
 import {
   enginePrecision,
   isLowered,
   type BindingName,
   type EngineName,
   type Precision,
-} from '../../runtime/capabilities/capabilities.js';
-import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
-import type { TensorInfo } from '../../tensor/tensor-info.js';
+} from '../../run/runtime/capabilities/capabilities.js';
+import type { LaneOptions } from '../../run/runtime/lanes/lane-options.js';
+import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { withReturnNodes } from './return-flags.js';

@@ -1,7 +1,7 @@
 /** Flags for the parts that are added to the graph. */
 import type { Command } from 'commander';
 import { checkOneOf, invalidOption, type Options } from '../../base/checks.js';
-import { PARTS, POOLS, type RewriteOptions } from '../../model/prune/rewrite-options.js';
+import { PARTS, POOLS, type RewriteOptions } from '../../run/model/prune/rewrite-options.js';
 import { collect } from './flag-values.js';
 import { rare } from './rare.js';
 

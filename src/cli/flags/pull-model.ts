@@ -1,10 +1,10 @@
 /** Downloads from the command line: the summary before, and the line of progress. */
 import { counted, shown } from '../../base/printable.js';
-import type { KnownModel } from '../../hub/known-models.js';
-import { PULL_DEFAULTS, type PullOptions } from '../../hub/pull-model.js';
-import { pullRepository, type RepositoryPlan } from '../../hub/pull-repository.js';
-import type { PulledModel } from '../../hub/pulled-model.js';
-import { formatBytes } from '../../html/numbers.js';
+import type { KnownModel } from '../../learn/hub/known-models.js';
+import { PULL_DEFAULTS, type PullOptions } from '../../learn/hub/pull-model.js';
+import { pullRepository, type RepositoryPlan } from '../../learn/hub/pull-repository.js';
+import type { PulledModel } from '../../learn/hub/pulled-model.js';
+import { formatBytes } from '../../base/html/numbers.js';
 import { withProgressLine } from '../terminal/progress-view.js';
 import type { Terminal } from '../terminal/terminal.js';
 

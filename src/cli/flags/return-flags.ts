@@ -1,8 +1,8 @@
 /** `--return name` and `--return name=key`. */
 import { invalidOption } from '../../base/checks.js';
 import { isTapirError } from '../../base/errors.js';
-import { openModel, type OnnxModel } from '../../model/open/open-model.js';
-import type { ReturnNodes } from '../../model/open/return-nodes.js';
+import { openModel, type OnnxModel } from '../../run/model/open/open-model.js';
+import type { ReturnNodes } from '../../run/model/open/return-nodes.js';
 
 export const RETURN_HELP =
   'what to return: a name that "tapir nodes" lists (tensor, node or module path); add "=KEY" to name the output; repeatable';

@@ -1,15 +1,15 @@
 /** `--engine auto` and `--precision auto`: the fastest way on the first images that is near enough to float32. */
 import { invalidOption, type Options } from '../../base/checks.js';
 import type { EngineChoice } from '../../datasets/records/engine-choice.js';
-import type { SourceOptions } from '../../feeds/items/source-options.js';
+import type { SourceOptions } from '../../photos/feeds/items/source-options.js';
 import type { EmbedSource } from '../../datasets/sources/open-source.js';
-import type { ClipCutOptions } from '../../images/transform/clip-options.js';
-import type { Transform } from '../../images/transform/transform.js';
-import type { OnnxModel } from '../../model/open/open-model.js';
-import { pruneToRun } from '../../model/oracle/prune-model.js';
-import { chooseEngine, MIN_COSINE } from '../../precision/judge/choose-engine.js';
-import { bindingFor } from '../../runtime/capabilities/capabilities.js';
-import { deviceName, readDevice } from '../../runtime/lanes/device.js';
+import type { ClipCutOptions } from '../../photos/images/transform/clip-options.js';
+import type { Transform } from '../../photos/images/transform/transform.js';
+import type { OnnxModel } from '../../run/model/open/open-model.js';
+import { pruneToRun } from '../../run/model/oracle/prune-model.js';
+import { chooseEngine, MIN_COSINE } from '../../products/precision/judge/choose-engine.js';
+import { bindingFor } from '../../run/runtime/capabilities/capabilities.js';
+import { deviceName, readDevice } from '../../run/runtime/lanes/device.js';
 import { engineTable } from '../terminal/engine-table.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { readDeviceFlags, readRewriting, type ExtractorFlags, type SettledFlags } from './open-extractor.js';

@@ -2,7 +2,7 @@
 import { InvalidArgumentError } from 'commander';
 import { checkShard, type Shard } from '../../datasets/records/input-names.js';
 import { readLauncher, type Environment } from './launcher.js';
-import { listDevices } from '../../runtime/devices/device-list.js';
+import { listDevices } from '../../run/runtime/devices/device-list.js';
 
 /** A shard, or `auto` for the one that the launcher assigns; `count` is the number of shards, if given. */
 export type ShardFlag = Shard | { readonly auto: true; readonly count: number | undefined };

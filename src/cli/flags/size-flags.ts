@@ -1,7 +1,7 @@
 /** `--size` and `--input-shape`: sizes for axes that the file leaves open. */
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
-import type { InputSizes } from '../../model/open/input-sizes.js';
+import type { InputSizes } from '../../run/model/open/input-sizes.js';
 import { collect, parseCount } from './flag-values.js';
 
 export interface SizeFlags {

@@ -1,7 +1,11 @@
 /** `--tile` and what goes with it: how pictures are cut. */
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
-import { TILE_FIELDS, type TileOptions, type TilesGiven } from '../../images/transform/tile-options.js';
+import {
+  TILE_FIELDS,
+  type TileOptions,
+  type TilesGiven,
+} from '../../photos/images/transform/tile-options.js';
 import { addFlags } from './option-flags.js';
 import { rare } from './rare.js';
 

@@ -1,5 +1,5 @@
 /** The flags that say how photos become pixels; every command that reads photos has them. */
-import type { TransformChoice } from '../../feeds/choose-transform.js';
+import type { TransformChoice } from '../../photos/feeds/choose-transform.js';
 import { rare } from './rare.js';
 
 /** Values of {@link TRANSFORM_FLAGS}. */

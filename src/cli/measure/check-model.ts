@@ -1,20 +1,20 @@
 /** What holds of a model on this machine: names, pixels, cuts, splits, and the vectors and the speed of each engine and precision. */
 import { checkText } from '../../base/checks.js';
-import { TRANSFORM_FIELDS } from '../../feeds/choose-transform.js';
+import { TRANSFORM_FIELDS } from '../../photos/feeds/choose-transform.js';
 import { number, optional, signal, unchecked, type Fields } from '../../base/options.js';
 import { counted } from '../../base/printable.js';
-import { nameValues } from '../../graph/names/name-list.js';
-import { resolveNames } from '../../graph/names/resolve-names.js';
-import { modelInternals } from '../../model/open/model-state.js';
-import { getGraphNodeNames, openModel, type OnnxModel } from '../../model/open/open-model.js';
-import type { ReturnNodes } from '../../model/open/return-nodes.js';
-import { pruneToRun } from '../../model/oracle/prune-model.js';
-import { verifyModel } from '../../model/oracle/verify.js';
-import { identifyFile, type FileIdentity } from '../../model/prune/identify-model.js';
-import { openForm } from '../../precision/judge/judge-forms.js';
-import { askedDevices, openModelForm } from '../../lowering/forms.js';
-import { DEVICE, type Device } from '../../runtime/lanes/device.js';
-import type { TensorInfo } from '../../tensor/tensor-info.js';
+import { nameValues } from '../../onnx/graph/names/name-list.js';
+import { resolveNames } from '../../onnx/graph/names/resolve-names.js';
+import { modelInternals } from '../../run/model/open/model-state.js';
+import { getGraphNodeNames, openModel, type OnnxModel } from '../../run/model/open/open-model.js';
+import type { ReturnNodes } from '../../run/model/open/return-nodes.js';
+import { pruneToRun } from '../../run/model/oracle/prune-model.js';
+import { verifyModel } from '../../run/model/oracle/verify.js';
+import { identifyFile, type FileIdentity } from '../../run/model/prune/identify-model.js';
+import { openForm } from '../../products/precision/judge/judge-forms.js';
+import { askedDevices, openModelForm } from '../../products/precision/lowering/forms.js';
+import { DEVICE, type Device } from '../../run/runtime/lanes/device.js';
+import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
 import {
   checkPhotos,
   FLOAT32,

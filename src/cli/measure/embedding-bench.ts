@@ -2,12 +2,12 @@
 import { performance } from 'node:perf_hooks';
 import { TapirError } from '../../base/errors.js';
 import { extractorInternals, runsAtOnce, type Extractor } from '../../extract/extractor.js';
-import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import type { SourceItem } from '../../feeds/items/source-item.js';
+import { DecodeLanes } from '../../photos/images/lanes/decode-lanes.js';
+import type { SourceItem } from '../../photos/feeds/items/source-item.js';
 import { embedBatches, openDecodeLanes, openLoader, runBatch } from '../../datasets/embed/embed-batches.js';
 import type { EmbedSetup } from '../../datasets/embed/embed-options.js';
-import type { FeedBatch, LoadedItem } from '../../feeds/feed-batches.js';
-import { buffersOf } from '../../tensor/tensor.js';
+import type { FeedBatch, LoadedItem } from '../../photos/feeds/feed-batches.js';
+import { buffersOf } from '../../onnx/tensor/tensor.js';
 
 export interface Phase {
   readonly images: number;

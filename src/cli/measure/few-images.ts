@@ -1,7 +1,7 @@
 /** Whether a folder holds so few images that a second session does not pay off. */
 import { opendir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isImageName } from '../../images/decode/image-names.js';
+import { isImageName } from '../../photos/images/decode/image-names.js';
 
 /** A second session takes about a second to open. At 64 photos it starts to win that second back. */
 const FEW_IMAGES = 64;

@@ -1,6 +1,6 @@
 /** What was found out about a property of a model. */
 import { isTapirError, type ErrorCode } from '../../base/errors.js';
-import { formatValue } from '../../html/numbers.js';
+import { formatValue } from '../../base/html/numbers.js';
 
 /** Whether something holds: bit for bit, within rounding, or not; it can also be refused with an error, or not be provable here. */
 export type Verdict = 'yes' | 'close' | 'no' | 'refused' | 'unproven';

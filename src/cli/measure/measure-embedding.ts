@@ -4,7 +4,7 @@ import { callback, integer, number, type Fields } from '../../base/options.js';
 import { countSteps, type Progress } from '../../base/progress.js';
 import { medianOf } from '../../base/median.js';
 import { isOnCpu, type Extractor } from '../../extract/extractor.js';
-import type { SourceItem } from '../../feeds/items/source-item.js';
+import type { SourceItem } from '../../photos/feeds/items/source-item.js';
 import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
 import { decodeThreadsOf } from '../../datasets/embed/embed-batches.js';
 import {

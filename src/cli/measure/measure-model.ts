@@ -2,30 +2,30 @@
 import { checkInteger, invalidOption, type Options } from '../../base/checks.js';
 import { isTapirError, reasonOf } from '../../base/errors.js';
 import { checkedBy, number, optional, type Field, type Fields } from '../../base/options.js';
-import type { Device } from '../../runtime/lanes/device.js';
+import type { Device } from '../../run/runtime/lanes/device.js';
 import {
   enginePrecision,
   type BindingName,
   type EngineName,
   type EnginePrecision,
   type Precision,
-} from '../../runtime/capabilities/capabilities.js';
-import { LANE_FIELDS } from '../../runtime/lanes/lane-options.js';
+} from '../../run/runtime/capabilities/capabilities.js';
+import { LANE_FIELDS } from '../../run/runtime/lanes/lane-options.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { DataParallel } from '../../extract/data-parallel.js';
 import { medianOf } from '../../base/median.js';
-import type { CheckedSizes } from '../../model/open/input-sizes.js';
-import { pruneModel } from '../../model/oracle/prune-model.js';
-import { inPrecision } from '../../lowering/lower-precision.js';
-import { prunedInternals } from '../../model/prune/pruned-model.js';
-import type { OnnxModel } from '../../model/open/open-model.js';
-import type { ReturnNodes } from '../../model/open/return-nodes.js';
-import type { RewriteOptions } from '../../model/prune/rewrite-options.js';
+import type { CheckedSizes } from '../../run/model/open/input-sizes.js';
+import { pruneModel } from '../../run/model/oracle/prune-model.js';
+import { inPrecision } from '../../products/precision/lowering/lower-precision.js';
+import { prunedInternals } from '../../run/model/prune/pruned-model.js';
+import type { OnnxModel } from '../../run/model/open/open-model.js';
+import type { ReturnNodes } from '../../run/model/open/return-nodes.js';
+import type { RewriteOptions } from '../../run/model/prune/rewrite-options.js';
 import type { RunInput } from '../../extract/replicas/run-options.js';
-import { chooseDims, FIRST_GUESS } from '../../model/open/made-up-sizes.js';
-import { seededFeeds } from '../../model/oracle/seeded-feeds.js';
-import type { DType } from '../../tensor/tensor.js';
-import type { TensorInfo } from '../../tensor/tensor-info.js';
+import { chooseDims, FIRST_GUESS } from '../../run/model/open/made-up-sizes.js';
+import { seededFeeds } from '../../run/model/oracle/seeded-feeds.js';
+import type { DType } from '../../onnx/tensor/tensor.js';
+import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
 
 /** What is measured, and how. */
 export interface MeasureModelOptions {

@@ -1,7 +1,7 @@
 /** The table of `tapir check` and `--engine auto`: what was measured of each engine, device and precision. */
 import type { EngineCandidate } from '../../datasets/records/engine-choice.js';
-import { formatBytes, formatShare } from '../../html/numbers.js';
-import { formatCosine } from '../../precision/compare/describe-comparison.js';
+import { formatBytes, formatShare } from '../../base/html/numbers.js';
+import { formatCosine } from '../../products/precision/compare/describe-comparison.js';
 import { formatTable } from './table.js';
 
 /** The headings. */

@@ -1,7 +1,7 @@
 /** The photos that a command could not read. */
 import { counted, shown } from '../../base/printable.js';
 import type { PhotoFailure } from '../../datasets/embed/photo-batches.js';
-import type { TrainFailure } from '../../train/folder/training-photos.js';
+import type { TrainFailure } from '../../learn/train/folder/training-photos.js';
 import { EXIT } from './exit-code.js';
 import type { Terminal } from './terminal.js';
 

@@ -1,6 +1,6 @@
 /** What lowering a model did, for people. */
-import type { LoweringReport } from '../../lowering/report.js';
-import { formatBytes } from '../../html/numbers.js';
+import type { LoweringReport } from '../../products/precision/lowering/report.js';
+import { formatBytes } from '../../base/html/numbers.js';
 
 /** Tensors that are named in full. */
 const MOST_NAMED = 5;

@@ -2,7 +2,7 @@
 import { counted, shown } from '../../base/printable.js';
 import type { Progress } from '../../base/progress.js';
 import type { EmbedProgress } from '../../datasets/embed/progress.js';
-import { formatBytes } from '../../html/numbers.js';
+import { formatBytes } from '../../base/html/numbers.js';
 import type { Terminal } from './terminal.js';
 
 /** Shows progress. Its functions may be handed on alone. */

@@ -1,6 +1,6 @@
 /** A page that a command serves until it is stopped. */
 import { spawn } from 'node:child_process';
-import type { ServedPage } from '../../html/serve-page.js';
+import type { ServedPage } from '../../base/html/serve-page.js';
 import { EXIT } from './exit-code.js';
 import { aborted, type Terminal } from './terminal.js';
 

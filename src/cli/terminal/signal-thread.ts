@@ -4,8 +4,8 @@
  * ends the process whatever it does. It sends that second one itself if the main thread does not hear the first.
  */
 import { workerData } from 'node:worker_threads';
-import { importKoffi } from '../../runtime/engines/native/koffi.js';
-import { STATE_BUSY, STATE_STOP } from '../../runtime/lanes/protocol.js';
+import { importKoffi } from '../../run/runtime/engines/native/koffi.js';
+import { STATE_BUSY, STATE_STOP } from '../../run/runtime/lanes/protocol.js';
 import { STATE_HEARD, type SignalThreadData } from './signal-watch.js';
 
 const { layout, signals, state, mostMs } = workerData as SignalThreadData;

@@ -2,8 +2,8 @@
 import { constants } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { packageFile } from '../../base/package.js';
-import { guardExit } from '../../runtime/lanes/exit-guard.js';
-import { STATE_BUSY, STATE_WORDS } from '../../runtime/lanes/protocol.js';
+import { guardExit } from '../../run/runtime/lanes/exit-guard.js';
+import { STATE_BUSY, STATE_WORDS } from '../../run/runtime/lanes/protocol.js';
 
 /** What the thread is started with. */
 export interface SignalThreadData {

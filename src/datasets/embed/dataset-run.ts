@@ -1,6 +1,6 @@
 /** A run into a dataset: it appends new inputs shard by shard, then inputs that failed before or changed, then removals. */
 import { type Extractor, extractorInternals } from '../../extract/extractor.js';
-import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
+import type { DecodeLanes } from '../../photos/images/lanes/decode-lanes.js';
 import type { DatasetFolder } from '../files/dataset-folder.js';
 import type { DatasetInputs } from '../files/dataset-inputs.js';
 import { embedBatches, type EmbeddedBatch } from './embed-batches.js';
@@ -10,12 +10,12 @@ import { packageVersion } from '../../base/package.js';
 import type { DatasetState } from '../files/manifest.js';
 import { PendingInputs, type PendingOptions } from './pending-inputs.js';
 import { ShardWriter, type ShardPlan } from '../files/shard-writer.js';
-import type { SourceItems } from '../../feeds/items/source-item.js';
+import type { SourceItems } from '../../photos/feeds/items/source-item.js';
 import { noneFound, type Removal } from './missing-inputs.js';
 import type { PrecisionCheck } from './precision-check.js';
 import type { EngineChoice } from '../records/engine-choice.js';
 import type { RunWeights } from '../records/run-record.js';
-import type { TriedInput } from '../../feeds/tried-input.js';
+import type { TriedInput } from '../../photos/feeds/tried-input.js';
 
 /** The settings of a run. */
 export interface RunPlan extends ShardPlan {

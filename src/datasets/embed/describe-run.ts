@@ -1,12 +1,12 @@
 /** Describes a run as the plain records that a dataset holds. */
 import { createHash } from 'node:crypto';
-import { prunedInternals } from '../../model/prune/pruned-model.js';
+import { prunedInternals } from '../../run/model/prune/pruned-model.js';
 import type { DatasetIdentity } from '../records/dataset-identity.js';
 import type { RunRecord } from '../files/manifest.js';
 import type { ModelIdentity, TransformRecord } from '../records/run-record.js';
 import type { Extractor } from '../../extract/extractor.js';
-import { TRANSFORM_PRESETS, type TransformOptions } from '../../images/transform/transform-options.js';
-import type { Transform } from '../../images/transform/transform.js';
+import { TRANSFORM_PRESETS, type TransformOptions } from '../../photos/images/transform/transform-options.js';
+import type { Transform } from '../../photos/images/transform/transform.js';
 import type { EmbedSetup } from './embed-options.js';
 
 /** Describes what all runs into a dataset must have in common. */

@@ -1,18 +1,18 @@
 /** Source items → features, batch by batch: decoding, the model and the consumer overlap. */
 import { isTapirError, TapirError } from '../../base/errors.js';
 import { extractorInternals, runsAtOnce, type Extractor } from '../../extract/extractor.js';
-import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import type { Feed } from '../../tensor/image-feed.js';
-import type { TensorInfo } from '../../tensor/tensor-info.js';
-import { buffersOf, type Tensor } from '../../tensor/tensor.js';
+import { DecodeLanes } from '../../photos/images/lanes/decode-lanes.js';
+import type { Feed } from '../../onnx/tensor/image-feed.js';
+import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
+import { buffersOf, type Tensor } from '../../onnx/tensor/tensor.js';
 import { runPhotosApart, type PhotoFeatures } from '../../extract/replicas/run-photos.js';
 import { groupAlike, stackPhotos } from './stack-photos.js';
 import type { EmbedSetup } from './embed-options.js';
-import type { FeedBatch, Feeds, LoadedItem } from '../../feeds/feed-batches.js';
-import { openFeeds } from '../../feeds/open-feeds.js';
-import type { PhotoMemory } from '../../feeds/photo-memory.js';
-import type { TriedBatch } from '../../feeds/tried-input.js';
-import type { SourceItems } from '../../feeds/items/source-item.js';
+import type { FeedBatch, Feeds, LoadedItem } from '../../photos/feeds/feed-batches.js';
+import { openFeeds } from '../../photos/feeds/open-feeds.js';
+import type { PhotoMemory } from '../../photos/feeds/photo-memory.js';
+import type { TriedBatch } from '../../photos/feeds/tried-input.js';
+import type { SourceItems } from '../../photos/feeds/items/source-item.js';
 
 /** The items of a batch in order, and a row for each item that could be read. */
 export interface EmbeddedBatch extends TriedBatch {

@@ -1,10 +1,10 @@
 /** Embeds images, one after the other. */
 import type { Options } from '../../base/checks.js';
 import { type Extractor } from '../../extract/extractor.js';
-import { rowsOfInputs } from '../../feeds/tried-input.js';
-import type { Tile } from '../../images/pixels/tile-grid.js';
-import { takeRow } from '../../tensor/rows.js';
-import { makeTensor, type DType, type Tensor } from '../../tensor/tensor.js';
+import { rowsOfInputs } from '../../photos/feeds/tried-input.js';
+import type { Tile } from '../../photos/images/pixels/tile-grid.js';
+import { takeRow } from '../../onnx/tensor/rows.js';
+import { makeTensor, type DType, type Tensor } from '../../onnx/tensor/tensor.js';
 import { embedBatches, openDecodeLanes, type RunBatch } from './embed-batches.js';
 import {
   EMBED_FIELDS,
@@ -13,9 +13,9 @@ import {
   type EmbedOptions,
   type EmbedSetup,
 } from './embed-options.js';
-import type { ImageError } from '../../images/file/image-errors.js';
+import type { ImageError } from '../../photos/images/file/image-errors.js';
 import { openSource, type EmbedSource } from '../sources/open-source.js';
-import type { SourceItems } from '../../feeds/items/source-item.js';
+import type { SourceItems } from '../../photos/feeds/items/source-item.js';
 
 /** The features of an image, of a crop, a tile or a clip; or the error of an image. */
 export type Embedded<Key extends string = string, Type extends DType = 'float32'> =

@@ -12,21 +12,21 @@ import {
   type Fields,
 } from '../../base/options.js';
 import { extractorInternals, type Extractor } from '../../extract/extractor.js';
-import { TRANSFORM_FIELDS, type TransformChoice } from '../../feeds/choose-transform.js';
-import { planClips, type ClipCutOptions } from '../../images/transform/clip-options.js';
-import { planTiles, type TilesGiven } from '../../images/transform/tile-options.js';
-import type { Transform } from '../../images/transform/transform.js';
-import { chooseModelTransform } from '../../feeds/model-transform.js';
-import { WINDOW_BATCHES, type FeedPlan } from '../../feeds/feed-plan.js';
-import { CROP_ROWS, type CropRows } from '../../images/pixels/crops.js';
-import { hasMean } from '../../tensor/mean-rows.js';
-import { planFeeds } from '../../feeds/plan-feeds.js';
+import { TRANSFORM_FIELDS, type TransformChoice } from '../../photos/feeds/choose-transform.js';
+import { planClips, type ClipCutOptions } from '../../photos/images/transform/clip-options.js';
+import { planTiles, type TilesGiven } from '../../photos/images/transform/tile-options.js';
+import type { Transform } from '../../photos/images/transform/transform.js';
+import { chooseModelTransform } from '../../photos/feeds/model-transform.js';
+import { WINDOW_BATCHES, type FeedPlan } from '../../photos/feeds/feed-plan.js';
+import { CROP_ROWS, type CropRows } from '../../photos/images/pixels/crops.js';
+import { hasMean } from '../../onnx/tensor/mean-rows.js';
+import { planFeeds } from '../../photos/feeds/plan-feeds.js';
 import {
   SOURCE_DEFAULTS,
   SOURCE_FIELDS,
   type SourceOptions,
   type SourcePlan,
-} from '../../feeds/items/source-options.js';
+} from '../../photos/feeds/items/source-options.js';
 
 /** Options of embedding where each photo has one row. */
 export interface OneRowOptions extends SourceOptions, TransformChoice {

@@ -2,8 +2,8 @@
 import { availableParallelism } from 'node:os';
 import { TapirError } from '../../base/errors.js';
 import type { Extractor } from '../../extract/extractor.js';
-import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
+import { DecodeLanes } from '../../photos/images/lanes/decode-lanes.js';
+import type { NamedTensor, Tensor } from '../../onnx/tensor/tensor.js';
 import { openSource, type EmbedSource } from '../sources/open-source.js';
 import { openLoader, runPhotos } from './embed-batches.js';
 import type { EmbedSetup } from './embed-options.js';

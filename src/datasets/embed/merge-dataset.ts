@@ -4,7 +4,7 @@ import { checkText, type Options } from '../../base/checks.js';
 import { callback, readOptions, signal, unchecked, type Fields } from '../../base/options.js';
 import type { Progress } from '../../base/progress.js';
 import { mergeParts, type MergeSummary } from '../merge/merge.js';
-import { SOURCE_FIELDS, type SourceOptions } from '../../feeds/items/source-options.js';
+import { SOURCE_FIELDS, type SourceOptions } from '../../photos/feeds/items/source-options.js';
 import { openSource, type EmbedSource } from '../sources/open-source.js';
 
 /** Options of {@link mergeDataset}. The source is read as `embedFolder` reads it. */

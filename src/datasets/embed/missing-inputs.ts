@@ -4,8 +4,8 @@ import { lstat, readdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { invalidSource } from '../sources/items/source-errors.js';
 import { readPattern } from '../sources/folders/pattern.js';
-import { isImageName } from '../../images/decode/image-names.js';
-import { spanOf, type ClipPlan } from '../../images/transform/clip-options.js';
+import { isImageName } from '../../photos/images/decode/image-names.js';
+import { spanOf, type ClipPlan } from '../../photos/images/transform/clip-options.js';
 import type { MetadataRow } from '../formats/metadata.js';
 import type { SourceDescription } from '../sources/open-source.js';
 

@@ -4,12 +4,12 @@
  */
 import { digestOf } from '../../base/digest.js';
 import type { FileStamp } from '../../base/file-stamp.js';
-import { stampOf } from '../../images/file/image-file.js';
-import { stampOfFrames } from '../../feeds/load-frames.js';
+import { stampOf } from '../../photos/images/file/image-file.js';
+import { stampOfFrames } from '../../photos/feeds/load-frames.js';
 import { identityOfItem, nameItems, type Named } from '../records/input-names.js';
 import type { KnownInput, KnownInputs } from '../records/known-inputs.js';
 import { RowNames } from '../records/row-names.js';
-import type { SourceItem, SourceItems } from '../../feeds/items/source-item.js';
+import type { SourceItem, SourceItems } from '../../photos/feeds/items/source-item.js';
 
 /** The number of files that are looked at at the same time. */
 const STAMPS_AT_ONCE = 64;

@@ -1,18 +1,18 @@
 /** Photos → batches of tensors, for what takes tensors. */
 import { availableParallelism } from 'node:os';
 import { checkFields, integer, type Fields } from '../../base/options.js';
-import { loadTensors } from '../../feeds/open-feeds.js';
-import { chooseModelTransform } from '../../feeds/model-transform.js';
-import { planPictures } from '../../feeds/plan-feeds.js';
-import type { ImageError } from '../../images/file/image-errors.js';
+import { loadTensors } from '../../photos/feeds/open-feeds.js';
+import { chooseModelTransform } from '../../photos/feeds/model-transform.js';
+import { planPictures } from '../../photos/feeds/plan-feeds.js';
+import type { ImageError } from '../../photos/images/file/image-errors.js';
 import type { BatchSource } from '../../extract/replicas/batch-pieces.js';
 import type { RunInput } from '../../extract/replicas/run-options.js';
-import { TRANSFORM_FIELDS, type TransformChoice } from '../../feeds/choose-transform.js';
-import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import { type OnnxModel } from '../../model/open/open-model.js';
-import { SOURCE_FIELDS, type SourceOptions } from '../../feeds/items/source-options.js';
+import { TRANSFORM_FIELDS, type TransformChoice } from '../../photos/feeds/choose-transform.js';
+import { DecodeLanes } from '../../photos/images/lanes/decode-lanes.js';
+import { type OnnxModel } from '../../run/model/open/open-model.js';
+import { SOURCE_FIELDS, type SourceOptions } from '../../photos/feeds/items/source-options.js';
 import { openSource, type EmbedSource, type ListedImage } from '../sources/open-source.js';
-import type { NamedTensor } from '../../tensor/tensor.js';
+import type { NamedTensor } from '../../onnx/tensor/tensor.js';
 
 /** Batches of tensors, or photos as for `embedImages`. */
 export type LearnSource = BatchSource | EmbedSource;

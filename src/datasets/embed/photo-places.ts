@@ -1,7 +1,7 @@
 /** Photos that come one by one: each is decoded into a place of memory, and those of some places run together. */
 import { extractorInternals, type Extractor } from '../../extract/extractor.js';
 import type { PhotoFeatures } from '../../extract/replicas/run-photos.js';
-import { PhotoMemory } from '../../feeds/photo-memory.js';
+import { PhotoMemory } from '../../photos/feeds/photo-memory.js';
 import { openDecodeLanes, runApart } from './embed-batches.js';
 import { setUpEmbedding, type EmbedOptions } from './embed-options.js';
 

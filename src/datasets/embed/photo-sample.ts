@@ -1,18 +1,18 @@
 /** Photos of a source, drawn at random, as tensors of a model in memory: for what measures on photos. */
 import { availableParallelism } from 'node:os';
-import type { TransformChoice } from '../../feeds/choose-transform.js';
-import type { LoadedItem } from '../../feeds/feed-batches.js';
-import type { SourceOptions } from '../../feeds/items/source-options.js';
-import { chooseModelTransform } from '../../feeds/model-transform.js';
-import { loadTensors } from '../../feeds/open-feeds.js';
-import { planPictures } from '../../feeds/plan-feeds.js';
-import type { ImageTaker } from '../../feeds/plan-images.js';
-import { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import type { Transform } from '../../images/transform/transform.js';
-import type { OnnxModel } from '../../model/open/open-model.js';
-import { describeInputs } from '../../model/open/value-info.js';
-import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
-import type { NamedTensor } from '../../tensor/tensor.js';
+import type { TransformChoice } from '../../photos/feeds/choose-transform.js';
+import type { LoadedItem } from '../../photos/feeds/feed-batches.js';
+import type { SourceOptions } from '../../photos/feeds/items/source-options.js';
+import { chooseModelTransform } from '../../photos/feeds/model-transform.js';
+import { loadTensors } from '../../photos/feeds/open-feeds.js';
+import { planPictures } from '../../photos/feeds/plan-feeds.js';
+import type { ImageTaker } from '../../photos/feeds/plan-images.js';
+import { DecodeLanes } from '../../photos/images/lanes/decode-lanes.js';
+import type { Transform } from '../../photos/images/transform/transform.js';
+import type { OnnxModel } from '../../run/model/open/open-model.js';
+import { describeInputs } from '../../run/model/open/value-info.js';
+import { prunedInternals, type PrunedModel } from '../../run/model/prune/pruned-model.js';
+import type { NamedTensor } from '../../onnx/tensor/tensor.js';
 import type { EmbedSource } from '../sources/open-source.js';
 import { sampleSource } from '../sources/sample-source.js';
 

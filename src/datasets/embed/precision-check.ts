@@ -1,6 +1,6 @@
 /** Compares the features of the first images with those of the same model in float32. */
-import { deviceName, type Device } from '../../runtime/lanes/device.js';
-import type { PhotoMemory } from '../../feeds/photo-memory.js';
+import { deviceName, type Device } from '../../run/runtime/lanes/device.js';
+import type { PhotoMemory } from '../../photos/feeds/photo-memory.js';
 import { setImmediate } from 'node:timers/promises';
 import { TapirError } from '../../base/errors.js';
 import {
@@ -11,10 +11,10 @@ import {
 } from '../records/float32-comparison.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import { extractorInternals, type Extractor } from '../../extract/extractor.js';
-import { prunedInternals } from '../../model/prune/pruned-model.js';
-import { takeRow } from '../../tensor/rows.js';
-import type { Tensor } from '../../tensor/tensor.js';
-import { cosineOfTensors } from '../../tensor/compare-vectors.js';
+import { prunedInternals } from '../../run/model/prune/pruned-model.js';
+import { takeRow } from '../../onnx/tensor/rows.js';
+import type { Tensor } from '../../onnx/tensor/tensor.js';
+import { cosineOfTensors } from '../../onnx/tensor/compare-vectors.js';
 import { runPhotos, type BatchCheck, type CompareBatch } from './embed-batches.js';
 import type { EmbedSetup } from './embed-options.js';
 

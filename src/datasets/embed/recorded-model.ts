@@ -3,9 +3,9 @@ import type { Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import type { Dataset } from '../files/dataset.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
-import type { TransformOptions } from '../../images/transform/transform-options.js';
-import { checkIdentity } from '../../model/prune/identify-model.js';
-import { openModel, type OnnxModel } from '../../model/open/open-model.js';
+import type { TransformOptions } from '../../photos/images/transform/transform-options.js';
+import { checkIdentity } from '../../run/model/prune/identify-model.js';
+import { openModel, type OnnxModel } from '../../run/model/open/open-model.js';
 
 /** What a dataset was made with. */
 export interface RecordedModel {

@@ -1,8 +1,8 @@
 /** How a feature of a dataset was made, as its manifest records it. */
 import type { Options } from '../../base/checks.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
-import type { Pool } from '../../graph/rewrite/feature-parts.js';
-import { PARTS, POOLS, type RewriteOptions } from '../../model/prune/rewrite-options.js';
+import type { Pool } from '../../onnx/graph/rewrite/feature-parts.js';
+import { PARTS, POOLS, type RewriteOptions } from '../../run/model/prune/rewrite-options.js';
 import type { Dataset } from '../files/dataset.js';
 import { readRecordedModel, type RecordedModel } from './recorded-model.js';
 

@@ -2,11 +2,11 @@
 import { checkSame, compareWeights } from '../records/dataset-identity.js';
 import type { RunWeights } from '../records/run-record.js';
 import { modelChanged } from '../../base/file-stamp.js';
-import { modelInternals } from '../../model/open/model-state.js';
-import type { OnnxModel } from '../../model/open/open-model.js';
-import { digestSource } from '../../onnx/emit.js';
-import { locateExternal } from '../../onnx/external-data.js';
-import { openFileSource, type FileSource } from '../../onnx/wire/source.js';
+import { modelInternals } from '../../run/model/open/model-state.js';
+import type { OnnxModel } from '../../run/model/open/open-model.js';
+import { digestSource } from '../../onnx/file/emit.js';
+import { locateExternal } from '../../onnx/file/external-data.js';
+import { openFileSource, type FileSource } from '../../onnx/file/wire/source.js';
 
 /**
  * Identifies the files with external weights. For a dataset that has recorded them, this compares them before the run starts; files

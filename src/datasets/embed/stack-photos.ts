@@ -1,9 +1,9 @@
 /** Features of single photos → batches. */
 import { TapirError } from '../../base/errors.js';
 import type { PhotoFeatures } from '../../extract/replicas/run-photos.js';
-import type { LoadedItem } from '../../feeds/feed-batches.js';
-import { copyRow } from '../../tensor/rows.js';
-import { createData, elementCount, makeTensor, type Tensor } from '../../tensor/tensor.js';
+import type { LoadedItem } from '../../photos/feeds/feed-batches.js';
+import { copyRow } from '../../onnx/tensor/rows.js';
+import { createData, elementCount, makeTensor, type Tensor } from '../../onnx/tensor/tensor.js';
 
 /** Items in order, and the features of those that could be read. */
 interface Group {

@@ -1,7 +1,7 @@
 /** The engine and precision that a dataset was begun with. */
-import { precisionOf, type PrunedModel } from '../../model/prune/pruned-model.js';
-import type { EngineName, Precision } from '../../runtime/capabilities/capabilities.js';
-import { readDevice, type Device } from '../../runtime/lanes/device.js';
+import { precisionOf, type PrunedModel } from '../../run/model/prune/pruned-model.js';
+import type { EngineName, Precision } from '../../run/runtime/capabilities/capabilities.js';
+import { readDevice, type Device } from '../../run/runtime/lanes/device.js';
 import type { EngineChoice } from '../records/engine-choice.js';
 import { readJournal } from './journal.js';
 

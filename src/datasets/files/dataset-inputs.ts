@@ -8,7 +8,7 @@ import type { PartKind } from '../formats/part-columns.js';
 import type { JournalShard } from './journal.js';
 import { identityOf } from '../records/input-names.js';
 import { KnownInputs, type Outcome } from '../records/known-inputs.js';
-import type { TriedInput } from '../../feeds/tried-input.js';
+import type { TriedInput } from '../../photos/feeds/tried-input.js';
 
 /** The inputs of a dataset. Each counts once. */
 export interface InputCounts {

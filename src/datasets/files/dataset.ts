@@ -1,6 +1,6 @@
 /** Reading a dataset that `embedFolder` wrote, in bounded memory. */
 import { checkInteger, checkText, invalidOption, withDefaults } from '../../base/checks.js';
-import { elementCount } from '../../tensor/tensor.js';
+import { elementCount } from '../../onnx/tensor/tensor.js';
 import { readFeatureRows } from '../formats/feature-files.js';
 import type { FeatureFile } from '../formats/feature-format.js';
 import { valuesOf } from '../formats/carried-columns.js';

@@ -1,10 +1,10 @@
 /** The manifest of a dataset: what was embedded, how, and where it lies. It is written last: without it, a dataset is unfinished. */
 import { packageVersion } from '../../base/package.js';
-import type { ResolvedRequest } from '../../graph/rewrite/plan.js';
-import type { DecoderVersions } from '../../images/decode/open-sharp.js';
-import type { ClipPlan } from '../../images/transform/clip-options.js';
-import type { TilePlan } from '../../images/transform/tile-options.js';
-import type { EngineName } from '../../runtime/capabilities/capabilities.js';
+import type { ResolvedRequest } from '../../onnx/graph/rewrite/plan.js';
+import type { DecoderVersions } from '../../photos/images/decode/open-sharp.js';
+import type { ClipPlan } from '../../photos/images/transform/clip-options.js';
+import type { TilePlan } from '../../photos/images/transform/tile-options.js';
+import type { EngineName } from '../../run/runtime/capabilities/capabilities.js';
 import { latestWeights } from '../records/dataset-identity.js';
 import type { DatasetInputs, InputCounts } from './dataset-inputs.js';
 import { FEATURES } from './file-names.js';

@@ -14,7 +14,7 @@ import {
   type Shape,
   type Shapes,
 } from '../../base/shapes.js';
-import { isDType } from '../../tensor/tensor.js';
+import { isDType } from '../../onnx/tensor/tensor.js';
 import { staysInside } from '../records/locate-file.js';
 
 /** The largest row of features, in elements: far above any model's, and small enough for a typed array. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
-import { describeParquet } from '../../base/files/parquet-reading.js';
+import { describeParquet } from '../formats/parquet-reading.js';
 import { lockFolder } from '../../base/folder-lock.js';
 import { isReservedName } from '../formats/metadata.js';
 import { placeCells, SavedColumns, type RowPlace } from '../formats/saved-columns.js';

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { TapirError } from '../../base/errors.js';
-import type { Tensor } from '../../tensor/tensor.js';
+import type { Tensor } from '../../onnx/tensor/tensor.js';
 import { featurePath, metadataPath } from './file-names.js';
 import { createFeatureWriter, type FeatureFormat, type FeatureWriter } from '../formats/feature-files.js';
 import { MetadataTable, type MetadataRow } from '../formats/metadata.js';
@@ -17,7 +17,7 @@ import {
   type RowPart,
   type TriedBatch,
   type TriedInput,
-} from '../../feeds/tried-input.js';
+} from '../../photos/feeds/tried-input.js';
 
 /** How shards are written. */
 export interface ShardPlan {

@@ -1,6 +1,6 @@
 /** Features with the element type that they are stored with. */
-import { encodeFloat16InRange } from '../../tensor/float16.js';
-import type { DType, Tensor } from '../../tensor/tensor.js';
+import { encodeFloat16InRange } from '../../onnx/tensor/float16.js';
+import type { DType, Tensor } from '../../onnx/tensor/tensor.js';
 
 /** Returns the element type that features have on disk or in rows. */
 export function storedType(dtype: DType, half: boolean): DType {

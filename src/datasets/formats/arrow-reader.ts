@@ -3,12 +3,12 @@
  * counts in a file: a damaged file keeps it busy for ever.
  */
 import type { FileHandle } from 'node:fs/promises';
-import { FlatTable } from '../../tensor/arrow/flatbuffers.js';
-import { unpackBits } from '../../tensor/bits.js';
-import { elementBytes } from '../../tensor/tensor.js';
+import { FlatTable } from './flatbuffers.js';
+import { unpackBits } from '../../onnx/tensor/bits.js';
+import { elementBytes } from '../../onnx/tensor/tensor.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import { checkFacts, readExactly, type FeatureFile } from './feature-format.js';
-import { widen } from '../../tensor/widen.js';
+import { widen } from '../../onnx/tensor/widen.js';
 
 /** The ids of the fields that are read, from Arrow's File.fbs, Schema.fbs and Message.fbs. */
 const FOOTER = { schema: 1, recordBatches: 3 } as const;

@@ -2,7 +2,7 @@
  * Writes feature files in Arrow's IPC file format: columns `row`, `path` and the output's key, which is a list of fixed size. With
  * more than one dim, it is a tensor (the extension arrow.fixed_shape_tensor).
  */
-import { elementBytes } from '../../tensor/tensor.js';
+import { elementBytes } from '../../onnx/tensor/tensor.js';
 import {
   createFileEncoder,
   featureData,
@@ -11,9 +11,9 @@ import {
   type Arrow,
   type RecordBatch,
   type Schema,
-} from '../../tensor/arrow/library.js';
+} from './library.js';
 import type { AtomicFile } from '../../base/atomic-file.js';
-import type { FeatureColumn } from '../../tensor/feature-column.js';
+import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
 import type { FeatureEncoder } from './feature-format.js';
 import { featureSchema } from './feature-schema.js';
 import { RowStage, type RowGroup } from './row-stage.js';

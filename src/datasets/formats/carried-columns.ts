@@ -1,6 +1,6 @@
 /** What a list says about its photos beside their paths: values as texts of JSON, and the columns of the metadata that hold them. */
-import type { ItemColumns } from '../../feeds/items/source-item.js';
-import type { ParquetColumn, ParquetType } from '../../base/files/parquet-reading.js';
+import type { ItemColumns } from '../../photos/feeds/items/source-item.js';
+import type { ParquetColumn, ParquetType } from './parquet-reading.js';
 
 /** The type of a column: booleans, 64-bit integers, doubles or texts if all its values are, else JSON. */
 export type ColumnKind = 'bool' | 'int64' | 'float64' | 'text' | 'json';

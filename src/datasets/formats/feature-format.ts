@@ -1,7 +1,7 @@
 /** What every format of feature files implements: a writer and a reader. */
 import type { FileHandle } from 'node:fs/promises';
-import type { FeatureColumn } from '../../tensor/feature-column.js';
-import type { Tensor } from '../../tensor/tensor.js';
+import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
+import type { Tensor } from '../../onnx/tensor/tensor.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 
 /** Consecutive rows of a feature, to be written. */

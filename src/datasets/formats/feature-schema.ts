@@ -1,6 +1,6 @@
 /** The schema of feature files in Arrow's terms. */
-import { createStreamEncoder, featureField, type Arrow, type Schema } from '../../tensor/arrow/library.js';
-import type { FeatureColumn } from '../../tensor/feature-column.js';
+import { createStreamEncoder, featureField, type Arrow, type Schema } from './library.js';
+import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
 import { factsOf } from './feature-format.js';
 
 /** Columns `row`, `path` and the output's key. */

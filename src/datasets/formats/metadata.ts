@@ -1,10 +1,10 @@
 /** The metadata of a shard: a Parquet file with a row per input. */
 import type * as writer from 'hyparquet-writer';
-import type { Tile } from '../../images/pixels/tile-grid.js';
+import type { Tile } from '../../photos/images/pixels/tile-grid.js';
 import type { FileStamp } from '../../base/file-stamp.js';
-import { describeParquet, readParquetRecords, type ParquetColumn } from '../../base/files/parquet-reading.js';
+import { describeParquet, readParquetRecords, type ParquetColumn } from './parquet-reading.js';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
-import type { ItemColumns } from '../../feeds/items/source-item.js';
+import type { ItemColumns } from '../../photos/feeds/items/source-item.js';
 import { carriedIn, encodeCarried, kindsOf, toJson, widest, type ColumnKinds } from './carried-columns.js';
 import { PART_NAMES, partColumns, partValues, type PartKind } from './part-columns.js';
 

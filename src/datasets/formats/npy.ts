@@ -2,13 +2,13 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { AtomicFile } from '../../base/atomic-file.js';
 import { invalidOption } from '../../base/checks.js';
-import { bytesOf } from '../../tensor/bits.js';
-import type { FeatureColumn } from '../../tensor/feature-column.js';
-import { permute } from '../../tensor/permute.js';
-import { elementBytes, makeTensor, type DType, type Tensor } from '../../tensor/tensor.js';
+import { bytesOf } from '../../onnx/tensor/bits.js';
+import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
+import { permute } from '../../onnx/tensor/permute.js';
+import { elementBytes, makeTensor, type DType, type Tensor } from '../../onnx/tensor/tensor.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import { readExactly, type FeatureEncoder, type FeatureFile } from './feature-format.js';
-import { widen } from '../../tensor/widen.js';
+import { widen } from '../../onnx/tensor/widen.js';
 
 /** NumPy's descriptors. All are little-endian, as are the machines that Node.js runs on. */
 const DESCRIPTORS: Readonly<Partial<Record<DType, string>>> = {

@@ -1,7 +1,7 @@
 /** The columns of a feature file in Parquet: their schema and their pages. */
-import type { DType } from '../../tensor/tensor.js';
-import { packBits } from '../../tensor/bits.js';
-import type { FeatureColumn } from '../../tensor/feature-column.js';
+import type { DType } from '../../onnx/tensor/tensor.js';
+import { packBits } from '../../onnx/tensor/bits.js';
+import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
 import type { RowGroup } from './row-stage.js';
 import { binary, bool, byte, i32, i64, struct, varint, type ThriftValue } from './thrift.js';
 

@@ -1,13 +1,13 @@
 /** Reads the Parquet files that parquet-writer.ts writes: the values of a row group are the last bytes of its page. */
 import type { FileHandle } from 'node:fs/promises';
 import type { FileMetaData } from 'hyparquet';
-import { unpackBits } from '../../tensor/bits.js';
-import { elementBytes, type DType } from '../../tensor/tensor.js';
+import { unpackBits } from '../../onnx/tensor/bits.js';
+import { elementBytes, type DType } from '../../onnx/tensor/tensor.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
-import { readParquetIndex } from '../../base/files/parquet-reading.js';
+import { readParquetIndex } from './parquet-reading.js';
 import { checkFacts, readExactly, type FeatureFile } from './feature-format.js';
 import { CREATED_BY } from './parquet-writer.js';
-import { widen } from '../../tensor/widen.js';
+import { widen } from '../../onnx/tensor/widen.js';
 
 /** The largest group of more than one row. Ours have 16 MiB before 8-bit integers become 32-bit ones. */
 const MAX_GROUP_BYTES = 64 * 2 ** 20;

@@ -3,11 +3,11 @@
  * row group is one uncompressed page, so the bytes of a tensor go to the file unchanged. docs/decisions/014 says why this package
  * has its own writer.
  */
-import { loadArrow } from '../../tensor/arrow/library.js';
-import { elementBytes } from '../../tensor/tensor.js';
+import { loadArrow } from './library.js';
+import { elementBytes } from '../../onnx/tensor/tensor.js';
 import { packageVersion } from '../../base/package.js';
 import type { AtomicFile } from '../../base/atomic-file.js';
-import type { FeatureColumn } from '../../tensor/feature-column.js';
+import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
 import { factsOf, type FeatureEncoder } from './feature-format.js';
 import { arrowSchemaEntry } from './feature-schema.js';
 import { columnsOf, ENCODINGS, pageHeader, type ParquetColumn } from './parquet-columns.js';

@@ -1,5 +1,5 @@
 /** The columns of what a row covers of its photo: the coordinates of a tile, the number of a crop, or the first frame of a clip. */
-import type { RowPart } from '../../feeds/tried-input.js';
+import type { RowPart } from '../../photos/feeds/tried-input.js';
 
 const PART_COLUMNS = {
   tile: {

@@ -1,5 +1,5 @@
 /** Gathers rows into groups of a bounded size, for formats that store rows in groups. */
-import { bytesOf } from '../../tensor/bits.js';
+import { bytesOf } from '../../onnx/tensor/bits.js';
 import type { FeatureRows } from './feature-format.js';
 
 /** The largest number of rows in a group. It bounds the paths that are kept for the group. */

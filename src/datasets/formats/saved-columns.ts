@@ -4,8 +4,8 @@
  */
 import type { BasicType } from 'hyparquet-writer';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
-import { readParquetRecords, type ParquetColumn } from '../../base/files/parquet-reading.js';
-import type { RowPart } from '../../feeds/tried-input.js';
+import { readParquetRecords, type ParquetColumn } from './parquet-reading.js';
+import type { RowPart } from '../../photos/feeds/tried-input.js';
 import { encodeCarried, toJson, valuesOf, widest } from './carried-columns.js';
 import { PART_NAMES, PART_TYPES, partValues } from './part-columns.js';
 

@@ -2,9 +2,9 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { reasonOf, TapirError, type ImageErrorCode } from '../../base/errors.js';
-import { readParquetLists, type ListType, type NumberList } from '../../base/files/parquet-lists.js';
-import { readParquetRecords, type ParquetColumn } from '../../base/files/parquet-reading.js';
-import type { ItemColumns } from '../../feeds/items/source-item.js';
+import { readParquetLists, type ListType, type NumberList } from '../formats/parquet-lists.js';
+import { readParquetRecords, type ParquetColumn } from '../formats/parquet-reading.js';
+import type { ItemColumns } from '../../photos/feeds/items/source-item.js';
 import { carriedIn, toJson } from '../formats/carried-columns.js';
 import { nameColumns } from '../formats/metadata.js';
 

@@ -2,7 +2,7 @@
 import { extname } from 'node:path';
 import { isTapirError, TapirError } from '../../base/errors.js';
 import type { Dataset } from '../files/dataset.js';
-import { readParquetRecords } from '../../base/files/parquet-reading.js';
+import { readParquetRecords } from '../formats/parquet-reading.js';
 import { datasetUnreadable } from '../../base/files/dataset-invalid.js';
 import { readSavedColumns } from '../files/saved-columns.js';
 import { PART_NAMES } from '../formats/part-columns.js';

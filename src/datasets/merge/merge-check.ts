@@ -1,6 +1,6 @@
 /** Checks that the parts of a dataset hold every input exactly once, in bounded memory. */
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
-import type { SourceItem } from '../../feeds/items/source-item.js';
+import type { SourceItem } from '../../photos/feeds/items/source-item.js';
 import { readMetadata } from '../formats/metadata.js';
 import { partsOf } from '../records/dataset-identity.js';
 import { identityOf, identityOfItem, nameItems } from '../records/input-names.js';

@@ -1,9 +1,9 @@
 /** What all runs that write a dataset must have in common. */
-import { shortestValue } from '../../images/transform/transform-options.js';
+import { shortestValue } from '../../photos/images/transform/transform-options.js';
 import { show } from '../../base/checks.js';
 import { TapirError, type ErrorDetails } from '../../base/errors.js';
-import type { ClipPlan } from '../../images/transform/clip-options.js';
-import type { TilePlan } from '../../images/transform/tile-options.js';
+import type { ClipPlan } from '../../photos/images/transform/clip-options.js';
+import type { TilePlan } from '../../photos/images/transform/tile-options.js';
 import type { RunWeights, TransformRecord, WeightsRecord } from './run-record.js';
 
 /** What every run into a dataset has in common. The external weights must be the same, too; the journal lists them by run. */

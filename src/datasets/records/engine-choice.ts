@@ -1,6 +1,6 @@
 /** Which engine and precision were chosen by measuring, and what was measured. */
-import type { EngineName, Precision } from '../../runtime/capabilities/capabilities.js';
-import type { Device } from '../../runtime/lanes/device.js';
+import type { EngineName, Precision } from '../../run/runtime/capabilities/capabilities.js';
+import type { Device } from '../../run/runtime/lanes/device.js';
 import type { Float32Comparison } from './float32-comparison.js';
 
 /** A way to run a model. */

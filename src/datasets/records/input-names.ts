@@ -1,6 +1,6 @@
 /** The names of inputs: a dataset knows each input by its name, and the name decides which shard the input belongs to. */
 import { createHash } from 'node:crypto';
-import type { SourceItem } from '../../feeds/items/source-item.js';
+import type { SourceItem } from '../../photos/feeds/items/source-item.js';
 import { checkInteger, withDefaults } from '../../base/checks.js';
 
 /** An input of a source, as far as names matter. */

@@ -1,5 +1,5 @@
 /** Counts of photos that another door of a library would have read as other pixels: turned by EXIF, or transparent. */
-import type { TriedInput } from '../../feeds/tried-input.js';
+import type { TriedInput } from '../../photos/feeds/tried-input.js';
 
 /** How many photos there were of each kind, whatever the transform does with them. */
 export interface MarkedCounts {

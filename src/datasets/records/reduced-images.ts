@@ -1,5 +1,5 @@
 /** Sums of what the fast decoding mode did to the pixels of a run. */
-import type { TriedInput } from '../../feeds/tried-input.js';
+import type { TriedInput } from '../../photos/feeds/tried-input.js';
 
 /** The summary in a manifest. */
 export interface ReductionSummary {

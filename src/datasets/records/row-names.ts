@@ -1,5 +1,5 @@
 /** The names of photos that a table or a stream holds, where several rows have one name. */
-import type { SourceItem } from '../../feeds/items/source-item.js';
+import type { SourceItem } from '../../photos/feeds/items/source-item.js';
 import { identityOfItem, type Named } from './input-names.js';
 import type { KnownInputs } from './known-inputs.js';
 

@@ -1,6 +1,6 @@
 /** What a dataset records about the model and the transform of a run, as plain data. */
-import type { TransformOptions } from '../../images/transform/transform-options.js';
-import type { TransformSource } from '../../images/transform/transform.js';
+import type { TransformOptions } from '../../photos/images/transform/transform-options.js';
+import type { TransformSource } from '../../photos/images/transform/transform.js';
 
 /** Options that every record of a transform has. */
 type Recorded =

@@ -1,6 +1,6 @@
 /** How many inputs a source has, to estimate how long a run takes. */
 import { openSource, type EmbedSource } from './open-source.js';
-import type { SourcePlan } from '../../feeds/items/source-options.js';
+import type { SourcePlan } from '../../photos/feeds/items/source-options.js';
 
 /** Inputs counted at once. Between such groups the run continues. */
 const INPUTS_AT_ONCE = 512;

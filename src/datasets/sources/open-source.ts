@@ -4,25 +4,34 @@ import { basename, extname } from 'node:path';
 import { Readable } from 'node:stream';
 import { checkOneOf, invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
-import { isImageBody, type ImageSource } from '../../images/file/image-source.js';
-import { extensionOf, kindOfName, isImageName, unreadAdvice } from '../../images/decode/image-names.js';
+import { isImageBody, type ImageSource } from '../../photos/images/file/image-source.js';
+import {
+  extensionOf,
+  kindOfName,
+  isImageName,
+  unreadAdvice,
+} from '../../photos/images/decode/image-names.js';
 import { openCarriedTexts } from './records/carried-texts.js';
 import { openRecords } from './records/open-records.js';
 import { INPUT_FORMATS, type InputFormat } from './records/source-record.js';
 import { listImages } from './folders/list-folder.js';
-import type { SourceItem } from '../../feeds/items/source-item.js';
+import type { SourceItem } from '../../photos/feeds/items/source-item.js';
 import { clipItems } from './items/clip-items.js';
 import { UnreadFiles, type UnreadCounts } from './items/unread-files.js';
 import { archiveKind, listArchive, listShards } from './archives/archives.js';
-import type { EntryPlan } from '../../feeds/items/entries.js';
-import { IMAGE_FORMS, itemOfImage, takeBytes } from '../../feeds/items/item-of-image.js';
+import type { EntryPlan } from '../../photos/feeds/items/entries.js';
+import { IMAGE_FORMS, itemOfImage, takeBytes } from '../../photos/feeds/items/item-of-image.js';
 import { findMatches, isPattern, readPattern, type Pattern } from './folders/pattern.js';
 import { isHttpUrl } from '../../base/http/http.js';
 import { labelOfUrl } from '../../base/printable.js';
 import { invalidSource } from './items/source-errors.js';
 import { describeTables, type TableFacts } from './lists/parquet-entries.js';
 import { LIST_EXTENSIONS, readList } from './lists/read-list.js';
-import { SOURCE_DEFAULTS, type SourceOptions, type SourcePlan } from '../../feeds/items/source-options.js';
+import {
+  SOURCE_DEFAULTS,
+  type SourceOptions,
+  type SourcePlan,
+} from '../../photos/feeds/items/source-options.js';
 
 /**
  * One image of a list: a path, a `file:` URL, the bytes of a file, or a Blob, a Response or a web stream of these bytes; with

@@ -1,5 +1,5 @@
 /** A random sample of a source. */
-import { SOURCE_DEFAULTS, type SourcePlan } from '../../feeds/items/source-options.js';
+import { SOURCE_DEFAULTS, type SourcePlan } from '../../photos/feeds/items/source-options.js';
 import { openSource, type EmbedSource } from './open-source.js';
 import { sampleItems, type Sample } from './sampling/sample-items.js';
 

@@ -1,5 +1,5 @@
 /** Rows as Arrow's stream format: carried columns, `path`, `status`, `error_code`, `error_message`, and a column per output. */
-import { elementBytes } from '../../tensor/tensor.js';
+import { elementBytes } from '../../onnx/tensor/tensor.js';
 import {
   createStreamEncoder,
   featureData,
@@ -11,12 +11,12 @@ import {
   type Encoder,
   type Field,
   type Schema,
-} from '../../tensor/arrow/library.js';
-import type { LoadedItem } from '../../feeds/feed-batches.js';
+} from '../formats/library.js';
+import type { LoadedItem } from '../../photos/feeds/feed-batches.js';
 import type { EmbeddedRecords } from './embed-records.js';
-import { rowsOfInputs, type InputRow } from '../../feeds/tried-input.js';
+import { rowsOfInputs, type InputRow } from '../../photos/feeds/tried-input.js';
 import { partValues } from '../formats/part-columns.js';
-import { bytesOf } from '../../tensor/bits.js';
+import { bytesOf } from '../../onnx/tensor/bits.js';
 import { JsonColumns } from './json-columns.js';
 import { invalidSource } from '../sources/items/source-errors.js';
 import { checkCarried, type RowEncoder, type RowShape } from './row-output.js';

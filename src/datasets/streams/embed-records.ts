@@ -1,8 +1,8 @@
 /** Images with other data → features with that data. */
 import type { Extractor } from '../../extract/extractor.js';
-import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import type { SourceItem } from '../../feeds/items/source-item.js';
-import { rowsOfInputs } from '../../feeds/tried-input.js';
+import type { DecodeLanes } from '../../photos/images/lanes/decode-lanes.js';
+import type { SourceItem } from '../../photos/feeds/items/source-item.js';
+import { rowsOfInputs } from '../../photos/feeds/tried-input.js';
 import type { SourceRecord } from '../sources/records/source-record.js';
 import { embedBatches, type RunBatch } from '../embed/embed-batches.js';
 import type { EmbedSetup } from '../embed/embed-options.js';

@@ -1,20 +1,20 @@
 /** Images → rows as a stream of bytes, which `tapir embed --out -` writes. */
-import { PhotoMemory } from '../../feeds/photo-memory.js';
+import { PhotoMemory } from '../../photos/feeds/photo-memory.js';
 import { describeParts, recordTransform } from '../embed/describe-run.js';
 import { partsOf } from '../records/dataset-identity.js';
 import { invalidOption, type Options } from '../../base/checks.js';
 import { callback, oneOf, readOptions, type Fields } from '../../base/options.js';
 import { packageVersion } from '../../base/package.js';
 import { extractorInternals, type Extractor } from '../../extract/extractor.js';
-import type { DecodeLanes } from '../../images/lanes/decode-lanes.js';
-import { loadArrow } from '../../tensor/arrow/library.js';
+import type { DecodeLanes } from '../../photos/images/lanes/decode-lanes.js';
+import { loadArrow } from '../formats/library.js';
 import { type EmbeddedBatch, openDecodeLanes, runPhotos, writtenDims } from '../embed/embed-batches.js';
 import { EMBED_FIELDS, type EmbedSetup, type EmbedOptions, setUpEmbedding } from '../embed/embed-options.js';
 import { embedRecords } from './embed-records.js';
 import { EMBED_FOLDER_FIELDS, type EmbedFolderOptions } from '../embed/embed-folder-options.js';
 import { checkFailures, readFailureLimit } from '../embed/failure-limit.js';
 import { ProgressMeter, type EmbedProgress } from '../embed/progress.js';
-import type { FeatureColumn } from '../../tensor/feature-column.js';
+import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
 import type { UnreadCounts } from '../sources/items/unread-files.js';
 import { openSource } from '../sources/open-source.js';
 import { MAX_WAIT, type EmbedStreamOptions } from './row-pipe.js';
@@ -38,7 +38,7 @@ import {
   type RowShape,
 } from './row-output.js';
 import { TapirError } from '../../base/errors.js';
-import { elementCount, type DType, type Tensor } from '../../tensor/tensor.js';
+import { elementCount, type DType, type Tensor } from '../../onnx/tensor/tensor.js';
 import { storedTensor, storedType } from '../files/stored-tensor.js';
 
 /** Options of {@link embedRows}. */

@@ -3,7 +3,7 @@ import { Duplex } from 'node:stream';
 import { callbackify } from 'node:util';
 import type { Options } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
-import type { DType } from '../../tensor/tensor.js';
+import type { DType } from '../../onnx/tensor/tensor.js';
 import { RowPipe, type EmbedStreamOptions, type StreamInput, type StreamRow } from './row-pipe.js';
 
 export type Written = (error?: Error | null) => void;

@@ -3,7 +3,7 @@ import { ReadableStream, WritableStream } from 'node:stream/web';
 import type { Options } from '../../base/checks.js';
 import type { Extractor } from '../../extract/extractor.js';
 import type { EmbeddedItem } from '../embed/embed-images.js';
-import type { DType } from '../../tensor/tensor.js';
+import type { DType } from '../../onnx/tensor/tensor.js';
 import { RowPipe, type EmbedStreamOptions, type StreamInput, type StreamRow } from './row-pipe.js';
 
 /** Two ends, as a `TransformStream` has them: images go in, rows come out. */

@@ -1,5 +1,5 @@
 /** Fields of JSON records → Arrow columns. The first rows decide the types. */
-import { textData, validity, type Arrow, type Data, type Field } from '../../tensor/arrow/library.js';
+import { textData, validity, type Arrow, type Data, type Field } from '../formats/library.js';
 import { FITS, widest, type ColumnKind } from '../formats/carried-columns.js';
 import type { Carried } from '../sources/records/source-record.js';
 import { invalidSource } from '../sources/items/source-errors.js';

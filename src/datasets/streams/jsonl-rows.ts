@@ -1,10 +1,10 @@
 /** Rows as JSON lines: `{"path":…,"status":"ok","<key>":[…],<carried fields>}`. */
-import type { Arrow, Data, Field } from '../../tensor/arrow/library.js';
+import type { Arrow, Data, Field } from '../formats/library.js';
 import { arrowToJson } from '../sources/records/arrow-json.js';
 import type { EmbeddedRecords } from './embed-records.js';
-import { rowsOfInputs } from '../../feeds/tried-input.js';
+import { rowsOfInputs } from '../../photos/feeds/tried-input.js';
 import { partValues } from '../formats/part-columns.js';
-import { nestedToJson } from '../../tensor/json-elements.js';
+import { nestedToJson } from '../../onnx/tensor/json-elements.js';
 import type { Carried, RecordInput } from '../sources/records/source-record.js';
 import { checkCarried, type RowEncoder, type RowShape } from './row-output.js';
 

@@ -1,6 +1,6 @@
 /** What the formats of row streams have in common. */
 import { invalidOption } from '../../base/checks.js';
-import type { FeatureColumn } from '../../tensor/feature-column.js';
+import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
 import { invalidSource } from '../sources/items/source-errors.js';
 import type { EmbeddedRecords } from './embed-records.js';
 import { partColumns, type PartColumn, type PartKind } from '../formats/part-columns.js';

@@ -13,12 +13,12 @@ import {
 } from '../embed/embed-options.js';
 import { embedRecords } from './embed-records.js';
 import { rowsOf, type Embedded, type EmbeddedItem } from '../embed/embed-images.js';
-import type { EntryPlan } from '../../feeds/items/entries.js';
-import { itemOfImage, takeBytes } from '../../feeds/items/item-of-image.js';
+import type { EntryPlan } from '../../photos/feeds/items/entries.js';
+import { itemOfImage, takeBytes } from '../../photos/feeds/items/item-of-image.js';
 import type { ListedImage } from '../sources/open-source.js';
 import { partsOf } from '../records/dataset-identity.js';
 import type { SourceRecord } from '../sources/records/source-record.js';
-import type { DType } from '../../tensor/tensor.js';
+import type { DType } from '../../onnx/tensor/tensor.js';
 
 /** Options of {@link embedStream} and {@link embedTransformStream}. */
 export interface EmbedStreamOptions extends Omit<EmbedOptions, 'column' | 'nulSeparated'> {

@@ -1,11 +1,11 @@
 /** Batches as users give them → pieces that sessions run. */
 import { TapirError } from '../../base/errors.js';
 import { checkIterable } from '../../base/checks.js';
-import { checkSameRows, partsOf, readBatch, type Batch } from '../../tensor/batch.js';
+import { checkSameRows, partsOf, readBatch, type Batch } from '../../onnx/tensor/batch.js';
 import { shareRows } from './parallel-plan.js';
 import type { BatchSplit } from './split.js';
-import type { FeedPart } from '../../tensor/tensor-part.js';
-import type { TensorInfo } from '../../tensor/tensor-info.js';
+import type { FeedPart } from '../../onnx/tensor/tensor-part.js';
+import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
 import type { Task } from './dispatch.js';
 import { readRunInput } from './read-run-input.js';
 import type { RunInput } from './run-options.js';

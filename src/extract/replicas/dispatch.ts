@@ -1,9 +1,9 @@
 /** The runs of one batch on several devices. All of them settle; then the first failure in order is thrown. */
 import { isTapirError, reasonOf, TapirError } from '../../base/errors.js';
-import type { NamedTensor } from '../../tensor/tensor.js';
-import { RUNS_PER_SESSION } from '../../runtime/lane-pool.js';
-import type { Runner } from '../../runtime/replica.js';
-import type { RowRange } from '../../tensor/batch.js';
+import type { NamedTensor } from '../../onnx/tensor/tensor.js';
+import { RUNS_PER_SESSION } from '../../run/runtime/lane-pool.js';
+import type { Runner } from '../../run/runtime/replica.js';
+import type { RowRange } from '../../onnx/tensor/batch.js';
 
 /** Outputs of a run. */
 export type Outputs = readonly NamedTensor[];

@@ -1,17 +1,17 @@
 /** A pruned model as it runs: its inputs and outputs. */
 import { TapirError } from '../../base/errors.js';
-import type { TransformRequest } from '../../feeds/choose-transform.js';
-import type { ImageNormalization } from '../../graph/rewrite/image-input.js';
-import { fetchesOf } from '../../graph/rewrite/rewrite.js';
-import type { SessionFacts } from '../../runtime/lanes/protocol.js';
-import type { Tensor } from '../../tensor/tensor.js';
-import { copyTensor } from '../../tensor/tensor-part.js';
-import { describeInputs } from '../../model/open/value-info.js';
-import { describeFeature, type FeatureInfo } from '../../model/prune/feature-info.js';
-import { prunedInternals, type PrunedModel } from '../../model/prune/pruned-model.js';
-import type { OutputDtype, PerOutput } from '../../model/prune/rewrite-options.js';
-import type { Runnable } from '../../runtime/run-batch.js';
-import type { SessionSetup } from '../../model/lanes/session-model.js';
+import type { TransformRequest } from '../../photos/feeds/choose-transform.js';
+import type { ImageNormalization } from '../../onnx/graph/rewrite/image-input.js';
+import { fetchesOf } from '../../onnx/graph/rewrite/rewrite.js';
+import type { SessionFacts } from '../../run/runtime/lanes/protocol.js';
+import type { Tensor } from '../../onnx/tensor/tensor.js';
+import { copyTensor } from '../../onnx/tensor/tensor-part.js';
+import { describeInputs } from '../../run/model/open/value-info.js';
+import { describeFeature, type FeatureInfo } from '../../run/model/prune/feature-info.js';
+import { prunedInternals, type PrunedModel } from '../../run/model/prune/pruned-model.js';
+import type { OutputDtype, PerOutput } from '../../run/model/prune/rewrite-options.js';
+import type { Runnable } from '../../run/runtime/run-batch.js';
+import type { SessionSetup } from '../../run/model/lanes/session-model.js';
 import { asDescribed, givenOutputs } from './output-dtype.js';
 
 /** A pruned model with its inputs and outputs, and how its sessions are opened. Immutable. */

@@ -1,11 +1,11 @@
 /** Opening a pruned model on several devices. */
-import { keyOf, shareThreads, type ResolvedDevice } from '../../runtime/lanes/device.js';
-import { warnOfMemory } from '../../runtime/devices/balance.js';
-import { openAll } from '../../runtime/open-all.js';
-import { openReplica, type Runner } from '../../runtime/replica.js';
-import { describeLanes } from '../../model/lanes/describe-lanes.js';
-import type { SessionSetup } from '../../model/lanes/session-model.js';
-import type { PrunedModel } from '../../model/prune/pruned-model.js';
+import { keyOf, shareThreads, type ResolvedDevice } from '../../run/runtime/lanes/device.js';
+import { warnOfMemory } from '../../run/runtime/devices/balance.js';
+import { openAll } from '../../run/runtime/open-all.js';
+import { openReplica, type Runner } from '../../run/runtime/replica.js';
+import { describeLanes } from '../../run/model/lanes/describe-lanes.js';
+import type { SessionSetup } from '../../run/model/lanes/session-model.js';
+import type { PrunedModel } from '../../run/model/prune/pruned-model.js';
 import { holdReplica, releaseReplica } from './replica-set.js';
 import type { ParallelOptions } from './parallel-options.js';
 

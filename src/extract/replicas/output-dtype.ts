@@ -2,18 +2,18 @@
 import { invalidOption } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import { oneOf, unchecked, type Field } from '../../base/options.js';
-import { tensorType, type Graph } from '../../graph/graph.js';
-import type { FeatureInfo } from '../../model/prune/feature-info.js';
+import { tensorType, type Graph } from '../../onnx/graph/graph.js';
+import type { FeatureInfo } from '../../run/model/prune/feature-info.js';
 import {
   OUTPUT_DTYPES,
   readPerOutput,
   type OutputDtype,
   type PerOutput,
-} from '../../model/prune/rewrite-options.js';
-import { ELEMENT_TYPE, elementTypeNumber, isFloatType } from '../../onnx/wire/schema.js';
-import { makeTensor, type DType, type Tensor } from '../../tensor/tensor.js';
-import type { TensorInfo } from '../../tensor/tensor-info.js';
-import { floatsOf } from '../../tensor/widen.js';
+} from '../../run/model/prune/rewrite-options.js';
+import { ELEMENT_TYPE, elementTypeNumber, isFloatType } from '../../onnx/file/wire/schema.js';
+import { makeTensor, type DType, type Tensor } from '../../onnx/tensor/tensor.js';
+import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
+import { floatsOf } from '../../onnx/tensor/widen.js';
 
 /** The option of all that run a model. */
 export interface OutputDtypeOption {

@@ -1,7 +1,7 @@
 /** How a data-parallel model splits its batches. */
 import type { Options } from '../../base/checks.js';
 import { defaultsOf, integer, oneOf, readOptions, unchecked, type Fields } from '../../base/options.js';
-import type { LaneDeathPolicy } from '../../runtime/lane-pool.js';
+import type { LaneDeathPolicy } from '../../run/runtime/lane-pool.js';
 import { readSplit, type Split } from './split.js';
 
 /** Options of data parallelism. */

@@ -1,6 +1,6 @@
 /** Plans which device runs which rows of a batch. Pure: it sees only the state of each device. */
 import { deviceRows, type BatchSplit, type Split } from './split.js';
-import { cutRange, wholeRanges, type Batch, type RowRange } from '../../tensor/batch.js';
+import { cutRange, wholeRanges, type Batch, type RowRange } from '../../onnx/tensor/batch.js';
 import type { Task } from './dispatch.js';
 
 /** Runs on named devices, or rows for whichever is free. */

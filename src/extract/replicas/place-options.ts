@@ -1,11 +1,11 @@
 /** Where graphs run: the options of what splits batches over devices, checked. */
 import { invalidOption, type Options } from '../../base/checks.js';
 import { signal, unchecked, type Fields } from '../../base/options.js';
-import type { OnnxModel } from '../../model/open/open-model.js';
-import { namedDevices } from '../../runtime/devices/device-list.js';
-import { readDevices, type Devices } from '../../runtime/lanes/device.js';
-import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../../runtime/lanes/lane-options.js';
-import { readSessionOptions, type SessionOptions } from '../../runtime/lanes/session-options.js';
+import type { OnnxModel } from '../../run/model/open/open-model.js';
+import { namedDevices } from '../../run/runtime/devices/device-list.js';
+import { readDevices, type Devices } from '../../run/runtime/lanes/device.js';
+import { LANE_FIELDS, readLaneOptions, type LaneOptions } from '../../run/runtime/lanes/lane-options.js';
+import { readSessionOptions, type SessionOptions } from '../../run/runtime/lanes/session-options.js';
 import { readSplit, type BatchSplit } from './split.js';
 import type { Place } from './rewrite-sessions.js';
 

@@ -1,9 +1,9 @@
 /** What a caller passes to a run → the model's feeds. */
-import { feedTensors } from '../../feeds/match-tensors.js';
-import { arePhotos } from '../../images/transform/photo-tensors.js';
-import { readFeeds } from '../../tensor/read-feeds.js';
-import type { TensorInfo } from '../../tensor/tensor-info.js';
-import type { NamedTensor, Tensor } from '../../tensor/tensor.js';
+import { feedTensors } from '../../photos/feeds/match-tensors.js';
+import { arePhotos } from '../../photos/images/transform/photo-tensors.js';
+import { readFeeds } from '../../onnx/tensor/read-feeds.js';
+import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
+import type { NamedTensor, Tensor } from '../../onnx/tensor/tensor.js';
 import type { LoadedPhoto } from './run-options.js';
 
 /** Reads a `RunInput`: one tensor per input, in the model's order. Throws `INPUT_MISMATCH`. */

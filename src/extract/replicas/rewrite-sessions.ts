@@ -1,15 +1,15 @@
 /** Sessions of a rewritten graph: one on each device. */
-import type { Rewrite } from '../../graph/rewrite/rewrite.js';
-import { checkRunnable } from '../../model/open/check-runnable.js';
-import type { OnnxModel } from '../../model/open/open-model.js';
-import { describeModel, type ModelDescription } from '../../model/lanes/session-model.js';
-import { describeMapped } from '../../model/lanes/weights-in-file.js';
-import { shareThreads, type ResolvedDevice } from '../../runtime/lanes/device.js';
-import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
-import type { LaneDescription } from '../../runtime/lanes/protocol.js';
-import { openAll } from '../../runtime/open-all.js';
-import { openReplica, type Replica, type Runner } from '../../runtime/replica.js';
-import type { SessionOptions } from '../../runtime/lanes/session-options.js';
+import type { Rewrite } from '../../onnx/graph/rewrite/rewrite.js';
+import { checkRunnable } from '../../run/model/open/check-runnable.js';
+import type { OnnxModel } from '../../run/model/open/open-model.js';
+import { describeModel, type ModelDescription } from '../../run/model/lanes/session-model.js';
+import { describeMapped } from '../../run/model/lanes/weights-in-file.js';
+import { shareThreads, type ResolvedDevice } from '../../run/runtime/lanes/device.js';
+import type { LaneOptions } from '../../run/runtime/lanes/lane-options.js';
+import type { LaneDescription } from '../../run/runtime/lanes/protocol.js';
+import { openAll } from '../../run/runtime/open-all.js';
+import { openReplica, type Replica, type Runner } from '../../run/runtime/replica.js';
+import type { SessionOptions } from '../../run/runtime/lanes/session-options.js';
 import type { BatchSplit } from './split.js';
 import { outputsOfRuns, runTasks, type Outputs, type Task } from './dispatch.js';
 

@@ -1,7 +1,7 @@
 /** The input and the options of `run`. */
 import type { Options } from '../../base/checks.js';
 import { boolean, readOptions, signal, type Fields } from '../../base/options.js';
-import type { Tensor, TensorLike } from '../../tensor/tensor.js';
+import type { Tensor, TensorLike } from '../../onnx/tensor/tensor.js';
 
 /**
  * What `run` accepts: a tensor for the only input, a photo from {@link loadImage} or the tensors of photos ({@link collateImages}), or tensors by input name. Records may be nested; lists

@@ -1,6 +1,6 @@
 /** Photos in memory → what each of them has of every output. */
-import { takePhoto, type PhotoMemory, type UnlikeRun } from '../../feeds/photo-memory.js';
-import type { Tensor } from '../../tensor/tensor.js';
+import { takePhoto, type PhotoMemory, type UnlikeRun } from '../../photos/feeds/photo-memory.js';
+import type { Tensor } from '../../onnx/tensor/tensor.js';
 import { mapInOrder } from '../../base/map-in-order.js';
 import { noRowPerImage, type ReplicaSet } from './replica-set.js';
 

@@ -1,6 +1,6 @@
 /** How many rows each device gets. */
 import { checkInteger, invalidOption } from '../../base/checks.js';
-import { cutRange } from '../../tensor/batch.js';
+import { cutRange } from '../../onnx/tensor/batch.js';
 
 /**
  * How a batch is split over devices.

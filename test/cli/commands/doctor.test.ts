@@ -2,8 +2,8 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { formatDiagnosis } from '../../../src/cli/commands/doctor.js';
-import type { Diagnosis } from '../../../src/runtime/devices/diagnose.js';
-import { whyNoProvider } from '../../../src/runtime/devices/provider-library.js';
+import type { Diagnosis } from '../../../src/run/runtime/devices/diagnose.js';
+import { whyNoProvider } from '../../../src/run/runtime/devices/provider-library.js';
 import { scratchFolder } from '../../support/fixtures.js';
 import { answering, DIVIDED, playNvidiaSmi, QUERY, SLICES, UUIDS } from '../../support/nvidia.js';
 import { runTapir } from '../../support/run.js';

@@ -7,7 +7,7 @@ import { exitCodeOf, messageOf } from '../../../src/cli/terminal/exit-code.js';
 import type { Terminal } from '../../../src/cli/terminal/terminal.js';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
 import { runScript, runTapir } from '../../support/run.js';
-import { CAN_INSTALL_CUDA } from '../../../src/runtime/devices/installed-cuda.js';
+import { CAN_INSTALL_CUDA } from '../../../src/run/runtime/devices/installed-cuda.js';
 import {
   makeCudaWheels,
   makeWheel,
@@ -20,7 +20,7 @@ import {
 const scratch = scratchFolder();
 const bytes = makeWheel();
 const files: Record<string, Uint8Array> = { [wheelNamed()]: bytes, ...makeCudaWheels() };
-vi.mock('../../../src/hub/wheels/engine-wheels.js', () => ({
+vi.mock('../../../src/learn/hub/wheels/engine-wheels.js', () => ({
   ENGINE_WHEELS: { get: (system: string) => tableOf(files).get(system) },
 }));
 let count = 0;
@@ -170,7 +170,7 @@ describe('tapir engines', () => {
       existsSync(engines) &&
       readdirSync(engines, { recursive: true, encoding: 'utf8' }).some((name) => name.endsWith('.partial'));
     const install = (content: Uint8Array): string => `
-      const { planInstall, runInstall } = await import(${JSON.stringify(projectPath('build/modules/hub/wheels/install-engine.js'))});
+      const { planInstall, runInstall } = await import(${JSON.stringify(projectPath('build/modules/learn/hub/wheels/install-engine.js'))});
       const wheels = [{ filename: ${JSON.stringify(wheelNamed())}, sha256: '${sha256Of(content)}' }];
       const table = new Map([[\`\${process.platform} \${process.arch}\`, wheels]]);
       await runInstall(await planInstall('openvino', { wheel: ${JSON.stringify(wheel)} }, table));`;

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { listCosts } from '../../../src/cli/commands/node-costs.js';
-import type { ModelProfile } from '../../../src/stages/profile-model.js';
+import type { ModelProfile } from '../../../src/extract/stages/profile-model.js';
 import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { runTapir } from '../../support/run.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { groupNodes } from '../../../src/cli/commands/nodes.js';
-import type { ListedFeature } from '../../../src/model/oracle/describe-features.js';
+import type { ListedFeature } from '../../../src/run/model/oracle/describe-features.js';
 
 const feature = (name: string, op: string, isModule = false): ListedFeature =>
   ({ name, op, isModule, depth: 0, tensor: name, marks: [], dims: [1], dtype: 'float32' }) as never;

@@ -2,8 +2,8 @@
 import { createFeatureExtractor, createTransform, embedImages, openModel } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 import { readRewriting, type ExtractorFlags } from '../../../src/cli/flags/open-extractor.js';
-import { createTransform as createSourceTransform } from '../../../src/feeds/create-transform.js';
-import { openModel as openSourceModel } from '../../../src/model/open/open-model.js';
+import { createTransform as createSourceTransform } from '../../../src/photos/feeds/create-transform.js';
+import { openModel as openSourceModel } from '../../../src/run/model/open/open-model.js';
 import { projectPath, tinyResNet } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
 

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { ByteBudget } from '../../../src/feeds/read-item.js';
+import { ByteBudget } from '../../../src/photos/feeds/read-item.js';
 
 it('grants bytes in order, up to its limit; a larger request when nothing is held', async () => {
   const budget = new ByteBudget(10);

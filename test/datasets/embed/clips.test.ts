@@ -30,7 +30,7 @@ import {
 } from '../../support/tapir.js';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readParquetIndex } from '../../../src/base/files/parquet-reading.js';
+import { readParquetIndex } from '../../../src/datasets/formats/parquet-reading.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { runTapir } from '../../support/run.js';
 import { modelBytes } from '../../support/graphs.js';

@@ -2,12 +2,12 @@
 import { chmodSync, copyFileSync, mkdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { LoadedItem } from '../../../build/modules/feeds/feed-batches.js';
-import { openFeeds } from '../../../build/modules/feeds/open-feeds.js';
-import { planFeeds } from '../../../build/modules/feeds/plan-feeds.js';
+import type { LoadedItem } from '../../../build/modules/photos/feeds/feed-batches.js';
+import { openFeeds } from '../../../build/modules/photos/feeds/open-feeds.js';
+import { planFeeds } from '../../../build/modules/photos/feeds/plan-feeds.js';
 import { listImages } from '../../../build/modules/datasets/sources/folders/list-folder.js';
-import type { SourceItem } from '../../../build/modules/feeds/items/source-item.js';
-import { DecodeLanes } from '../../../build/modules/images/lanes/decode-lanes.js';
+import type { SourceItem } from '../../../build/modules/photos/feeds/items/source-item.js';
+import { DecodeLanes } from '../../../build/modules/photos/images/lanes/decode-lanes.js';
 import { createTransform } from '../../../build/modules/index.js';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
 import { runScript } from '../../support/run.js';
@@ -96,7 +96,7 @@ describe.skipIf(process.platform === 'win32')('a file that this user may not rea
       import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
       import { loadImage } from 'onnx-tapir';
       import { listImages } from ${JSON.stringify(projectPath('build/modules/datasets/sources/folders/list-folder.js'))};
-      import { stampOf } from ${JSON.stringify(projectPath('build/modules/images/file/image-file.js'))};
+      import { stampOf } from ${JSON.stringify(projectPath('build/modules/photos/images/file/image-file.js'))};
       const folder = ${JSON.stringify(folder)};
       if (process.getuid() === 0) {
         process.setgid(65534);

@@ -10,7 +10,7 @@ import {
   type TransformLike,
 } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
-import { fromFloat16Bits, toFloat16Bits } from '../../../src/tensor/float16.js';
+import { fromFloat16Bits, toFloat16Bits } from '../../../src/onnx/tensor/float16.js';
 import { projectPath } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
 

@@ -24,7 +24,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../../models/resnet.js';
 import { belongsTo, shardOf } from '../../../src/datasets/records/input-names.js';
 import { countInputs } from '../../../src/datasets/sources/count-inputs.js';
-import { SOURCE_DEFAULTS } from '../../../src/feeds/items/source-options.js';
+import { SOURCE_DEFAULTS } from '../../../src/photos/feeds/items/source-options.js';
 import { projectPath } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
 import { photosAndPlace } from '../../support/photos.js';

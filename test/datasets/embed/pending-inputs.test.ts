@@ -3,12 +3,12 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { digestOf } from '../../../src/base/digest.js';
-import { stampOfFrames } from '../../../src/feeds/load-frames.js';
+import { stampOfFrames } from '../../../src/photos/feeds/load-frames.js';
 import { KnownInputs } from '../../../src/datasets/records/known-inputs.js';
 import { PendingInputs } from '../../../src/datasets/embed/pending-inputs.js';
-import { stampOf } from '../../../src/images/file/image-file.js';
-import { missingImage } from '../../../src/images/file/image-errors.js';
-import type { SourceItem } from '../../../src/feeds/items/source-item.js';
+import { stampOf } from '../../../src/photos/images/file/image-file.js';
+import { missingImage } from '../../../src/photos/images/file/image-errors.js';
+import type { SourceItem } from '../../../src/photos/feeds/items/source-item.js';
 import { scratchFolder } from '../../support/fixtures.js';
 
 const folder = mkdtempSync(join(scratchFolder(), 'pending-'));

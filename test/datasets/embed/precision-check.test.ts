@@ -1,5 +1,5 @@
 /** Features in another precision are compared with float32. Most tests simulate the precision; the last ones need OpenVINO. */
-import { PhotoMemory } from '../../../build/modules/feeds/photo-memory.js';
+import { PhotoMemory } from '../../../build/modules/photos/feeds/photo-memory.js';
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {

@@ -29,7 +29,7 @@ import {
 } from 'onnx-tapir';
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readParquetIndex } from '../../../src/base/files/parquet-reading.js';
+import { readParquetIndex } from '../../../src/datasets/formats/parquet-reading.js';
 import { runTapir } from '../../support/run.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { someOf } from '../../support/rounds.js';

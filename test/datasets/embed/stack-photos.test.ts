@@ -1,7 +1,7 @@
 /** Features of single photos become batches of photos whose features are alike. */
 import { describe, expect, it } from 'vitest';
 import { groupAlike, stackPhotos } from '../../../src/datasets/embed/stack-photos.js';
-import type { LoadedItem } from '../../../src/feeds/feed-batches.js';
+import type { LoadedItem } from '../../../src/photos/feeds/feed-batches.js';
 
 const item = (index: number, error: unknown = null): LoadedItem =>
   ({ index, path: String(index), error, rows: [0, error === null ? 1 : 0] }) as unknown as LoadedItem;

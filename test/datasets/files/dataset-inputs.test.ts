@@ -7,8 +7,8 @@ import { metadataPath } from '../../../src/datasets/files/file-names.js';
 import { MetadataTable, readMetadata } from '../../../src/datasets/formats/metadata.js';
 import type { JournalShard } from '../../../src/datasets/files/journal.js';
 import { NOTHING_REDUCED } from '../../../src/datasets/records/reduced-images.js';
-import type { TriedInput } from '../../../src/feeds/tried-input.js';
-import { unreadableImage } from '../../../src/images/file/image-errors.js';
+import type { TriedInput } from '../../../src/photos/feeds/tried-input.js';
+import { unreadableImage } from '../../../src/photos/images/file/image-errors.js';
 import { scratchFolder } from '../../support/fixtures.js';
 
 const nothing = {

@@ -10,7 +10,7 @@ import {
   type RunRecord,
 } from '../../../src/datasets/files/manifest.js';
 import { NOTHING_REDUCED } from '../../../src/datasets/records/reduced-images.js';
-import { TRANSFORM_PRESETS } from '../../../src/images/transform/transform-options.js';
+import { TRANSFORM_PRESETS } from '../../../src/photos/images/transform/transform-options.js';
 
 const record: RunRecord = {
   model: { file: 'm.onnx', bytes: 1, sha256: 'a', externalFiles: ['w.bin'] },

@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { readMetadata } from '../../../src/datasets/formats/metadata.js';
 import type { JournalShard } from '../../../src/datasets/files/journal.js';
 import { ShardWriter, type ShardPlan } from '../../../src/datasets/files/shard-writer.js';
-import type { TriedBatch, TriedInput } from '../../../src/feeds/tried-input.js';
-import { unreadableImage } from '../../../src/images/file/image-errors.js';
+import type { TriedBatch, TriedInput } from '../../../src/photos/feeds/tried-input.js';
+import { unreadableImage } from '../../../src/photos/images/file/image-errors.js';
 import { scratchFolder } from '../../support/fixtures.js';
 import { readNpy } from '../../support/npy.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { storedTensor, storedType } from '../../../src/datasets/files/stored-tensor.js';
-import type { Tensor } from '../../../src/tensor/tensor.js';
+import type { Tensor } from '../../../src/onnx/tensor/tensor.js';
 
 describe('storedTensor', () => {
   const single: Tensor = { dtype: 'float32', dims: [1, 2], data: Float32Array.of(1, -2) };

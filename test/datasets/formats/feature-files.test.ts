@@ -12,8 +12,8 @@ import {
   FEATURE_FORMATS,
   type FeatureFormat,
 } from '../../../src/datasets/formats/feature-files.js';
-import { fromFloat16Bits } from '../../../src/tensor/float16.js';
-import { createData, elementCount, type DType, type Tensor } from '../../../src/tensor/tensor.js';
+import { fromFloat16Bits } from '../../../src/onnx/tensor/float16.js';
+import { createData, elementCount, type DType, type Tensor } from '../../../src/onnx/tensor/tensor.js';
 import { scratchFolder } from '../../support/fixtures.js';
 import { readNpy } from '../../support/npy.js';
 

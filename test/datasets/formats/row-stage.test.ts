@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { RowStage, type RowGroup } from '../../../src/datasets/formats/row-stage.js';
-import type { Tensor } from '../../../src/tensor/tensor.js';
+import type { Tensor } from '../../../src/onnx/tensor/tensor.js';
 
 /** Rows of two bytes that count up from a row number. */
 function rowsFrom(firstRow: number, rows: number): { tensor: Tensor; firstRow: number; paths: string[] } {

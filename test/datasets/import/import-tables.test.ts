@@ -9,7 +9,7 @@ import { readTable } from '../../../src/datasets/import/read-tables.js';
 import { mergeDataset } from '../../../src/datasets/embed/merge-dataset.js';
 import { readRecordedModel } from '../../../src/datasets/embed/recorded-model.js';
 import { createFeatureWriter } from '../../../src/datasets/formats/feature-files.js';
-import { findDuplicates } from '../../../src/features/dedupe/find-duplicates.js';
+import { findDuplicates } from '../../../src/products/features/dedupe/find-duplicates.js';
 import { createRandom } from '../../../src/base/random.js';
 import { fixturePath, scratchFolder } from '../../support/fixtures.js';
 

@@ -7,7 +7,7 @@ import {
   type DatasetIdentity,
 } from '../../../src/datasets/records/dataset-identity.js';
 import type { RunWeights } from '../../../src/datasets/records/run-record.js';
-import { TRANSFORM_PRESETS } from '../../../src/images/transform/transform-options.js';
+import { TRANSFORM_PRESETS } from '../../../src/photos/images/transform/transform-options.js';
 
 const { limitPixels: _, ...transform } = TRANSFORM_PRESETS.ImageNet1K_V1;
 const identity: DatasetIdentity = {

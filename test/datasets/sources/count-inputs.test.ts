@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { countInputs } from '../../../src/datasets/sources/count-inputs.js';
 import type { EmbedSource } from '../../../src/datasets/sources/open-source.js';
-import { SOURCE_DEFAULTS } from '../../../src/feeds/items/source-options.js';
+import { SOURCE_DEFAULTS } from '../../../src/photos/feeds/items/source-options.js';
 import { fixturePath } from '../../support/fixtures.js';
 import { makeTar, makeZip } from '../../support/archives.js';
 import { folderWith } from '../../support/sources.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { checkCarried, checkKeys, rowShape } from '../../../src/datasets/streams/row-output.js';
-import type { FeatureColumn } from '../../../src/tensor/feature-column.js';
+import type { FeatureColumn } from '../../../src/onnx/tensor/feature-column.js';
 
 const column = (key: string): FeatureColumn => ({ key, dtype: 'float32', dims: [2], elements: 2 });
 

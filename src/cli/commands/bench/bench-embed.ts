@@ -7,8 +7,8 @@ import {
   type Throughput,
 } from '../../measure/measure-embedding.js';
 import { counted } from '../../../base/printable.js';
-import { chooseModelTransform } from '../../../feeds/model-transform.js';
-import { openModel, type OnnxModel } from '../../../model/open/open-model.js';
+import { chooseModelTransform } from '../../../photos/feeds/model-transform.js';
+import { openModel, type OnnxModel } from '../../../run/model/open/open-model.js';
 import { measureModel } from '../../measure/measure-model.js';
 import { findModelFile } from '../../flags/find-model.js';
 import {
@@ -19,10 +19,10 @@ import {
   type SettledFlags,
 } from '../../flags/open-extractor.js';
 import { settleEngine } from '../../flags/settle-engine.js';
-import { MIN_COSINE } from '../../../precision/judge/choose-engine.js';
+import { MIN_COSINE } from '../../../products/precision/judge/choose-engine.js';
 import { readPartFlags } from '../../flags/part-flags.js';
 import { readReturnFlags } from '../../flags/return-flags.js';
-import { formatBytes } from '../../../html/numbers.js';
+import { formatBytes } from '../../../base/html/numbers.js';
 import { formatTable } from '../../terminal/table.js';
 import { addClipFlags, readClipFlags, type ClipFlags } from '../../flags/clip-flags.js';
 import { addExtractorFlags } from '../../flags/extractor-flags.js';

@@ -1,6 +1,6 @@
 /** `tapir bench model`: the batch size, the engine and the precision at which a model is fastest. */
 import { Option, type Command } from 'commander';
-import { TRANSFORM_FIELDS } from '../../../feeds/choose-transform.js';
+import { TRANSFORM_FIELDS } from '../../../photos/feeds/choose-transform.js';
 import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
 import { invalidOption } from '../../../base/checks.js';
 import { reasonOf } from '../../../base/errors.js';
@@ -12,7 +12,7 @@ import {
   type MeasureModelOptions,
   type MeasureModelReport,
 } from '../../measure/measure-model.js';
-import { readDevice, type Device } from '../../../runtime/lanes/device.js';
+import { readDevice, type Device } from '../../../run/runtime/lanes/device.js';
 import {
   bindingFor,
   describePrecision,
@@ -23,14 +23,14 @@ import {
   type BindingName,
   type EngineName,
   type Precision,
-} from '../../../runtime/capabilities/capabilities.js';
-import { LANE_FIELDS } from '../../../runtime/lanes/lane-options.js';
+} from '../../../run/runtime/capabilities/capabilities.js';
+import { LANE_FIELDS } from '../../../run/runtime/lanes/lane-options.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
 import { outputNodes } from '../../../extract/prune-source.js';
-import { openModel } from '../../../model/open/open-model.js';
-import type { ReturnNodes } from '../../../model/open/return-nodes.js';
-import { pruneModel } from '../../../model/oracle/prune-model.js';
-import { inPrecision } from '../../../lowering/lower-precision.js';
+import { openModel } from '../../../run/model/open/open-model.js';
+import type { ReturnNodes } from '../../../run/model/open/return-nodes.js';
+import { pruneModel } from '../../../run/model/oracle/prune-model.js';
+import { inPrecision } from '../../../products/precision/lowering/lower-precision.js';
 import { roundDown } from '../../terminal/lowering-text.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
@@ -199,7 +199,7 @@ async function measureCosine(
     neighbours: 1,
     signal: terminal.signal,
   };
-  const { compareModels } = await import('../../../precision/compare/compare-models.js');
+  const { compareModels } = await import('../../../products/precision/compare/compare-models.js');
   const { outputs } = await compareModels(exact, other, flags.photos!, options);
   const cosines = outputs.flatMap(({ cosine }) => cosine ?? []);
   return {

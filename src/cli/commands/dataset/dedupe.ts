@@ -3,15 +3,15 @@ import { counted } from '../../../base/printable.js';
 import { type Command } from 'commander';
 import { openDataset } from '../../../datasets/files/dataset.js';
 import { hasParts } from '../../../datasets/labels/live-rows.js';
-import type { DuplicateGroup, DuplicateImage } from '../../../features/dedupe/describe-groups.js';
+import type { DuplicateGroup, DuplicateImage } from '../../../products/features/dedupe/describe-groups.js';
 import {
   DUPLICATE_FIELDS,
   findDuplicates,
   type DuplicateOptions,
   type Duplicates,
-} from '../../../features/dedupe/find-duplicates.js';
-import { chooseKey } from '../../../features/search/search-dataset.js';
-import { partName } from '../../../images/pixels/tile-grid.js';
+} from '../../../products/features/dedupe/find-duplicates.js';
+import { chooseKey } from '../../../products/features/search/search-dataset.js';
+import { partName } from '../../../photos/images/pixels/tile-grid.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { withProgressLine } from '../../terminal/progress-view.js';
 import { formatTable } from '../../terminal/table.js';

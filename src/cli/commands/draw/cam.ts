@@ -2,18 +2,22 @@
 import { shown } from '../../../base/printable.js';
 import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
 import type { Command } from 'commander';
-import { drawHeatmap } from '../../../explain/photos/draw-heatmap.js';
-import { fitPhotos } from '../../../feeds/plan-feeds.js';
+import { drawHeatmap } from '../../../products/explain/photos/draw-heatmap.js';
+import { fitPhotos } from '../../../photos/feeds/plan-feeds.js';
 import { writeAtomically } from '../../../base/atomic-file.js';
 import { invalidOption } from '../../../base/checks.js';
 import { writeWithCompanion } from '../../../base/folder-lock.js';
 import { encodeNpy } from '../../../datasets/formats/npy.js';
-import { createAttribution, type Attribution, type AttributionResult } from '../../../explain/attribution.js';
-import { ATTRIBUTION_FIELDS, type AttributionOptions } from '../../../explain/options.js';
-import type { AttributionTarget } from '../../../explain/targets.js';
-import { openModel } from '../../../model/open/open-model.js';
-import { TRANSFORM_FIELDS } from '../../../feeds/choose-transform.js';
-import { loadImage } from '../../../feeds/load-image.js';
+import {
+  createAttribution,
+  type Attribution,
+  type AttributionResult,
+} from '../../../products/explain/attribution.js';
+import { ATTRIBUTION_FIELDS, type AttributionOptions } from '../../../products/explain/options.js';
+import type { AttributionTarget } from '../../../products/explain/targets.js';
+import { openModel } from '../../../run/model/open/open-model.js';
+import { TRANSFORM_FIELDS } from '../../../photos/feeds/choose-transform.js';
+import { loadImage } from '../../../photos/feeds/load-image.js';
 import { checkAbsent } from '../../../base/atomic-file.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';

@@ -2,22 +2,22 @@
 import type { Command } from 'commander';
 import { writeAtomically } from '../../../base/atomic-file.js';
 import { shown } from '../../../base/printable.js';
-import { chooseMap } from '../../../explain/chosen-map.js';
+import { chooseMap } from '../../../products/explain/chosen-map.js';
 import {
   drawFeatures,
   FEATURE_DRAW_FIELDS,
   type FeatureDrawOptions,
-} from '../../../explain/photos/draw-features.js';
-import { fitPhotos } from '../../../feeds/plan-feeds.js';
+} from '../../../products/explain/photos/draw-features.js';
+import { fitPhotos } from '../../../photos/feeds/plan-feeds.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
-import { TRANSFORM_FIELDS } from '../../../feeds/choose-transform.js';
-import { loadImage } from '../../../feeds/load-image.js';
-import type { LoadedImage } from '../../../images/transform/load-pixels.js';
-import { describeFeatures } from '../../../model/oracle/describe-features.js';
-import { openModel, type OnnxModel } from '../../../model/open/open-model.js';
-import type { FeatureInfo } from '../../../model/prune/feature-info.js';
+import { TRANSFORM_FIELDS } from '../../../photos/feeds/choose-transform.js';
+import { loadImage } from '../../../photos/feeds/load-image.js';
+import type { LoadedImage } from '../../../photos/images/transform/load-pixels.js';
+import { describeFeatures } from '../../../run/model/oracle/describe-features.js';
+import { openModel, type OnnxModel } from '../../../run/model/open/open-model.js';
+import type { FeatureInfo } from '../../../run/model/prune/feature-info.js';
 import { checkAbsent } from '../../../base/atomic-file.js';
-import type { Tensor } from '../../../tensor/tensor.js';
+import type { Tensor } from '../../../onnx/tensor/tensor.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { readTransformFlag } from '../../flags/open-extractor.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';

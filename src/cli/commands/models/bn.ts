@@ -7,20 +7,20 @@ import {
   estimateBatchNorm,
   measureMoments,
   mergeBatchNorm,
-} from '../../../train/statistics/estimate-batch-norm.js';
+} from '../../../learn/train/statistics/estimate-batch-norm.js';
 import { writeAtomically } from '../../../base/atomic-file.js';
 import { invalidOption, type Options } from '../../../base/checks.js';
 import { TapirError } from '../../../base/errors.js';
 import { writeWithCompanion } from '../../../base/folder-lock.js';
 import { readJson } from '../../../base/read-json.js';
-import type { FoldedOptions } from '../../../train/statistics/estimate-options.js';
-import type { BatchNormEstimate } from '../../../train/statistics/estimate-statistics.js';
-import { MODES, type BatchNormMode } from '../../../train/statistics/modes.js';
-import type { Momentum } from '../../../train/statistics/channel-moments.js';
-import type { BatchNormMoments } from '../../../train/statistics/saved-moments.js';
-import { openModel } from '../../../model/open/open-model.js';
-import { readStateDict } from '../../../parameters/dicts/read-state-dict.js';
-import { checkTarget } from '../../../model/open/save-whole.js';
+import type { FoldedOptions } from '../../../learn/train/statistics/estimate-options.js';
+import type { BatchNormEstimate } from '../../../learn/train/statistics/estimate-statistics.js';
+import { MODES, type BatchNormMode } from '../../../learn/train/statistics/modes.js';
+import type { Momentum } from '../../../learn/train/statistics/channel-moments.js';
+import type { BatchNormMoments } from '../../../learn/train/statistics/saved-moments.js';
+import { openModel } from '../../../run/model/open/open-model.js';
+import { readStateDict } from '../../../learn/parameters/dicts/read-state-dict.js';
+import { checkTarget } from '../../../run/model/open/save-whole.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { addFlags } from '../../flags/option-flags.js';
 import { readDeviceList, readTransformFlag } from '../../flags/open-extractor.js';

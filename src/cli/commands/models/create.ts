@@ -2,12 +2,12 @@
 import { statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
-import { TASKS, listModels } from '../../../zoo/architectures.js';
-import { CREATE_FIELDS, createWithNotes, type CreateOptions } from '../../../zoo/create-model.js';
-import { isWebAddress, pullWeights } from '../../../zoo/pull-weights.js';
-import { DOWNLOAD_FIELDS } from '../../../hub/download-file.js';
+import { TASKS, listModels } from '../../../learn/zoo/architectures.js';
+import { CREATE_FIELDS, createWithNotes, type CreateOptions } from '../../../learn/zoo/create-model.js';
+import { isWebAddress, pullWeights } from '../../../learn/zoo/pull-weights.js';
+import { DOWNLOAD_FIELDS } from '../../../learn/hub/download-file.js';
 import { checkAbsent } from '../../../base/atomic-file.js';
-import { formatBytes } from '../../../html/numbers.js';
+import { formatBytes } from '../../../base/html/numbers.js';
 import { withProgress } from '../../flags/pull-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';

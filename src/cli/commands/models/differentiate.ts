@@ -1,6 +1,6 @@
 /** `tapir models differentiate`: writes the gradients of a model as an ONNX file. */
 import type { Command } from 'commander';
-import { differentiate } from '../../../gradients/differentiate.js';
+import { differentiate } from '../../../learn/gradients/differentiate.js';
 import { collect } from '../../flags/flag-values.js';
 import { findModelFile, MODEL_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../../flags/save-flags.js';

@@ -1,10 +1,10 @@
 /** `tapir models list`: the known models, and the weights that can be built. */
 import type { Command } from 'commander';
-import type { KnownModel } from '../../../hub/known-models.js';
-import { KNOWN_MODELS_FIELDS, listKnownModels } from '../../../hub/list-known-models.js';
-import { formatBytes } from '../../../html/numbers.js';
-import { transformFromConfig } from '../../../images/configs/transform-from-config.js';
-import { listTaskWeights, type ListedWeights } from '../../../zoo/pull-torchvision.js';
+import type { KnownModel } from '../../../learn/hub/known-models.js';
+import { KNOWN_MODELS_FIELDS, listKnownModels } from '../../../learn/hub/list-known-models.js';
+import { formatBytes } from '../../../base/html/numbers.js';
+import { transformFromConfig } from '../../../photos/images/configs/transform-from-config.js';
+import { listTaskWeights, type ListedWeights } from '../../../learn/zoo/pull-torchvision.js';
 import { addFlags } from '../../flags/option-flags.js';
 import { formatTable } from '../../terminal/table.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';

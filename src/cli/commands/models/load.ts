@@ -1,8 +1,8 @@
 /** `tapir models load`: loads a state dict into a model, and saves the model. */
 import { counted } from '../../../base/printable.js';
 import type { Command } from 'commander';
-import { loadStateDict } from '../../../parameters/load-state-dict.js';
-import { readStateDict } from '../../../parameters/dicts/read-state-dict.js';
+import { loadStateDict } from '../../../learn/parameters/load-state-dict.js';
+import { readStateDict } from '../../../learn/parameters/dicts/read-state-dict.js';
 import { findModelFile, MODEL_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { addSaveFlags, readSaveFlags, type SaveFlags } from '../../flags/save-flags.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';

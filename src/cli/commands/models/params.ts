@@ -1,14 +1,14 @@
 /** `tapir models params`: lists the parameters of a model, and saves them as a state dict. */
 import { counted } from '../../../base/printable.js';
 import type { Command } from 'commander';
-import { writeStateDict } from '../../../parameters/dicts/write-state-dict.js';
-import { contentsOf } from '../../../graph/scopes.js';
-import { modelInternals } from '../../../model/open/model-state.js';
-import { ELEMENT_BITS, ELEMENT_TYPE } from '../../../onnx/wire/schema.js';
-import { elementCount, type Tensor } from '../../../tensor/tensor.js';
+import { writeStateDict } from '../../../learn/parameters/dicts/write-state-dict.js';
+import { contentsOf } from '../../../onnx/graph/scopes.js';
+import { modelInternals } from '../../../run/model/open/model-state.js';
+import { ELEMENT_BITS, ELEMENT_TYPE } from '../../../onnx/file/wire/schema.js';
+import { elementCount, type Tensor } from '../../../onnx/tensor/tensor.js';
 import { invalidOption } from '../../../base/checks.js';
-import { openModel, type OnnxModel } from '../../../model/open/open-model.js';
-import type { Parameter } from '../../../model/open/named-parameters.js';
+import { openModel, type OnnxModel } from '../../../run/model/open/open-model.js';
+import type { Parameter } from '../../../run/model/open/named-parameters.js';
 import { findModelFile, MODEL_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { formatDims, formatTable } from '../../terminal/table.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';

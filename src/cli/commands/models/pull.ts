@@ -6,19 +6,19 @@ import { dirname, join, posix } from 'node:path';
 import type { Command } from 'commander';
 import { copyAtomically, haveSameBytes, outputExists } from '../../../base/atomic-file.js';
 import { makeFolder } from '../../../base/make-folder.js';
-import { findKnownModel } from '../../../hub/known-models.js';
-import { listKnownModels } from '../../../hub/list-known-models.js';
-import { PULL_FIELDS, pullModel } from '../../../hub/pull-model.js';
-import { buildTimm, isTimmReference, timmRepository } from '../../../zoo/pull-timm.js';
+import { findKnownModel } from '../../../learn/hub/known-models.js';
+import { listKnownModels } from '../../../learn/hub/list-known-models.js';
+import { PULL_FIELDS, pullModel } from '../../../learn/hub/pull-model.js';
+import { buildTimm, isTimmReference, timmRepository } from '../../../learn/zoo/pull-timm.js';
 import {
   findTorchvisionModel,
   isTorchvisionReference,
   pullTorchvision,
-} from '../../../zoo/pull-torchvision.js';
-import { planRepository, pullRepository, readOffline } from '../../../hub/pull-repository.js';
-import type { PulledModel } from '../../../hub/pulled-model.js';
-import { isRepositoryReference, parseRepositoryReference } from '../../../hub/repository-reference.js';
-import { formatBytes } from '../../../html/numbers.js';
+} from '../../../learn/zoo/pull-torchvision.js';
+import { planRepository, pullRepository, readOffline } from '../../../learn/hub/pull-repository.js';
+import type { PulledModel } from '../../../learn/hub/pulled-model.js';
+import { isRepositoryReference, parseRepositoryReference } from '../../../learn/hub/repository-reference.js';
+import { formatBytes } from '../../../base/html/numbers.js';
 import { addFlags } from '../../flags/option-flags.js';
 import { licenceLine, showPlan, withProgress } from '../../flags/pull-model.js';
 import { readOwnTransform, saveWithTransform } from '../../flags/save-flags.js';

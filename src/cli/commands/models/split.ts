@@ -1,15 +1,15 @@
 /** `tapir models split`: writes the stages of a model as ONNX files, with an index that says how to chain them. */
 import { basename, join } from 'node:path';
 import type { Command } from 'commander';
-import { formatBytes, formatLarge } from '../../../html/numbers.js';
+import { formatBytes, formatLarge } from '../../../base/html/numbers.js';
 import { invalidOption } from '../../../base/checks.js';
-import { openModel } from '../../../model/open/open-model.js';
+import { openModel } from '../../../run/model/open/open-model.js';
 import {
   SPLIT_FIELDS,
   splitModel,
   type ModelStages,
   type SplitOptions,
-} from '../../../stages/split-model.js';
+} from '../../../extract/stages/split-model.js';
 import { collect, parseCount } from '../../flags/flag-values.js';
 import { addFlags } from '../../flags/option-flags.js';
 import { findModelFile, MODEL_HELP, type CommonFlags } from '../../flags/find-model.js';

@@ -6,9 +6,9 @@ import { unwritable, writeAtomically } from '../../../base/atomic-file.js';
 import { lockFolder } from '../../../base/folder-lock.js';
 import { makeFolder } from '../../../base/make-folder.js';
 import { readJson } from '../../../base/read-json.js';
-import { prunedInternals, type PrunedModel } from '../../../model/prune/pruned-model.js';
-import { checkSave } from '../../../model/prune/save-model.js';
-import { dataPathOf, type SaveOptions } from '../../../model/open/save-whole.js';
+import { prunedInternals, type PrunedModel } from '../../../run/model/prune/pruned-model.js';
+import { checkSave } from '../../../run/model/prune/save-model.js';
+import { dataPathOf, type SaveOptions } from '../../../run/model/open/save-whole.js';
 import { checkAbsent } from '../../../base/atomic-file.js';
 
 /** The index that is written beside the stages. */

@@ -7,9 +7,9 @@ import {
   CLASSIFY_FIELDS,
   type ClassifiedImage,
   type ClassifyOptions,
-} from '../../../features/probe/classify-images.js';
+} from '../../../products/features/probe/classify-images.js';
 import { invalidOption } from '../../../base/checks.js';
-import { openModel } from '../../../model/open/open-model.js';
+import { openModel } from '../../../run/model/open/open-model.js';
 import { findModelFile, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { readTransformFlag } from '../../flags/open-extractor.js';
 import { addFlags } from '../../flags/option-flags.js';

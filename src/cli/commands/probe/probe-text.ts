@@ -1,6 +1,6 @@
 /** The results of a probe as text. */
 import { counted, shown } from '../../../base/printable.js';
-import type { Probe, ProbeResults } from '../../../features/probe/probe.js';
+import type { Probe, ProbeResults } from '../../../products/features/probe/probe.js';
 import { formatTable } from '../../terminal/table.js';
 
 /** Confusions and suspects that are listed. */

@@ -1,19 +1,19 @@
 /** `tapir probe`: trains a classifier on the vectors of a dataset, and puts it into the model. */
 import { shown } from '../../../base/printable.js';
 import type { Command } from 'commander';
-import { attachProbe } from '../../../features/probe/attach-probe.js';
-import type { Probe } from '../../../features/probe/probe.js';
-import { encodeProbe, saveProbe } from '../../../features/probe/probe-file.js';
+import { attachProbe } from '../../../products/features/probe/attach-probe.js';
+import type { Probe } from '../../../products/features/probe/probe.js';
+import { encodeProbe, saveProbe } from '../../../products/features/probe/probe-file.js';
 import {
   trainProbe,
   TRAIN_PROBE_FIELDS,
   type TrainProbeOptions,
-} from '../../../features/probe/train-probe.js';
+} from '../../../products/features/probe/train-probe.js';
 import { writeWithCompanion } from '../../../base/folder-lock.js';
 import { invalidOption } from '../../../base/checks.js';
 import { openDataset, type Dataset } from '../../../datasets/files/dataset.js';
 import { readRecordedModel } from '../../../datasets/embed/recorded-model.js';
-import { makeTransform } from '../../../images/transform/transform.js';
+import { makeTransform } from '../../../photos/images/transform/transform.js';
 import { checkAbsent } from '../../../base/atomic-file.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';

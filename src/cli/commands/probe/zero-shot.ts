@@ -1,7 +1,7 @@
 /** `tapir probe --zero-shot`: labels from words alone, and how many are right. */
 import { shown } from '../../../base/printable.js';
 import { NO_LABEL, readLabels } from '../../../datasets/labels/labels.js';
-import { classifyZeroShot, type ZeroShotLabel } from '../../../features/search/zero-shot.js';
+import { classifyZeroShot, type ZeroShotLabel } from '../../../products/features/search/zero-shot.js';
 import { invalidOption } from '../../../base/checks.js';
 import { openDataset, type Dataset } from '../../../datasets/files/dataset.js';
 import { findTextModels, type TextModelFlags } from '../../flags/find-text-models.js';

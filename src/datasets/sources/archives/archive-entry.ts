@@ -1,10 +1,10 @@
 /** Entries of archives: their names and their items. */
 import { isUtf8 } from 'node:buffer';
 import { spellBytes } from '../../../base/printable.js';
-import { kindOfName } from '../../../images/decode/image-names.js';
-import { unavailableImage } from '../../../images/file/image-errors.js';
+import { kindOfName } from '../../../photos/images/decode/image-names.js';
+import { unavailableImage } from '../../../photos/images/file/image-errors.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
-import type { SourceItem } from '../../../feeds/items/source-item.js';
+import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 import type { UnreadFiles } from '../items/unread-files.js';
 
 /** Longer entries are refused. No photo within the pixel limit is this long. */

@@ -1,9 +1,9 @@
 /** Archives of images: one, or several that a pattern matches. */
 import { stat } from 'node:fs/promises';
 import { reasonOf } from '../../../base/errors.js';
-import type { SourceItem } from '../../../feeds/items/source-item.js';
+import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 import { findMatches, type Match, type Pattern } from '../folders/pattern.js';
-import { unavailableImage } from '../../../images/file/image-errors.js';
+import { unavailableImage } from '../../../photos/images/file/image-errors.js';
 import { asInvalidSource, invalidSource } from '../items/source-errors.js';
 import type { UnreadFiles } from '../items/unread-files.js';
 import { listTar } from './tar.js';

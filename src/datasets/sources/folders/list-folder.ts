@@ -6,10 +6,10 @@ import { join, resolve } from 'node:path';
 import { reasonOf } from '../../../base/errors.js';
 import { spellBytes } from '../../../base/printable.js';
 import { liesInside } from '../../../base/files/lies-inside.js';
-import { isImageName, kindOfName } from '../../../images/decode/image-names.js';
-import { fileError } from '../../../images/file/image-errors.js';
+import { isImageName, kindOfName } from '../../../photos/images/decode/image-names.js';
+import { fileError } from '../../../photos/images/file/image-errors.js';
 import { invalidSource } from '../items/source-errors.js';
-import type { SourceItem } from '../../../feeds/items/source-item.js';
+import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 import { UnreadFiles } from '../items/unread-files.js';
 
 /**

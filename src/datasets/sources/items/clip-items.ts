@@ -1,11 +1,11 @@
 /** Images of a source → clips: frames that follow each other in a folder, and pages of a GIF or WebP. */
 import { sep } from 'node:path';
 import type { TapirError } from '../../../base/errors.js';
-import { misfitImage } from '../../../images/file/image-errors.js';
-import { readImageFile } from '../../../images/file/image-file.js';
-import { countPages } from '../../../images/formats/pages.js';
-import { spanOf, type ClipPlan } from '../../../images/transform/clip-options.js';
-import { fileOf, type SourceItem } from '../../../feeds/items/source-item.js';
+import { misfitImage } from '../../../photos/images/file/image-errors.js';
+import { readImageFile } from '../../../photos/images/file/image-file.js';
+import { countPages } from '../../../photos/images/formats/pages.js';
+import { spanOf, type ClipPlan } from '../../../photos/images/transform/clip-options.js';
+import { fileOf, type SourceItem } from '../../../photos/feeds/items/source-item.js';
 
 /**
  * Cuts the images of a source into clips, each of which is an item.

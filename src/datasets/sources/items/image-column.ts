@@ -1,5 +1,5 @@
 /** The columns of a table or stream that name or hold images. */
-import { SOURCE_DEFAULTS } from '../../../feeds/items/source-options.js';
+import { SOURCE_DEFAULTS } from '../../../photos/feeds/items/source-options.js';
 import { missingColumn } from './source-errors.js';
 
 /** The default column of images. Beside a column that holds the images themselves, it names them. */

@@ -1,5 +1,5 @@
 /** Files that look like images and are not read. */
-import { extensionOf, unreadAdvice } from '../../../images/decode/image-names.js';
+import { extensionOf, unreadAdvice } from '../../../photos/images/decode/image-names.js';
 
 /**
  * The number of files by extension, such as `{ '.heic': 12 }`, in the order of the extensions. Links that are called like images and are

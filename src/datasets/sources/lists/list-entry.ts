@@ -1,5 +1,5 @@
 /** An entry of a list. */
-import type { ItemColumns, SourceItem } from '../../../feeds/items/source-item.js';
+import type { ItemColumns, SourceItem } from '../../../photos/feeds/items/source-item.js';
 
 export interface ListEntry<Entry extends string | SourceItem = string> {
   /** The path or URL of an image, or, where a file holds images, the image itself. */

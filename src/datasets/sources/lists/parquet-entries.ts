@@ -5,9 +5,9 @@ import {
   NestedColumn,
   readParquetRecords,
   type ParquetColumn,
-} from '../../../base/files/parquet-reading.js';
-import type { SourceItem } from '../../../feeds/items/source-item.js';
-import { missingImage } from '../../../images/file/image-errors.js';
+} from '../../formats/parquet-reading.js';
+import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
+import { missingImage } from '../../../photos/images/file/image-errors.js';
 import { carriedIn, toJson } from '../../formats/carried-columns.js';
 import { nameColumns } from '../../formats/metadata.js';
 import { findImageColumn, PATH_COLUMN } from '../items/image-column.js';

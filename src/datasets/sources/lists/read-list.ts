@@ -1,15 +1,15 @@
 /** Files and streams that list images: a path or URL per line, JSON record or table row. What else a record or row says comes along. */
 import { createReadStream } from 'node:fs';
 import { dirname, extname } from 'node:path';
-import type { SourceItem } from '../../../feeds/items/source-item.js';
-import { itemOfEntry, type EntryPlan } from '../../../feeds/items/entries.js';
+import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
+import { itemOfEntry, type EntryPlan } from '../../../photos/feeds/items/entries.js';
 import { asInvalidSource, ofSource, SourceFault } from '../items/source-errors.js';
 import { memberTexts } from '../items/member-texts.js';
 import { MAX_LINE_BYTES, parseLine, splitLines } from '../items/lines.js';
 import { nameColumns } from '../../formats/metadata.js';
 import type { ListEntry } from './list-entry.js';
 import { readParquetEntries } from './parquet-entries.js';
-import type { SourceOptions } from '../../../feeds/items/source-options.js';
+import type { SourceOptions } from '../../../photos/feeds/items/source-options.js';
 import { readTableRows } from './table-rows.js';
 
 const NO_COLUMNS: ListEntry['columns'] = new Map();

@@ -1,12 +1,6 @@
 /** Values of Arrow columns as texts of JSON. */
 import { doubleToJson, floatToJson } from '../../../base/shortest-float.js';
-import {
-  nameOfType,
-  type Arrow,
-  type Data,
-  type DataType,
-  type Field,
-} from '../../../tensor/arrow/library.js';
+import { nameOfType, type Arrow, type Data, type DataType, type Field } from '../../formats/library.js';
 import { invalidSource } from '../items/source-errors.js';
 
 /** Writes a value that is not null. */

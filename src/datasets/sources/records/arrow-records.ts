@@ -1,13 +1,13 @@
 /** Records of an Arrow stream: a column of paths or of image files, and other columns. */
-import { loadArrow, nameOfType, type Arrow, type Data, type Field } from '../../../tensor/arrow/library.js';
+import { loadArrow, nameOfType, type Arrow, type Data, type Field } from '../../formats/library.js';
 import { readBatch } from './stream-batch.js';
 import { broken, readChecked, readMessages, type ArrowMessage } from './stream-messages.js';
 import { readSchema, type StreamSchema } from './stream-schema.js';
-import type { SourceItem } from '../../../feeds/items/source-item.js';
-import { itemOfEntry, type EntryPlan } from '../../../feeds/items/entries.js';
+import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
+import { itemOfEntry, type EntryPlan } from '../../../photos/feeds/items/entries.js';
 import { findImageColumn, PATH_COLUMN } from '../items/image-column.js';
 import { SourceFault } from '../items/source-errors.js';
-import { missingImage } from '../../../images/file/image-errors.js';
+import { missingImage } from '../../../photos/images/file/image-errors.js';
 import type { ByteReader } from '../items/byte-reader.js';
 import type { Carried, RecordInput, SourceRecord } from './source-record.js';
 

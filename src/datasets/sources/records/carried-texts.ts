@@ -1,6 +1,6 @@
 /** What the records of a stream carry, as the columns of a dataset. */
-import type { ItemColumns } from '../../../feeds/items/source-item.js';
-import { loadArrow, type Arrow, type DataType } from '../../../tensor/arrow/library.js';
+import type { ItemColumns } from '../../../photos/feeds/items/source-item.js';
+import { loadArrow, type Arrow, type DataType } from '../../formats/library.js';
 import { nameColumns } from '../../formats/metadata.js';
 import { invalidSource } from '../items/source-errors.js';
 import { arrowToJson } from './arrow-json.js';

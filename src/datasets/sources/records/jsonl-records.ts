@@ -1,11 +1,11 @@
 /** Records of JSON lines: each has the path or the bytes of an image, and other fields. */
-import { missingImage } from '../../../images/file/image-errors.js';
-import type { SourceItem } from '../../../feeds/items/source-item.js';
-import { itemOfEntry, type EntryPlan } from '../../../feeds/items/entries.js';
+import { missingImage } from '../../../photos/images/file/image-errors.js';
+import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
+import { itemOfEntry, type EntryPlan } from '../../../photos/feeds/items/entries.js';
 import { SourceFault } from '../items/source-errors.js';
 import { memberTexts } from '../items/member-texts.js';
 import { parseLine, splitLines, type Line } from '../items/lines.js';
-import { SOURCE_DEFAULTS } from '../../../feeds/items/source-options.js';
+import { SOURCE_DEFAULTS } from '../../../photos/feeds/items/source-options.js';
 import type { Carried, SourceRecord } from './source-record.js';
 
 /** The field with the bytes of an image as base64. */

@@ -1,6 +1,6 @@
 /** A stream of bytes → records: images, and the other data of their rows. */
 import { checkOneOf } from '../../../base/checks.js';
-import type { SourceOptions } from '../../../feeds/items/source-options.js';
+import type { SourceOptions } from '../../../photos/feeds/items/source-options.js';
 import { readPathStream } from '../lists/read-list.js';
 import { openArrowRecords } from './arrow-records.js';
 import { ByteReader } from '../items/byte-reader.js';

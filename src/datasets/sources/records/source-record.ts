@@ -1,6 +1,6 @@
 /** Records of a stream of images: each is an image, and the other data of its row. */
-import type { Data } from '../../../tensor/arrow/library.js';
-import type { SourceItem } from '../../../feeds/items/source-item.js';
+import type { Data } from '../../formats/library.js';
+import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 import type { StreamSchema } from './stream-schema.js';
 
 /** Formats of a stream of images: a path per line, a JSON object per line, or Arrow's stream format. */

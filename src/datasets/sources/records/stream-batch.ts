@@ -1,6 +1,6 @@
 /** A record batch of an Arrow stream. Every length and offset is checked before apache-arrow sees it. */
-import type { FlatTable } from '../../../tensor/arrow/flatbuffers.js';
-import type { Arrow, Data, DataType, Field } from '../../../tensor/arrow/library.js';
+import type { FlatTable } from '../../formats/flatbuffers.js';
+import type { Arrow, Data, DataType, Field } from '../../formats/library.js';
 
 /** Ids of the fields of RecordBatch, from Arrow's Message.fbs. */
 const BATCH = { length: 0, nodes: 1, buffers: 2, compression: 3 } as const;

@@ -3,7 +3,7 @@
  * it busy forever (docs/decisions/019-arrow-streams.md).
  */
 import { reasonOf } from '../../../base/errors.js';
-import { FlatTable } from '../../../tensor/arrow/flatbuffers.js';
+import { FlatTable } from '../../formats/flatbuffers.js';
 import type { ByteReader } from '../items/byte-reader.js';
 import { SourceFault } from '../items/source-errors.js';
 

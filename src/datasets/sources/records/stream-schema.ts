@@ -1,6 +1,6 @@
 /** The schema of an Arrow stream: a checked message → apache-arrow's types. */
-import type { FlatTable } from '../../../tensor/arrow/flatbuffers.js';
-import type { Arrow, DataType, Field } from '../../../tensor/arrow/library.js';
+import type { FlatTable } from '../../formats/flatbuffers.js';
+import type { Arrow, DataType, Field } from '../../formats/library.js';
 
 /** Ids of fields, from Arrow's Schema.fbs. */
 const SCHEMA = { endianness: 0, fields: 1, metadata: 2 } as const;

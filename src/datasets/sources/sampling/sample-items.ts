@@ -1,6 +1,6 @@
 /** A random sample of a source's images, each of which can be read more than once. */
 import { Reservoir } from '../../../base/reservoir.js';
-import type { SourceItem } from '../../../feeds/items/source-item.js';
+import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 
 const SEED = 1;
 /** The most bytes of files that a sample holds in memory, as the items of a compressed archive do. */

@@ -5,7 +5,7 @@ import { inflateSync } from 'node:zlib';
 import sharp from 'sharp';
 import { createModel } from 'onnx-tapir/zoo';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { classColour } from '../../../../src/maps/class-mask.js';
+import { classColour } from '../../../../src/products/maps/class-mask.js';
 import { projectPath, scratchFolder } from '../../../support/fixtures.js';
 import { runTapir } from '../../../support/run.js';
 

@@ -18,8 +18,8 @@ import {
   trainProbe,
   type ClassifiedImage,
 } from 'onnx-tapir/features';
-import { scanModel } from '../../../../src/onnx/scan/scan.js';
-import { memorySource } from '../../../../src/onnx/wire/source.js';
+import { scanModel } from '../../../../src/onnx/file/scan/scan.js';
+import { memorySource } from '../../../../src/onnx/file/wire/source.js';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { failureOf } from '../../../support/failure.js';
 import { scratchFolder, tinyResNet } from '../../../support/fixtures.js';

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { listImages } from '../../../../src/datasets/sources/folders/list-folder.js';
-import type { SourceItem } from '../../../../src/feeds/items/source-item.js';
+import type { SourceItem } from '../../../../src/photos/feeds/items/source-item.js';
 import { projectPath } from '../../../support/fixtures.js';
 import { runScript } from '../../../support/run.js';
 import { folderWith } from '../../../support/sources.js';

@@ -2,7 +2,7 @@
 import * as arrow from 'apache-arrow';
 import { describe, expect, it } from 'vitest';
 import { openRecords } from '../../../../src/datasets/sources/records/open-records.js';
-import { SOURCE_DEFAULTS } from '../../../../src/feeds/items/source-options.js';
+import { SOURCE_DEFAULTS } from '../../../../src/photos/feeds/items/source-options.js';
 import { TapirError } from '../../../../src/base/errors.js';
 import { arrowStream, inPieces, recordsOf, rowsOf } from '../../../support/arrow-streams.js';
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { openRecords } from '../../../../src/datasets/sources/records/open-records.js';
-import { SOURCE_DEFAULTS } from '../../../../src/feeds/items/source-options.js';
+import { SOURCE_DEFAULTS } from '../../../../src/photos/feeds/items/source-options.js';
 
 const ROW = '{"path":"a.jpg"}\n';
 

@@ -1,0 +1,99 @@
+/** Photos by class → batches to train and to evaluate on. */
+import { invalidOption } from '../../../base/checks.js';
+import { createRandom, seedOf, shuffled } from '../../../base/random.js';
+import { loadTensors } from '../../../photos/feeds/open-feeds.js';
+import type { FeedPlan } from '../../../photos/feeds/feed-plan.js';
+import { planPictures } from '../../../photos/feeds/plan-feeds.js';
+import type { TrainBatch } from '../trainer.js';
+import { DecodeLanes } from '../../../photos/images/lanes/decode-lanes.js';
+import type { Transform } from '../../../photos/images/transform/transform.js';
+import type { OnnxModel } from '../../../run/model/open/open-model.js';
+import type { ClassImage } from './class-folders.js';
+
+/** A photo that could not be read, and was left out. */
+export interface TrainFailure {
+  /** Relative to the folder of classes. */
+  readonly path: string;
+  /** An `IMAGE_*` code. */
+  readonly code: string;
+  readonly message: string;
+}
+
+/** How photos are read. */
+export interface PhotoPlan {
+  readonly transform: Transform;
+  /** Photos per batch. */
+  readonly batch: number;
+  readonly threads: number;
+  readonly isAugmented: boolean;
+  readonly seed: number;
+}
+
+/** Reads the photos of a training in threads. */
+export class TrainingPhotos {
+  readonly #plan: PhotoPlan;
+  readonly #feeds: FeedPlan;
+  readonly #lanes: DecodeLanes;
+  readonly #failures = new Map<string, TrainFailure>();
+
+  /** @throws {@link TapirError} `OPTION_INVALID` for a transform that does not fit the model. */
+  constructor(model: OnnxModel, plan: PhotoPlan) {
+    const { transform, threads } = plan;
+    const { crops } = transform.options;
+    if (crops !== 'center') throw invalidOption('transform.crops', '"center" for training', crops);
+    this.#plan = plan;
+    this.#feeds = planPictures({ inputs: model.inputs, imageNormalization: null }, transform);
+    this.#lanes = new DecodeLanes(transform, threads);
+  }
+
+  /** The photos that could not be read so far. */
+  get failures(): readonly TrainFailure[] {
+    return [...this.#failures.values()];
+  }
+
+  /**
+   * The batches of an epoch, in an order and with crops that depend on the seed, the epoch and the photos' paths alone.
+   *
+   * @param from - Batches to leave out at the start.
+   * @returns Batches; null for one without a photo that could be read.
+   */
+  epoch(images: readonly ClassImage[], epoch: number, from: number): AsyncGenerator<TrainBatch | null> {
+    const { batch, isAugmented, seed } = this.#plan;
+    const order = shuffled(images, createRandom(seedOf(seed, 'order', epoch))).slice(from * batch);
+    if (!isAugmented) return this.#load(order);
+    const withSeed = (image: ClassImage): ClassImage => ({
+      ...image,
+      augmentSeed: seedOf(seed, 'crop', epoch, image.path),
+    });
+    return this.#load(order.map(withSeed));
+  }
+
+  /** Batches to evaluate on: as the model's own transform makes them. */
+  async *heldOut(images: readonly ClassImage[]): AsyncGenerator<TrainBatch> {
+    for await (const batch of this.#load(images)) if (batch) yield batch;
+  }
+
+  async *#load(images: readonly ClassImage[]): AsyncGenerator<TrainBatch | null> {
+    for await (const { input, items, rows } of loadTensors(
+      images,
+      this.#feeds,
+      this.#lanes,
+      this.#plan.batch,
+    )) {
+      for (const { path, error } of items)
+        if (error) this.#failures.set(path!, { path: path!, code: error.code, message: error.message });
+      const target = items.flatMap(({ index, rows: [, count] }) =>
+        Array<number>(count).fill(images[index]!.label),
+      );
+      yield rows === 0 ? null : { input, target };
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#lanes.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}

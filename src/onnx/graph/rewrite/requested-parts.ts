@@ -1,0 +1,72 @@
+/** Everything that a request computes beside the kept nodes: an image input, parts after outputs; and the types that it states. */
+import type { TensorType } from '../../file/wire/write-model.js';
+import type { Value } from '../graph.js';
+import type { Dim } from '../../file/wire/schema.js';
+import { imageInput, imageSize } from '../image-axes.js';
+import { provenLayout } from '../layout.js';
+import type { TokenParts } from '../token-parts.js';
+import { isPlain, withFeatureParts, type FeatureParts } from './feature-parts.js';
+import { withImageInput, type ImageNormalization } from './image-input.js';
+import type { Rewrite, RewriteOutput } from './rewrite.js';
+import type { MeasuredTokens } from './token-grid.js';
+
+/** The parts of a request. */
+export interface RequestedParts {
+  readonly image: ImageNormalization | undefined;
+  /** The parts after an output, by its key. */
+  readonly partsOf: (key: string) => FeatureParts;
+}
+
+/** The types of values: what the file states, else what ONNX Runtime reports. */
+export type TypeOf = (value: Value) => TensorType | undefined;
+
+/** What is known of the values that parts are added to. */
+export interface KnownValues {
+  readonly typeOf: TypeOf;
+  /** The tokens of a value of these dims, if they are proven. */
+  readonly tokensOf: (value: Value, dims: readonly Dim[] | null) => TokenParts | null;
+  /** Tokens that were measured, because neither the file nor the graph proves them. */
+  readonly measured: ReadonlyMap<Value, MeasuredTokens>;
+}
+
+/**
+ * Adds the requested parts.
+ *
+ * @param named - How many outputs are requested. Further ones exist only for comparison.
+ * @param pixels - The input that takes the pixels, if it is known.
+ * @throws {@link TapirError} those of {@link withImageInput} and {@link withFeatureParts}.
+ */
+export function withRequestedParts(
+  cut: Rewrite,
+  request: RequestedParts,
+  known: KnownValues,
+  named: number,
+  pixels?: Value,
+): Rewrite {
+  let rewrite = request.image ? withImageInput(cut, request.image, pixels) : cut;
+  for (const output of rewrite.outputs.slice(0, named))
+    rewrite = withParts(rewrite, output, request.partsOf(output.key), known);
+  return rewrite;
+}
+
+function withParts(
+  rewrite: Rewrite,
+  output: RewriteOutput,
+  parts: FeatureParts,
+  { typeOf, tokensOf, measured }: KnownValues,
+): Rewrite {
+  if (isPlain(parts)) return rewrite;
+  const { elemType = 0, dims } =
+    output.type ?? rewrite.restated.get(output.value) ?? typeOf(output.value) ?? {};
+  const { graph, inputs } = rewrite.cut;
+  const image = imageInput(graph);
+  return withFeatureParts(rewrite, output, parts, {
+    elemType,
+    dims: dims ?? [],
+    layout: dims ? provenLayout(graph, output.value, dims) : null,
+    imageSize: imageSize(graph),
+    image: image && inputs.includes(image.value) ? image : undefined,
+    tokens: tokensOf(output.value, dims ?? null),
+    measured: measured.get(output.value),
+  });
+}

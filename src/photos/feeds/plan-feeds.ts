@@ -1,0 +1,41 @@
+/** How a transform's photos feed a model. */
+import { invalidOption } from '../../base/checks.js';
+import type { Transform } from '../images/transform/transform.js';
+import type { FeedPlan } from './feed-plan.js';
+import { planImages, type ImageTaker } from './plan-images.js';
+import { planPatches } from './plan-patches.js';
+import { processorOf, type RowChoice } from './processor.js';
+
+/**
+ * Plans how the photos of a transform feed a model. Throws `OPTION_INVALID` that says what would fit, and `INPUT_MISMATCH` for an input
+ * that the transform has no tensor for.
+ */
+export function planFeeds(model: ImageTaker, transform: Transform, rows: RowChoice = {}): FeedPlan {
+  const processor = processorOf(transform, rows);
+  const { patches } = transform.options;
+  return patches ? planPatches(model, processor, patches) : planImages(model, processor);
+}
+
+/** {@link planFeeds} for what takes one picture per photo. Throws `OPTION_INVALID` for a transform with several tensors. */
+export function planPicture(model: ImageTaker, transform: Transform, rows?: RowChoice): FeedPlan {
+  if (transform.options.patches === null) return planFeeds(model, transform, rows);
+  const names = transform.tensors.map(({ name }) => name).join(', ');
+  throw invalidOption('transform', 'one with a single tensor here, a picture', names);
+}
+
+/** {@link planPicture} for pictures of one size. Throws `OPTION_INVALID` for sizes that follow the photos. */
+export function planPictures(model: ImageTaker, transform: Transform, rows?: RowChoice): FeedPlan {
+  const plan = planPicture(model, transform, rows);
+  if (!plan.unlike) return plan;
+  throw invalidOption('transform', 'one whose results all have the same size (set crop)', 'no fixed size');
+}
+
+/** The transform in the order of axes that the model takes, with one row: of several crops, the one in the centre. */
+export function layOut({ processor, isLast }: FeedPlan): Transform {
+  return processor.transform.with({ layout: isLast ? 'nhwc' : 'nchw', crops: 'center' });
+}
+
+/** Fits a transform to the image input. Throws `OPTION_INVALID` if its images have another size or other channels. */
+export function fitPhotos({ inputs }: Pick<ImageTaker, 'inputs'>, transform: Transform): Transform {
+  return layOut(planPicture({ inputs, imageNormalization: null }, transform));
+}

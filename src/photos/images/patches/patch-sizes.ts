@@ -1,0 +1,85 @@
+/**
+ * The sizes that processors with patches resize images to: whole numbers of patches, as many as they allow. Algorithms: transformers,
+ * image_processing_siglip2.py and image_processing_qwen2_vl.py (Apache-2.0).
+ */
+import { roundHalfEven } from '../../../base/round-half-even.js';
+import { misfitImage } from '../file/image-errors.js';
+import type { Size } from '../pixels/geometry.js';
+
+/** NaFlex of SigLIP 2: the largest picture of at most so many patches. */
+export interface NaflexPatches {
+  readonly processor: 'naflex';
+  /** Pixels of a patch's side. */
+  readonly size: number;
+  /** The most patches of a photo; tensors are padded to this number. */
+  readonly maxPatches: number;
+}
+
+/** Qwen2-VL, 2.5-VL and 3-VL: whole blocks of patches, with a number of pixels between two limits. */
+export interface QwenPatches {
+  readonly processor: 'qwen2-vl';
+  /** Pixels of a patch's side. */
+  readonly size: number;
+  /** Patches of a block's side; the model merges the patches of a block. */
+  readonly merge: number;
+  /** How often a photo is repeated, as the frames of a video. */
+  readonly frames: number;
+  readonly minPixels: number;
+  readonly maxPixels: number;
+}
+
+/** How a photo is cut into patches. */
+export type PatchOptions = NaflexPatches | QwenPatches;
+
+/** The size that an image is resized to before it is cut into patches. Throws `IMAGE_MISFIT`. */
+export function patchedSize(image: Size, patches: PatchOptions): Size {
+  return patches.processor === 'naflex' ? naflexSize(image, patches) : qwenSize(image, patches);
+}
+
+/** The search ends when its limits are this close. */
+const EPSILON = 1e-5;
+/** Images are enlarged at most by this factor. */
+const MOST_SCALE = 100;
+
+/** The largest scale whose patches are few enough, found by halving. */
+function naflexSize({ height, width }: Size, { size, maxPatches }: NaflexPatches): Size {
+  const sideOf = (side: number, scale: number): number =>
+    Math.max(size, Math.ceil((side * scale) / size) * size);
+  let [low, high] = [EPSILON / 10, MOST_SCALE];
+  while (high - low >= EPSILON) {
+    const scale = (low + high) / 2;
+    const count = (sideOf(height, scale) / size) * (sideOf(width, scale) / size);
+    if (count <= maxPatches) low = scale;
+    else high = scale;
+  }
+  return { height: sideOf(height, low), width: sideOf(width, low) };
+}
+
+/** Longer photos are refused. */
+const MOST_RATIO = 200;
+
+/** `smart_resize`. */
+function qwenSize({ height, width }: Size, { size, merge, minPixels, maxPixels }: QwenPatches): Size {
+  const ratio = Math.max(height, width) / Math.min(height, width);
+  if (ratio > MOST_RATIO)
+    throw misfitImage(
+      `its longer side is ${ratio} times the shorter one, and the processor takes at most ${MOST_RATIO}`,
+    );
+  const block = size * merge;
+  const sides = (round: (blocks: number) => number, of: (side: number) => number): Size => ({
+    height: round(of(height) / block) * block,
+    width: round(of(width) / block) * block,
+  });
+  const plain = sides(roundHalfEven, (side) => side);
+  const pixels = plain.height * plain.width;
+  if (pixels > maxPixels) {
+    const by = Math.sqrt((height * width) / maxPixels);
+    return sides(
+      (blocks) => Math.max(1, Math.floor(blocks)),
+      (side) => side / by,
+    );
+  }
+  if (pixels >= minPixels) return plain;
+  const by = Math.sqrt(minPixels / (height * width));
+  return sides(Math.ceil, (side) => side * by);
+}

@@ -1,0 +1,196 @@
+/** The checks of a transform's options. */
+import { checkBoolean, checkInteger, checkNumber, checkOneOf, invalidOption } from '../../../base/checks.js';
+import { CROPS } from '../pixels/crops.js';
+import { DECODE_MODES } from '../decode/decode-options.js';
+import type { ResizeTarget, Size } from '../pixels/geometry.js';
+import { checkPatches } from '../patches/check-patches.js';
+import { INTERPOLATIONS, type Interpolation } from '../resample/kernel.js';
+import type { Colour } from '../resample/resample.js';
+import type { ChannelNumbers, FirstStep, TransformOptions } from './transform-options.js';
+
+const MAX_SIDE = 65_536;
+
+/** Checks options and returns a frozen deep copy: the caller may change its arrays and objects afterwards. Throws `OPTION_INVALID`. */
+export function checkTransform(options: TransformOptions): TransformOptions {
+  const channelOrder = checkOneOf('channelOrder', options.channelOrder, ['rgb', 'bgr', 'grey']);
+  const numbers = (name: 'mean' | 'std' | 'secondStd'): ChannelNumbers | null =>
+    checkChannels(name, options[name], channelOrder === 'grey' ? 1 : 3);
+  const checked: TransformOptions = {
+    mean: numbers('mean'),
+    std: numbers('std'),
+    secondStd: numbers('secondStd'),
+    scale: checkScale(options.scale),
+    offset: checkNumber('offset', options.offset, -Infinity),
+    arithmetic: checkOneOf('arithmetic', options.arithmetic, ['torchvision', 'transformers', 'fused']),
+    orientation: checkOneOf('orientation', options.orientation, ['ignore', 'exif']),
+    alpha: checkOneOf('alpha', options.alpha, ['drop', 'white']),
+    decode: checkOneOf('decode', options.decode, DECODE_MODES),
+    limitPixels: checkInteger('limitPixels', options.limitPixels, 1, 2 ** 31 - 1),
+    first: checkFirst(options.first),
+    resize: checkResize('resize', options.resize),
+    crop: checkSize('crop', options.crop),
+    crops: checkOneOf('crops', options.crops, CROPS),
+    cropOffset: checkOneOf('cropOffset', options.cropOffset, ['round', 'trunc', 'floor']),
+    cropPlace: checkOneOf('cropPlace', options.cropPlace, ['center', 'start']),
+    patches: checkPatches(options.patches),
+    fill: options.fill === null ? null : checkColour('fill', options.fill, ', or null'),
+    channelOrder,
+    layout: checkOneOf('layout', options.layout, ['nchw', 'nhwc']),
+    interpolation: checkOneOf('interpolation', options.interpolation, INTERPOLATIONS),
+    resampler: checkOneOf('resampler', options.resampler, RESAMPLERS),
+    antialias: checkBoolean('antialias', options.antialias),
+  };
+  checkTogether(checked);
+  checkWithPatches(checked);
+  return Object.freeze(checked);
+}
+
+const RESAMPLED: Readonly<Record<TransformOptions['resampler'], readonly Interpolation[]>> = {
+  pillow: INTERPOLATIONS,
+  'pillow-13': INTERPOLATIONS,
+  torch: ['nearest', 'bilinear', 'bicubic', 'lanczos'],
+  'torch-float': ['bilinear'],
+};
+
+const RESAMPLERS = Object.keys(RESAMPLED) as TransformOptions['resampler'][];
+
+function checkTogether(options: TransformOptions): void {
+  const { mean, std, interpolation, resampler, antialias, decode, fill } = options;
+  const { first, crop, crops, cropPlace } = options;
+  if ((mean === null) !== (std === null))
+    throw invalidOption('std', 'null where mean is null, and only there', std);
+  const kinds = RESAMPLED[resampler];
+  if (!kinds.includes(interpolation)) {
+    const words = kinds.map((kind) => `"${kind}"`).join(', ');
+    throw invalidOption('interpolation', `${words} with resampler "${resampler}"`, interpolation);
+  }
+  const isPlain = resampler === 'torch' && (interpolation === 'bilinear' || interpolation === 'nearest');
+  if (!antialias && !isPlain)
+    throw invalidOption(
+      'antialias',
+      'true, unless with resampler "torch" and "bilinear" or "nearest"',
+      antialias,
+    );
+  if (resampler === 'torch-float' && decode !== 'exact')
+    throw invalidOption('decode', '"exact" with resampler "torch-float"', decode);
+  if (crops !== 'center' && crop === null) throw invalidOption('crop', `a size with crops "${crops}"`, crop);
+  if (crops !== 'center' && cropPlace !== 'center')
+    throw invalidOption('cropPlace', `"center" with crops "${crops}"`, cropPlace);
+  if (first !== null && decode !== 'exact') throw invalidOption('decode', '"exact" with "first"', decode);
+  if (resampler === 'torch-float' && (fill === null || first !== null))
+    throw invalidOption('resampler', 'another than "torch-float" with "first" or fill: null', resampler);
+}
+
+/** What comes with patches: they decide the size, and bytes with three channels are cut. */
+function checkWithPatches({
+  patches,
+  resize,
+  crop,
+  first,
+  fill,
+  resampler,
+  channelOrder,
+}: TransformOptions): void {
+  if (patches === null) return;
+  const others = { resize, crop, first };
+  for (const [option, value] of Object.entries(others))
+    if (value !== null) throw invalidOption(option, 'null with patches, which decide the size', value);
+  if (channelOrder === 'grey')
+    throw invalidOption('channelOrder', '"rgb" or "bgr" with patches', channelOrder);
+  if (resampler === 'torch-float')
+    throw invalidOption('resampler', 'another than "torch-float" with patches', resampler);
+  if (fill === null) throw invalidOption('fill', 'a colour with patches', fill);
+}
+
+function checkFirst(value: unknown): FirstStep | null {
+  if (value === null) return null;
+  if (typeof value === 'object' && 'resize' in value)
+    return Object.freeze({ resize: checkResize('first.resize', value.resize) });
+  const crop = typeof value === 'object' && 'crop' in value ? value.crop : undefined;
+  if (typeof crop !== 'object' || crop === null || !('height' in crop && 'width' in crop))
+    throw invalidOption('first', '{ crop: { height, width } }, { resize } or null', value);
+  const share = (side: 'height' | 'width', part: unknown): number => {
+    if (typeof part === 'number' && part > 0 && part <= 1) return part;
+    throw invalidOption(`first.crop.${side}`, 'a share above 0, at most 1', part);
+  };
+  const shares = { height: share('height', crop.height), width: share('width', crop.width) };
+  return Object.freeze({ crop: Object.freeze(shares) });
+}
+
+function checkScale(value: unknown): number {
+  if (typeof value === 'number' && value > 0 && value < Infinity) return value;
+  throw invalidOption('scale', 'a finite number above 0', value);
+}
+
+function checkResize(option: string, value: unknown): ResizeTarget {
+  if (typeof value !== 'object' || value === null) return checkSize(option, value);
+  if ('multiple' in value) return checkMultiple(option, value);
+  if ('shortest' in value && 'longest' in value) {
+    const shortest = checkInteger(`${option}.shortest`, value.shortest, 1, MAX_SIDE);
+    return Object.freeze({
+      shortest,
+      longest: checkInteger(`${option}.longest`, value.longest, shortest, MAX_SIDE),
+    });
+  }
+  if ('longest' in value)
+    return Object.freeze({ longest: checkInteger(`${option}.longest`, value.longest, 1, MAX_SIDE) });
+  const size = checkSize(option, value);
+  if (!('fit' in value)) return size;
+  const fit = checkOneOf(`${option}.fit`, value.fit, ['inside', 'outside', 'thumbnail']);
+  return Object.freeze({ fit, ...(size as Size) });
+}
+
+const SIDES = ['height', 'shortest', 'longest'] as const;
+
+function checkMultiple(option: string, value: object): ResizeTarget {
+  const { multiple: given, ...sides } = value as Readonly<Record<string, unknown>>;
+  const multiple = checkInteger(`${option}.multiple`, given, 1, MAX_SIDE);
+  const [name, other] = Object.keys(sides);
+  if (name === undefined) return Object.freeze({ multiple });
+  if (other !== undefined || !SIDES.some((side) => side === name))
+    throw invalidOption(option, 'multiple alone, or with one of height, shortest and longest', value);
+  const side = checkInteger(`${option}.${name}`, sides[name], multiple, MAX_SIDE);
+  // One of the three.
+  return Object.freeze({ [name]: side, multiple }) as unknown as ResizeTarget;
+}
+
+function checkSize(option: string, value: unknown): number | Size | null {
+  if (value === null) return null;
+  const sides = readSides(option, value);
+  if (sides) return sides;
+  if (typeof value !== 'number')
+    throw invalidOption(option, 'a number of pixels, { height, width } or null', value);
+  return checkInteger(option, value, 1, MAX_SIDE);
+}
+
+/** Checks both sides; undefined for what is no object of them. */
+export function readSides(option: string, value: unknown): Size | undefined {
+  if (typeof value !== 'object' || value === null || !('height' in value && 'width' in value))
+    return undefined;
+  const height = checkInteger(`${option}.height`, value.height, 1, MAX_SIDE);
+  const width = checkInteger(`${option}.width`, value.width, 1, MAX_SIDE);
+  return Object.freeze({ height, width });
+}
+
+/** Checks a colour: a number, or three. */
+export function checkColour(option: string, value: unknown, orNull = ''): number | Colour {
+  if (!Array.isArray(value)) return checkInteger(option, value, 0, 255);
+  if (value.length !== 3)
+    throw invalidOption(option, `a number from 0 to 255, or three of them${orNull}`, value);
+  const [red, green, blue] = value.map((channel) => checkInteger(option, channel, 0, 255));
+  return Object.freeze([red!, green!, blue!] as const);
+}
+
+function checkChannels(
+  option: 'mean' | 'std' | 'secondStd',
+  value: unknown,
+  channels: 1 | 3,
+): ChannelNumbers | null {
+  if (value === null) return null;
+  const isFit = (item: unknown): boolean =>
+    typeof item === 'number' && Number.isFinite(item) && (option === 'mean' || Math.fround(item) !== 0);
+  if (Array.isArray(value) && value.length === channels && value.every(isFit))
+    return Object.freeze([...(value as unknown as ChannelNumbers)]) as ChannelNumbers;
+  const count = channels === 1 ? 'one finite number' : 'three finite numbers';
+  throw invalidOption(option, `${count}${option === 'mean' ? '' : ' other than 0'}, or null`, value);
+}

@@ -1,0 +1,67 @@
+/** Inputs of a dataset as queries. */
+import { partName } from '../../../photos/images/pixels/tile-grid.js';
+import { invalidOption, show } from '../../../base/checks.js';
+import type { Dataset } from '../../../datasets/files/dataset.js';
+
+/** A row of the dataset as a query. */
+export interface RowQuery {
+  /** The path of its input, and which part of that it is. */
+  readonly name: string;
+  readonly row: number;
+  readonly vector: Float32Array;
+}
+
+/**
+ * Reads the features of inputs, in the given order: by a path, which gives all rows of its input (tiles, crops, clips), or by a path and the
+ * part that stands behind it in results.
+ *
+ * @throws {@link TapirError} `OPTION_INVALID` for a path that is not in the dataset, or whose input could not be embedded.
+ */
+export async function readRowQueries(
+  dataset: Dataset,
+  key: string,
+  paths: readonly string[],
+): Promise<RowQuery[]> {
+  if (paths.length === 0) return [];
+  const asked = new Map<string, { readonly name: string; readonly row: number | null }[]>(
+    paths.map((path) => [path, []]),
+  );
+  let first: string | undefined;
+  for await (const { row, ...input } of dataset.rows()) {
+    if (input.path === null) continue;
+    const name = input.path + partName(input);
+    first ??= name;
+    for (const one of new Set([input.path, name])) asked.get(one)?.push({ name, row });
+  }
+  const rows = [...asked.values()].flat().flatMap(({ row }) => row ?? []);
+  const vectors = await readRows(dataset, key, new Set(rows));
+  return paths.flatMap((path) => {
+    const found = asked.get(path)!;
+    const queries = found.flatMap(({ name, row }) => {
+      const vector = row === null ? undefined : vectors.get(row);
+      return row !== null && vector ? [{ name, row, vector }] : [];
+    });
+    if (queries.length > 0) return queries;
+    if (found.length > 0) throw invalidOption('path', 'an input that could be embedded', path);
+    const expected = `an input of the dataset: a path, or the name that results show${first === undefined ? '' : `, as ${show(first)}`}`;
+    throw invalidOption('path', expected, path);
+  });
+}
+
+async function readRows(
+  dataset: Dataset,
+  key: string,
+  wanted: ReadonlySet<number>,
+): Promise<ReadonlyMap<number, Float32Array>> {
+  const vectors = new Map<number, Float32Array>();
+  for await (const { firstRow, rows, data } of dataset.blocks(key)) {
+    const elements = data.length / rows;
+    for (const row of wanted) {
+      if (row < firstRow || row >= firstRow + rows) continue;
+      const at = (row - firstRow) * elements;
+      vectors.set(row, data.slice(at, at + elements));
+    }
+    if (vectors.size === wanted.size) break;
+  }
+  return vectors;
+}

@@ -1,0 +1,319 @@
+/** Exact nearest neighbours in a dataset. It reads block by block, so that memory does not grow with the dataset. */
+import { DEVICE, type Device } from '../../../run/runtime/lanes/device.js';
+import { Internals } from '../../../run/model/open/internals.js';
+import { readPlaces } from '../../../datasets/labels/live-rows.js';
+import { readRowsWhere, WHERE } from '../../../datasets/labels/where.js';
+import {
+  callback,
+  integer,
+  oneOf,
+  optional,
+  readOptions,
+  signal,
+  unchecked,
+  type Field,
+  type Fields,
+} from '../../../base/options.js';
+import { checkText, invalidOption, type Options } from '../../../base/checks.js';
+import { mapInOrder } from '../../../base/map-in-order.js';
+import type { RowSet } from '../../../base/row-set.js';
+import { elementCount } from '../../../onnx/tensor/tensor.js';
+import { Largest } from '../../../onnx/tensor/vectors/largest.js';
+import { unitVector } from '../../../onnx/tensor/vectors/unit-vector.js';
+import { openRowSession, rowsTensor } from '../../linear/row-session.js';
+import { queryGraph, type QueryScores } from '../../linear/row-graphs.js';
+import type { Dataset, FeatureBlock } from '../../../datasets/files/dataset.js';
+import type { Progress } from '../../../base/progress.js';
+import type { Tile } from '../../../photos/images/pixels/tile-grid.js';
+import {
+  createQuery,
+  exactValue,
+  METRICS,
+  scoreOf,
+  slackOf,
+  upperBound,
+  type Metric,
+  type Query,
+} from './metric.js';
+import { QueryModels } from './query-models.js';
+import { readSearchQuery, type SearchQuery } from './search-query.js';
+
+/** Options of {@link searchDataset}. */
+export interface SearchOptions {
+  /**
+   * Output key of the features to search. You may leave it out if the dataset has one output.
+   * @default undefined
+   */
+  readonly key: string | undefined;
+  /**
+   * Maximum number of neighbours per query, an integer from 1 to 10000.
+   * @default 10
+   */
+  readonly top: number;
+  /**
+   * `cosine` (of the angle; 0 for a vector of zeros), `dot` (the product) or `l2` (the Euclidean distance, nearest first).
+   * @default 'cosine'
+   */
+  readonly metric: Metric;
+  /**
+   * Device that computes the scores. Only `'auto'` falls back to the CPU.
+   * @default 'cpu'
+   */
+  readonly device: Device;
+  /**
+   * For each query a row to leave out of its results (the query's own), or null. Empty to leave out none.
+   * @default []
+   */
+  readonly exclude: readonly (number | null)[];
+  /**
+   * Only images of this label: a source as {@link trainProbe} takes its labels, `=`, and the label. `column:keep=yes`, `by-folder=sea`.
+   * @default undefined, which is all images
+   */
+  readonly where: string | undefined;
+  /**
+   * Path of the model file that made the dataset, for queries with images; for texts, too, if its text tower lies beside it.
+   * @default undefined
+   */
+  readonly model: string | undefined;
+  /**
+   * Path of the text tower, for queries with texts, if it does not lie beside `model`; see {@link createTextEncoder}.
+   * @default undefined
+   */
+  readonly textModel: string | undefined;
+  /**
+   * Stops the search when it fires; the call rejects with its reason.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
+  /**
+   * Called with how much is done, and of what.
+   * @default undefined
+   */
+  readonly onProgress: ((progress: Progress) => void) | undefined;
+}
+
+/** The feature that is meant, which {@link chooseKey} checks. */
+export const KEY: Field<string | undefined> = unchecked<string | undefined>(
+  undefined,
+  'output key of the features; required if the dataset has several',
+);
+
+export const SEARCH_FIELDS: Fields<SearchOptions> = {
+  key: KEY,
+  top: integer(1, 10_000, 10, 'number of neighbours per image'),
+  metric: oneOf(METRICS, 'cosine', 'cosine, the product, or the Euclidean distance'),
+  device: DEVICE,
+  // Checked with the queries.
+  exclude: unchecked<SearchOptions['exclude']>([]),
+  where: WHERE,
+  model: optional(checkText),
+  textModel: optional(checkText),
+  signal,
+  onProgress: callback(),
+};
+
+/** A neighbour. */
+export interface SearchHit {
+  /** Position in the results, from 1. */
+  readonly rank: number;
+  /** Cosine, product or distance, in double precision. */
+  readonly score: number;
+  /** Path of the input as the dataset records it; null for an input given as bytes. */
+  readonly path: string | null;
+  /** Row in the features, counted over all shards. */
+  readonly row: number;
+  /** In a dataset of crops: the number of the crop. */
+  readonly crop?: number;
+  /** In a dataset of tiles: what the tile covers of its picture. */
+  readonly tile?: Tile;
+  /** In a dataset of clips: the first frame of the clip. */
+  readonly clipStart?: number;
+}
+
+export const MOST_QUERIES = 1024;
+/** Size limit of a block's rows, and of its scores. */
+const BLOCK_BYTES = 16 * 2 ** 20;
+
+/**
+ * Finds the exact nearest neighbours of vectors in a dataset. ONNX Runtime scores all rows in float32; every row that may be among
+ * the nearest within rounding errors is then compared in double precision.
+ *
+ * @remarks Equally near rows are ordered by row number. Outdated rows, rows that `where` leaves out, and rows with a NaN or an
+ * infinity, are never results. Memory holds a few blocks of 16 MiB, whatever the size of the dataset.
+ *
+ * @param dataset - From {@link openDataset}.
+ * @param query - Up to 1024 vectors, one per query. Each has as many finite numbers as a row of the feature has elements. Or one
+ * query of texts, images and vectors: see {@link SearchQuery}.
+ * @param given - See {@link SearchOptions}.
+ * @returns For each query its neighbours, nearest first; fewer than `top` if the dataset has fewer rows.
+ * @throws {@link TapirError} `OPTION_INVALID`; `DATASET_INVALID`; `DEVICE_UNAVAILABLE`; with images or texts also
+ * `CHECKSUM_MISMATCH` for another model, and those of {@link createTextEncoder}.
+ *
+ * @example
+ * ```ts
+ * import { openDataset } from 'onnx-tapir';
+ * import { searchDataset } from 'onnx-tapir/features';
+ *
+ * const dataset = await openDataset('vectors');
+ * const [hits] = await searchDataset(dataset, [new Float32Array(2048).fill(1)], { top: 3 });
+ * console.log(hits); // [{ rank: 1, score: 0.83, path: 'sea/sea-0.jpg', row: 12 }, …]
+ *
+ * const words = { text: 'a dog on grass', not: { text: 'a drawing' } };
+ * const [dogs] = await searchDataset(dataset, words, { model: 'clip/onnx/vision_model.onnx' });
+ * console.log(dogs?.[0]?.path);
+ * ```
+ */
+export async function searchDataset(
+  dataset: Dataset,
+  query: readonly (Float32Array | readonly number[])[] | SearchQuery,
+  given: Options<SearchOptions> = {},
+): Promise<SearchHit[][]> {
+  checkDataset(dataset);
+  const options = readOptions(SEARCH_FIELDS, given, 'searchDataset');
+  const key = chooseKey(dataset, options.key);
+  const vectors = isList(query) ? query : [await embedQuery(dataset, query, { ...options, key })];
+  return searchVectors(dataset, key, vectors, options);
+}
+
+/** The vector of a query. Its models are closed before the dataset is read. */
+async function embedQuery(
+  dataset: Dataset,
+  query: SearchQuery,
+  { key, model, textModel, device, signal }: SearchOptions & { readonly key: string },
+): Promise<Float32Array> {
+  await using models = new QueryModels(dataset, { key, model, textModel, device });
+  return await readSearchQuery(query, models, signal);
+}
+
+/** {@link searchDataset} of a feature, with checked options. */
+export async function searchVectors(
+  dataset: Dataset,
+  key: string,
+  vectors: readonly (Float32Array | readonly number[])[],
+  { top, metric, device, signal, onProgress, ...options }: Omit<SearchOptions, 'key' | 'model' | 'textModel'>,
+): Promise<SearchHit[][]> {
+  const elements = elementCount(dataset.manifest.features[key]!.dims);
+  const queries = readQueries(vectors, elements);
+  if (queries.length === 0) return [];
+  const exclude = readExclude(options.exclude, queries.length);
+  const live = await readRowsWhere(dataset, options.where);
+  const units = new Float32Array(queries.length * elements);
+  for (const [q, { vector }] of queries.entries()) units.set(unitVector(vector), q * elements);
+  await using session = await openRowSession(queryGraph(units, elements), { device, signal });
+  const best = queries.map(() => new Largest(top));
+  const search: Search = { metric, queries, best, live, exclude, slack: slackOf(elements, session.isOnCpu) };
+  const widest = Math.max(elements, queries.length);
+  const rowsPerBlock = Math.max(1, Math.floor(BLOCK_BYTES / (4 * Math.max(1, widest))));
+  const score = async (block: FeatureBlock): Promise<[FeatureBlock, QueryScores]> => [
+    block,
+    await session.run({ rows: rowsTensor(block.data, elements) }),
+  ];
+  const total = dataset.manifest.features[key]!.rows;
+  for await (const [block, scores] of mapInOrder(dataset.blocks(key, { rowsPerBlock }), 2, score)) {
+    merge(search, block, scores);
+    onProgress?.({ done: block.firstRow + block.rows, total, unit: 'rows', what: 'comparing rows' });
+  }
+  return await describeHits(dataset, metric, best);
+}
+
+const datasets = new Internals<Dataset, never>('dataset', 'a dataset, as openDataset gives it');
+
+/** Refuses what is not a dataset, such as a promise of one. Datasets of another copy of this package are fine. */
+export function checkDataset(dataset: Partial<Dataset> | null | undefined): void {
+  const isDataset = typeof dataset?.rows === 'function' && typeof dataset.blocks === 'function';
+  if (!isDataset || !dataset.manifest?.features) throw datasets.refuse(dataset);
+}
+
+/** Chooses the feature to search. Throws `OPTION_INVALID` for an unknown key, and for no key if the dataset has several. */
+export function chooseKey({ manifest }: Dataset, given: string | undefined, option: string = 'key'): string {
+  const keys = Object.keys(manifest.features);
+  if (given === undefined && keys.length === 1) return keys[0]!;
+  if (given !== undefined && keys.includes(given)) return given;
+  const list = keys.map((key) => JSON.stringify(key)).join(', ');
+  const which =
+    given === undefined && keys.length > 1
+      ? 'one of the features of the dataset'
+      : 'a feature of the dataset';
+  throw invalidOption(option, `${which} (${list || 'it has none'})`, given);
+}
+
+/** Array.isArray, which does not narrow a readonly array. */
+export function isList<Item>(given: readonly Item[] | object): given is readonly Item[] {
+  return Array.isArray(given);
+}
+
+function readQueries(vectors: readonly (Float32Array | readonly number[])[], elements: number): Query[] {
+  if (!Array.isArray(vectors) || vectors.length > MOST_QUERIES)
+    throw invalidOption('vectors', `a list of at most ${MOST_QUERIES} vectors`, vectors);
+  return Array.from(vectors, (given: unknown, i) => {
+    const isVector = given instanceof Float32Array || Array.isArray(given);
+    const vector = isVector ? Float32Array.from(given as ArrayLike<number>) : new Float32Array(0);
+    if (isVector && vector.length === elements && vector.every(Number.isFinite)) return createQuery(vector);
+    const isLong = vector.length === elements;
+    const actual = isLong
+      ? `${vector.find((value) => !Number.isFinite(value))} among them`
+      : `${vector.length} numbers`;
+    throw invalidOption(`vectors[${i}]`, `${elements} finite numbers`, isVector ? actual : given);
+  });
+}
+
+function readExclude(given: readonly (number | null)[], queries: number): readonly (number | null)[] {
+  const isRight =
+    Array.isArray(given) &&
+    (given.length === 0 || given.length === queries) &&
+    given.every((row: unknown) => row === null || Number.isSafeInteger(row));
+  if (isRight) return given;
+  throw invalidOption('exclude', 'a row or null for each query', given);
+}
+
+/** The state of a search. */
+interface Search {
+  readonly metric: Metric;
+  readonly queries: readonly Query[];
+  readonly best: readonly Largest[];
+  readonly live: RowSet;
+  readonly exclude: readonly (number | null)[];
+  readonly slack: number;
+}
+
+/** Compares the rows exactly that may be among the best. */
+function merge(
+  { metric, queries, best, live, exclude, slack }: Search,
+  block: FeatureBlock,
+  { dots, squares }: QueryScores,
+): void {
+  const count = queries.length;
+  for (const [q, query] of queries.entries()) {
+    const { length } = query.vector;
+    const found = best[q]!;
+    const own = exclude[q] ?? null;
+    for (let i = 0; i < block.rows; i++) {
+      const bound = upperBound(metric, query, dots[i * count + q]!, squares[i]!, slack);
+      // Rows come in order, so a later row that is equally near is not better.
+      if (bound <= found.least) continue;
+      const row = block.firstRow + i;
+      if (row === own || !live.has(row)) continue;
+      const value = exactValue(metric, query, block.data, i * length);
+      if (Number.isFinite(value)) found.add(row, value);
+    }
+  }
+}
+
+async function describeHits(
+  dataset: Dataset,
+  metric: Metric,
+  best: readonly Largest[],
+): Promise<SearchHit[][]> {
+  const places = await readPlaces(dataset, new Set(best.flatMap(({ indices }) => indices)));
+  return best.map(({ indices, values }) =>
+    indices.map((row, i) => {
+      const { path = null, crop = null, tile = null, clipStart = null } = places.get(row) ?? {};
+      const part = {
+        ...(crop === null ? {} : { crop }),
+        ...(tile ? { tile } : {}),
+        ...(clipStart === null ? {} : { clipStart }),
+      };
+      return { rank: i + 1, score: scoreOf(metric, values[i]!), path, row, ...part };
+    }),
+  );
+}

@@ -1,0 +1,122 @@
+/** Prunes a model: names → the part of the graph that they need, with the requested parts. Sessions tell what the file does not state. */
+import type { Options } from '../../../base/checks.js';
+import { isTapirError } from '../../../base/errors.js';
+import { boolean, readOptions, type Fields } from '../../../base/options.js';
+import type { Value } from '../../../onnx/graph/graph.js';
+import { keptNames } from '../../../onnx/graph/rewrite/fresh-names.js';
+import { readModel, type ModelSource, type OnnxModel } from '../open/open-model.js';
+import { readReturnNodes, type ReturnNodes } from '../open/return-nodes.js';
+import { chunksOf } from '../prune/derive-rewritten.js';
+import type { InferredType } from '../prune/feature-info.js';
+import { createPruned, prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
+import { readRewriteOptions, REWRITE_FIELDS, type RewriteOptions } from '../prune/rewrite-options.js';
+import { prepareRewrite } from './prepare.js';
+import { SessionHolder } from './session-holder.js';
+
+/** Options of {@link pruneModel}. */
+export interface PruneOptions extends RewriteOptions {
+  /**
+   * Write outputs under the names of their tensors instead of the given keys. Then no node is added for a key.
+   * @default false
+   */
+  readonly keepTensorNames: boolean;
+  /**
+   * Allow outputs that are sequences, maps or optionals. Other runtimes can return them, onnxruntime-node cannot.
+   * @default false
+   */
+  readonly allowNonTensor: boolean;
+  /**
+   * State dtype and dims of every output in the written file, because ONNX's checker and some runtimes need them. Asks ONNX Runtime,
+   * without the weights, where the source does not state them, or states a batch that its inputs leave open. Nothing else changes.
+   * @default true
+   */
+  readonly fillTypes: boolean;
+  /**
+   * Tidy the written graph for strict checkers: nodes in execution order and under distinct names, no imports of unused
+   * operator sets. Changes nothing else.
+   * @default false
+   */
+  readonly tidy: boolean;
+}
+
+export const PRUNE_FIELDS: Fields<PruneOptions> = {
+  ...REWRITE_FIELDS,
+  keepTensorNames: boolean(false, 'keep the tensors’ names for the outputs, and add no node'),
+  allowNonTensor: boolean(false),
+  fillTypes: boolean(true, 'leave the types of outputs as the source states them'),
+  tidy: boolean(false, 'sort nodes, make their names distinct, drop unused operator sets'),
+};
+
+/**
+ * Cuts a model down to the nodes and weights that the named values need, and makes those values its outputs.
+ *
+ * A name is a tensor name, a node name (`node:k` for its k-th output), or a module path such as `layer4`, which means the last
+ * node under it; the prefixes `tensor:`, `node:` and `module:` choose one reading. Each name is resolved independently.
+ *
+ * @param model - A model, or where to open one.
+ * @param returnNodes - Names, or names mapped to output keys. With a list, the written file keeps the tensor names. With keys, it
+ * has one more node per output, which gives the output its key as name.
+ * @param given - See {@link PruneOptions}.
+ * @returns The pruned model. Its plan is available at once; its bytes or file are made on demand.
+ * @throws {@link TapirError} `NAME_NOT_FOUND` (all unknown names with the nearest ones), `NAME_AMBIGUOUS`, `NAME_FOLDED`,
+ * `NAME_INSIDE_BODY`; `OUTPUT_NOT_TENSOR`; `OUTPUT_NAME_TAKEN`; `GRAPH_INVALID`; `EXTERNAL_DATA_UNSAFE`; those of {@link openModel}.
+ *
+ * @example Keep the part of a ResNet-50 that computes `layer1`, `[N, 256, 56, 56]` float32.
+ * ```ts
+ * import { pruneModel } from 'onnx-tapir';
+ *
+ * const pruned = await pruneModel('resnet50.onnx', { layer1: 'features' });
+ * console.log(pruned.plan.resolved[0]?.tensor); // '/layer1/layer1.2/relu_2/Relu_output_0'
+ * await pruned.save('resnet50-layer1.onnx');
+ * ```
+ */
+export async function pruneModel(
+  model: OnnxModel | ModelSource,
+  returnNodes: ReturnNodes,
+  given: Options<PruneOptions> = {},
+): Promise<PrunedModel> {
+  await using sessions = new SessionHolder(readModel(model));
+  return await cutModel(returnNodes, given, sessions);
+}
+
+/**
+ * Prunes a model that is run here, not written: its session tells the types of outputs. Options and errors as of {@link pruneModel}, but a
+ * key may be the name of the tensor that its output is computed from. A file cannot have that name twice, so the outputs then keep the names
+ * of their tensors, as with a list.
+ */
+export async function pruneToRun(
+  model: OnnxModel | ModelSource,
+  returnNodes: ReturnNodes,
+  given: Options<RewriteOptions & Pick<PruneOptions, 'keepTensorNames'>> = {},
+): Promise<PrunedModel> {
+  const options = { ...given, fillTypes: false };
+  const opened = readModel(model);
+  try {
+    return await pruneModel(opened, returnNodes, options);
+  } catch (error) {
+    if (!isTapirError(error, 'OUTPUT_NAME_TAKEN')) throw error;
+    const pruned = await pruneModel(opened, returnNodes, { ...options, keepTensorNames: true });
+    const { cut, outputs } = prunedInternals.of(pruned).rewrite;
+    const taken = keptNames(cut);
+    if (outputs.some(({ key, value }) => taken.has(key) && key !== value.name)) throw error;
+    return pruned;
+  }
+}
+
+/** Prunes the model of a holder, as {@link pruneModel} does. With types that are known, no session is asked for types. */
+export async function cutModel(
+  returnNodes: ReturnNodes,
+  given: Options<PruneOptions>,
+  sessions: SessionHolder,
+  inferred?: ReadonlyMap<Value, InferredType>,
+): Promise<PrunedModel> {
+  const options = readOptions(PRUNE_FIELDS, given, 'pruneModel');
+  const { keepTensorNames, allowNonTensor, fillTypes, tidy } = options;
+  const { pairs, keyed } = readReturnNodes(returnNodes);
+  const keys = pairs.map(({ key }) => key);
+  const setup = readRewriteOptions(options, keys);
+  const naming = keyed && !keepTensorNames ? 'keys' : 'tensors';
+  const request = { ...setup, outputs: pairs, naming, allowNonTensor, fillTypes, tidy } as const;
+  const prepared = await prepareRewrite(request, sessions, inferred);
+  return createPruned({ ...prepared, chunks: await chunksOf(sessions.model, prepared.rewrite, naming) });
+}

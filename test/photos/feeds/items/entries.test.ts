@@ -1,0 +1,28 @@
+import { isAbsolute } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { itemOfEntry } from '../../../../src/photos/feeds/items/entries.js';
+import { SOURCE_DEFAULTS } from '../../../../src/photos/feeds/items/source-options.js';
+
+const plan = { ...SOURCE_DEFAULTS, base: '/data' };
+
+describe('itemOfEntry', () => {
+  it.each([
+    ['a.jpg', '/data', '/data/a.jpg'],
+    ['a.jpg', '', 'a.jpg'],
+    ['/b/a.jpg', '/data', '/b/a.jpg'],
+    // Not normalised: x may be a link.
+    ['x/../a.jpg', '/data', '/data/x/../a.jpg'],
+    ['file:a.jpg', '/data', '/data/file:a.jpg'],
+  ])('%s in "%s" is %s', (path, base, image) => {
+    expect(itemOfEntry(path, { ...plan, base })).toEqual({ path, image });
+    expect(isAbsolute(image)).toBe(base !== '');
+  });
+
+  it('makes an item of a URL only with allowHttp, and names no secret', () => {
+    const url = 'https://user:secret@host/a.jpg?signature=1';
+    expect(() => itemOfEntry(url, plan)).toThrow(/allowHttp.*https:\/\/host\/a\.jpg, got false$/);
+    const { path, image } = itemOfEntry(url, { ...plan, allowHttp: true });
+    expect(path).toBe('https://host/a.jpg?signature=1');
+    expect(image).toBeTypeOf('function');
+  });
+});

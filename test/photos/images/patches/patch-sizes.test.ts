@@ -1,0 +1,81 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  patchedSize,
+  type NaflexPatches,
+  type QwenPatches,
+} from '../../../../src/photos/images/patches/patch-sizes.js';
+
+const NAFLEX: NaflexPatches = { processor: 'naflex', size: 16, maxPatches: 64 };
+const QWEN: QwenPatches = {
+  processor: 'qwen2-vl',
+  size: 14,
+  merge: 2,
+  frames: 2,
+  minPixels: 3136,
+  maxPixels: 1_003_520,
+};
+
+describe('sizes in patches', () => {
+  // From transformers 5.24: get_image_size_for_max_num_patches and smart_resize.
+  it.each([
+    [
+      { height: 75, width: 100 },
+      { height: 112, width: 144 },
+    ],
+    [
+      { height: 381, width: 257 },
+      { height: 144, width: 112 },
+    ],
+    [
+      { height: 1, width: 1 },
+      { height: 112, width: 112 },
+    ],
+    [
+      { height: 8, width: 1200 },
+      { height: 16, width: 1024 },
+    ],
+  ])('NaFlex makes %o %o', (image, size) => {
+    expect(patchedSize(image, NAFLEX)).toEqual(size);
+  });
+
+  it.each([
+    // 70 and 98 are two and a half and three and a half blocks: both become even.
+    [
+      { height: 70, width: 98 },
+      { height: 56, width: 112 },
+    ],
+    [
+      { height: 2, width: 3 },
+      { height: 56, width: 84 },
+    ],
+    [
+      { height: 900, width: 7 },
+      { height: 644, width: 28 },
+    ],
+    [
+      { height: 3000, width: 4000 },
+      { height: 840, width: 1148 },
+    ],
+  ])('Qwen makes %o %o', (image, size) => {
+    expect(patchedSize(image, QWEN)).toEqual(size);
+  });
+
+  it('refuses a ratio above 200, which Qwen cannot fit', () => {
+    expect(patchedSize({ height: 1, width: 200 }, QWEN).height).toBe(28);
+    expect(() => patchedSize({ height: 2, width: 401 }, QWEN)).toThrow(
+      expect.objectContaining({ code: 'IMAGE_MISFIT', message: expect.stringContaining('200.5 times') }),
+    );
+  });
+
+  it('gives whole patches, and never more than allowed', () => {
+    const side = fc.integer({ min: 1, max: 20_000 });
+    fc.assert(
+      fc.property(side, side, fc.integer({ min: 1, max: 1024 }), (height, width, maxPatches) => {
+        const size = patchedSize({ height, width }, { ...NAFLEX, maxPatches });
+        expect((size.height % 16) + (size.width % 16)).toBe(0);
+        expect((size.height / 16) * (size.width / 16)).toBeLessThanOrEqual(maxPatches);
+      }),
+    );
+  });
+});
