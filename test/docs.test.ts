@@ -1,7 +1,7 @@
 /** The documentation: its code compiles, its links lead somewhere, and it knows every error code. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join, posix } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { ERROR_CODES } from './support/error-codes.js';
 import { projectPath } from './support/fixtures.js';

@@ -79,26 +79,3 @@ export const COMMANDS: Readonly<Record<string, Readonly<Record<string, Listed>>>
     doctor: ['say what runs here, and what to do about the rest', () => import('./commands/doctor.js')],
   },
 };
-
-/** Commands that stood alone before they came into groups. Their former names work until the next release. */
-const FORMER = new Set([
-  'cam',
-  'features-map',
-  'segment',
-  'params',
-  'load',
-  'bn',
-  'split',
-  'differentiate',
-  'create',
-]);
-
-/** A command line with the group before a command that is called by its former name; else the command line as it is. */
-export function withGroup(words: readonly string[]): readonly string[] {
-  const at = words.findIndex((word) => !word.startsWith('-'));
-  const name = words[at] ?? '';
-  if (!FORMER.has(name)) return words;
-  const commands = Object.values(COMMANDS).flatMap((group) => Object.entries(group));
-  const [group] = commands.find(([, [, content]]) => typeof content !== 'function' && name in content)!;
-  return words.toSpliced(at, 0, group);
-}

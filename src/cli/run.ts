@@ -8,17 +8,9 @@ export function commandOf(words: readonly string[]): string | undefined {
 }
 
 /** Runs a command line, given without the program's name. Errors go to the terminal. Gives the exit code. */
-export async function run(given: readonly string[], terminal: Terminal): Promise<number> {
+export async function run(words: readonly string[], terminal: Terminal): Promise<number> {
   try {
-    const [{ createProgram }, { withGroup }] = await Promise.all([
-      import('./program.js'),
-      import('./command-list.js'),
-    ]);
-    const words = withGroup(given);
-    if (words !== given) {
-      const former = commandOf(given);
-      terminal.err(`tapir ${former} is now “tapir ${commandOf(words)} ${former}”\n`);
-    }
+    const { createProgram } = await import('./program.js');
     const named = words.filter((word) => !word.startsWith('-'));
     const isWhole = /(?:^| )(?:-h|--help) all\b/.test(words.join(' '));
     const program = await createProgram(terminal, named, isWhole);

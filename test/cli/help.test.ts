@@ -1,10 +1,9 @@
 /** The help of commands: what most people need, and all of it on request. */
 import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { COMMANDS, withGroup } from '../../src/cli/command-list.js';
+import { COMMANDS } from '../../src/cli/command-list.js';
 import { createProgram } from '../../src/cli/program.js';
 import type { Terminal } from '../../src/cli/terminal/terminal.js';
-import { runTapir } from '../support/run.js';
 
 // Help needs nothing of a terminal.
 const terminal = {} as Terminal;
@@ -77,24 +76,5 @@ describe('help', () => {
     ['search', /probe\s+--zero-shot/],
   ])('of %s says when to take which', async (name, others) => {
     expect((await commandOf(name)).helpInformation()).toMatch(others);
-  });
-});
-
-describe('a command that came into a group', () => {
-  it.each([
-    [['cam', 'm.onnx'], 'draw cam m.onnx'],
-    [['--help', 'create'], '--help models create'],
-    [['models', 'create'], 'models create'],
-    [['embed', 'cam'], 'embed cam'],
-    [['constructor'], 'constructor'],
-    [[], ''],
-  ])('is found by its former name: %j', (words, expected) => {
-    expect(withGroup(words).join(' ')).toBe(expected);
-  });
-
-  it('says its new one', async () => {
-    const ended = await runTapir(['create', '--list', 'resnet18']);
-    expect(ended).toMatchObject({ code: 0, stderr: 'tapir create is now “tapir models create”\n' });
-    expect(ended.stdout).toContain('resnet18');
   });
 });

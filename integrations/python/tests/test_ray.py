@@ -67,13 +67,3 @@ def test_maps_are_tensors_and_of_nan_where_images_fail(options) -> None:
     assert values.shape == (7, 2, 2)
     assert np.isnan(values[[0, 6]]).all()
     assert values[3].reshape(-1).tolist() == features(b"photo-3.jpg")
-
-
-def test_the_old_name_still_works() -> None:
-    import onnx_tapir_ray
-    from onnx_tapir_ray.process import TapirProcess as Pipe
-
-    import onnx_tapir.pipe
-
-    assert (onnx_tapir_ray.embed, onnx_tapir_ray.TapirProcessError) == (embed, TapirProcessError)
-    assert Pipe is onnx_tapir.pipe.Pipe
