@@ -146,5 +146,5 @@ export function describePixels({ versions, counts }: PixelResult): string {
   const different = counts.flatMap(({ library, differing }) =>
     differing.map((what) => `- different: ${library}, ${what}`),
   );
-  return `With Pillow ${versions['Pillow']}: each photo as \`convert("RGB")\` gives it, turned ones also with \`--orientation exif\`, transparent ones also with \`--alpha white\`.\n\n${table.join('\n')}\n\n${[...reasons, ...different].join('\n')}`;
+  return `With Pillow ${versions['Pillow']}: each photo as \`convert("RGB")\` gives it, turned ones also with \`orientation=exif\`, transparent ones also with \`alpha=white\`.\n\n${table.join('\n')}\n\n${[...reasons, ...different].join('\n')}`;
 }

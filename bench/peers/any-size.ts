@@ -56,7 +56,7 @@ try {
     await using extractor = await createFeatureExtractor(file, ['tokens']);
     const { transform } = (await findTransform(file))!;
     for (const [at, { size, ...steps }] of SIZES.entries()) {
-      for await (const { features, error } of embedImages(extractor, [PHOTO], { size })) {
+      for await (const { features, error } of embedImages(extractor, [PHOTO], { transform: { size } })) {
         if (error) throw error;
         const { dims, data } = (
           await loadImage(PHOTO, createTransform({ ...transform.options, ...steps }))

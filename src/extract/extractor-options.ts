@@ -1,7 +1,7 @@
 /** The options of an extractor: as given, inherited from the extractor that it is made of, or by default. */
 import { givenFields, invalidOption, pickFields, withDefaults, type Options } from '../base/checks.js';
 import { checkFields, defaultsOf, unchecked, type Fields } from '../base/options.js';
-import { chooseTransform, type TransformRequest } from '../photos/feeds/choose-transform.js';
+import { checkRequest, type TransformRequest } from '../photos/feeds/choose-transform.js';
 import type { SessionSetup } from '../run/model/lanes/session-model.js';
 import { REWRITE_FIELDS, type RewriteOptions } from '../run/model/prune/rewrite-options.js';
 import { CAPABILITIES } from '../run/runtime/capabilities/capabilities.js';
@@ -104,7 +104,7 @@ export function readExtractorOptions(
   );
   const { device, devices, session, transform } = options;
   // Refused here, and not by the first photo. What lies beside the model is read then.
-  chooseTransform({ transform }, undefined, () => undefined);
+  checkRequest(transform);
   const lane = readLaneOptions(options);
   const { takesSessionOptions } = CAPABILITIES[lane.engine];
   if (!takesSessionOptions && Object.keys(givenFields(session, 'session')).length > 0)

@@ -35,10 +35,7 @@ import { formatDims, formatOutputs, formatTable } from '../terminal/table.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';
 
-/** `--size` is that of made-up inputs here. */
-const { size: _size, ...PIXEL_FLAGS } = TRANSFORM_FLAGS;
-
-interface ExtractFlags extends CommonFlags, Omit<TransformFlags, 'size'>, PartFlags, SizeFlags, SaveFlags {
+interface ExtractFlags extends CommonFlags, TransformFlags, PartFlags, SizeFlags, SaveFlags {
   readonly return: readonly string[];
   readonly inputs?: readonly string[];
   readonly input: 'tensor' | 'image-uint8';
@@ -103,7 +100,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     { sample: rare('--sample <n>'), minCosine: rare('--min-cosine <x>') },
     'with --samples: ',
   );
-  addFlags(extract, TRANSFORM_FIELDS, PIXEL_FLAGS, 'pixels of the cut, written beside it: ');
+  addFlags(extract, TRANSFORM_FIELDS, TRANSFORM_FLAGS, 'pixels of the cut, written beside it: ');
 }
 
 /** Prunes, saves and reports. Exit code 3 if the pruned model's values differ from the full graph's. */
@@ -125,8 +122,9 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
   const verified = flags.verify ? await verifyModel(pruned) : undefined;
   const isRight = verified === undefined || verified.maxRelative <= verified.tolerance;
   terminal.signal.throwIfAborted();
-  const { size: _ofInputs, ...pixels } = flags;
-  const transform = isRight ? readOwnTransform(terminal, path, flags.out, pixels) : undefined;
+  const transform = isRight
+    ? readOwnTransform(terminal, path, flags.out, flags.transform, exact.source)
+    : undefined;
   if (isRight)
     await saveWithTransform(flags.out, transform, saving.overwrite, () => pruned.save(flags.out, saving));
   else terminal.exitCode = EXIT.model;
@@ -151,8 +149,7 @@ async function lower(
   const { precision, samples, sample, minCosine } = flags;
   if (precision === 'float32') return undefined;
   if (samples === undefined) return lowerPrecision(exact, { precision });
-  const { size: _ofInputs, ...pixels } = flags;
-  const transform = readTransformFlag(terminal, pixels, exact.source);
+  const transform = readTransformFlag(terminal, flags, exact.source);
   const options = { sample, minCosine, transform, signal: terminal.signal };
   const { failures, ...lowered } = await quantizeModel(exact, samples, options);
   reportLeftOut(terminal, failures);

@@ -172,7 +172,9 @@ export function readTransformFlag(
   model: OnnxModel,
   inputs?: readonly TensorInfo[],
 ): Transform {
-  const transform = chooseModelTransform(flags, model, 'auto', inputs).with({ decode: flags.decode });
+  const transform = chooseModelTransform(flags.transform, model, 'auto', inputs).with({
+    decode: flags.decode,
+  });
   if (flags.transform === 'auto' || flags.transform.endsWith('.DEFAULT'))
     terminal.err(describeTransform(transform));
   return transform;

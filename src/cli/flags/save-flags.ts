@@ -3,9 +3,11 @@ import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import { writeWithCompanion } from '../../base/folder-lock.js';
-import { chooseTransform, type TransformAsked } from '../../photos/feeds/choose-transform.js';
+import { chooseTransform, type TransformRequest } from '../../photos/feeds/choose-transform.js';
+import { fitSize } from '../../photos/feeds/photo-size.js';
 import { sidecarOf } from '../../photos/images/configs/find-transform.js';
 import type { Transform } from '../../photos/images/transform/transform.js';
+import type { OnnxModel } from '../../run/model/open/open-model.js';
 import { SAVE_FIELDS, type SaveOptions } from '../../run/model/open/save-whole.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { addFlags } from './option-flags.js';
@@ -32,17 +34,21 @@ export function readSaveFlags({ inline, repack, overwrite }: SaveFlags): SaveOpt
 /**
  * The transform of a model, or the one that is asked for, for the model that is made of it; undefined if it has none, or one that cannot
  * be read. Throws those of {@link chooseTransform} for one that is asked for.
+ *
+ * @param opened - The model, for a request of another size.
  */
 export function readOwnTransform(
   terminal: Terminal,
   model: string,
   out: string,
-  choice: TransformAsked = { transform: 'auto' },
+  request: TransformRequest = 'auto',
+  opened?: OnnxModel,
 ): Transform | undefined {
   try {
-    return chooseTransform(choice, model, () => undefined);
+    const { transform, size } = chooseTransform(request, model, () => undefined);
+    return transform && opened && size !== undefined ? fitSize(transform, size, opened) : transform;
   } catch (error) {
-    if (choice.transform !== 'auto') throw error;
+    if (request !== 'auto') throw error;
     terminal.err(`note: no transform is written beside ${out}: ${reasonOf(error)}\n`);
     return undefined;
   }

@@ -61,7 +61,7 @@ export interface OneRowOptions extends SourceOptions, TransformChoice {
 /** Options of {@link embedImages}. */
 export interface EmbedOptions extends OneRowOptions {
   /**
-   * What becomes of several crops of a photo (`crops`): the `mean` of their features, or a row for `each`, numbered from 0.
+   * What becomes of several crops of a photo (`crops` of the transform): the `mean` of their features, or a row for `each`, numbered from 0.
    * @default 'mean'
    */
   readonly cropRows: CropRows;
@@ -99,7 +99,7 @@ export const EMBED_FIELDS: Fields<EmbedOptions> = {
   cropRows: oneOf(
     CROP_ROWS,
     'mean',
-    'with --crops: the mean of the features of all crops, or a row for each',
+    'of several crops of a photo: the mean of their features, or a row for each',
   ),
   // Checked with the transform.
   tiles: unchecked<TilesGiven | undefined>(undefined),
@@ -145,7 +145,7 @@ export function setUpEmbedding(extractor: Extractor, given: Partial<EmbedOptions
   const { keepDims, checksum, decodeThreads, cropRows } = options;
   const { model, photosPerRun } = extractorInternals.of(extractor);
   const { source } = model.pruned;
-  const transform = chooseModelTransform(options, source, model.transform, extractor.inputs);
+  const transform = chooseModelTransform(options.transform, source, model.transform, extractor.inputs);
   const tiles = options.tiles && planTiles(options.tiles);
   const clips = options.clips && planClips(options.clips);
   const feeds = planFeeds(extractor, transform, { cropRows, tiles, clips });

@@ -62,7 +62,7 @@ export async function openBatches(
   const threads = decodeThreads || availableParallelism();
   const given = await lookAt(source);
   if (given.areTensors) return { batches: given.source as BatchSource, failures: [] };
-  const transform = chooseModelTransform(reading, model);
+  const transform = chooseModelTransform(reading.transform, model);
   const plan = planPictures({ inputs: model.inputs, imageNormalization: null }, transform, {
     cropRows: 'each',
   });

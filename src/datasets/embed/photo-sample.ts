@@ -44,7 +44,7 @@ export async function openPhotoSample(
   { sample, decodeThreads, signal, ...reading }: SampleOptions,
 ): Promise<PhotoSample> {
   const { whole, ...taker } = describeTaker(model);
-  const transform = chooseModelTransform(reading, whole);
+  const transform = chooseModelTransform(reading.transform, whole);
   const plan = planPictures(taker, transform);
   const { items } = await sampleSource(source, sample, reading, signal);
   return {

@@ -56,7 +56,7 @@ export class PhotoEmbedder {
   constructor(set: ReplicaSet) {
     const { model } = set;
     const { source } = model.pruned;
-    const transform = chooseModelTransform({ transform: 'auto' }, source, model.transform, model.inputs);
+    const transform = chooseModelTransform('auto', source, model.transform, model.inputs);
     this.#set = set;
     this.#plan = planFeeds(model, transform);
     this.#lanes = new DecodeLanes(transform, set.coresToDecode);

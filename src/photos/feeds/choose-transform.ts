@@ -1,112 +1,70 @@
 /** The transform that a call asks for: what belongs to its model, or what is stated; and changes on top of either. */
-import { invalidOption, isPlainObject, type Options } from '../../base/checks.js';
+import { checkText, invalidOption, isPlainObject, type Options } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
-import { oneOf, optional, unchecked, type Fields } from '../../base/options.js';
-import { TRANSFORM_PRESETS, type TransformOptions } from '../images/transform/transform-options.js';
+import { nearestNames } from '../../base/nearest-names.js';
+import { unchecked, type Fields } from '../../base/options.js';
+import {
+  TRANSFORM_PRESETS,
+  type TransformOptions,
+  type TransformPreset,
+} from '../images/transform/transform-options.js';
 import { Transform } from '../images/transform/transform.js';
-import { CROPS } from '../images/pixels/crops.js';
 import type { Backend } from '../images/configs/config-fields.js';
 import { createTransform, readTransformLike, SPELLINGS, type TransformLike } from './create-transform.js';
-import { PHOTO_SIZE, type PhotoSize } from './photo-size.js';
+import { checkPhotoSize, parseSize, type PhotoSize } from './photo-size.js';
 import { lookUpTransform } from '../images/configs/find-transform.js';
-import { isOwn, transformFromConfig } from '../images/configs/transform-from-config.js';
+import { transformFromConfig } from '../images/configs/transform-from-config.js';
 
 /**
- * What functions that know a model take as a transform. `'auto'` is what belongs to the model. Options without `resize` and `crop` change
- * what belongs to the model; options with one of them, and all else, state the whole transform.
+ * What functions that know a model take as a transform. `'auto'` is what belongs to the model. {@link PartialTransform} changes what belongs to
+ * the model, or its `base`; options with `resize` or `crop`, and all else, state the whole transform.
  */
 export type TransformRequest = 'auto' | TransformLike | PartialTransform;
 
-/** Options on top of the transform that belongs to a model. */
+/** Changes on top of the transform that belongs to a model, or of another one. */
 export type PartialTransform = Options<
-  Omit<TransformOptions, 'resize' | 'crop'> & { readonly backend: Backend }
+  Omit<TransformOptions, 'resize' | 'crop'> & {
+    /** What is changed: `'auto'`, the name of a preset, `torchvision:WEIGHTS`, or the path of a configuration file. */
+    readonly base: 'auto' | TransformPreset | (string & {});
+    /** The arithmetic of transformers, for a configuration of transformers; see {@link ConfigReading}. */
+    readonly backend: Backend;
+    /**
+     * Another size: a number of pixels for both sides, or `{ height, width }` (a crop and its resize keep their ratio); or the photo's own
+     * ratio: `{ height }`, `{ shortest }` or `{ longest }` rounded down to a `multiple`, or `{ multiple }` alone for the photo's own size.
+     * Without `multiple`, it is the model's patch.
+     */
+    readonly size: PhotoSize;
+  }
 >;
 
-/** The transform of a call, and what is changed in it, wherever it comes from. */
+/** The transform of a call. */
 export interface TransformChoice {
   /**
    * Preprocessing: `'auto'`, the name of a preset, `torchvision:WEIGHTS`, the path of a configuration file, options, or a transform
    * from {@link createTransform}. Its results must fit the model's input. `'auto'` takes what {@link findTransform}
    * finds beside the model; else it assumes `ImageNet1K_V1`, unless the model's file contradicts it. Options without `resize` and `crop`
-   * change what `'auto'` takes.
+   * change what `'auto'` takes: `{ size: 448, orientation: 'exif' }`; see {@link PartialTransform}.
    * @default 'auto'
    */
   readonly transform: TransformRequest;
-  /**
-   * `exif` turns photos upright, `ignore` reads them as stored, whatever the transform says.
-   * @default undefined
-   */
-  readonly orientation: TransformOptions['orientation'] | undefined;
-  /**
-   * `white` lays transparent pixels over white, `drop` shows what is under their alpha, whatever the transform says.
-   * @default undefined
-   */
-  readonly alpha: TransformOptions['alpha'] | undefined;
-  /**
-   * The arithmetic of transformers, for a configuration of transformers: `pil` or `torchvision`; see {@link ConfigReading}.
-   * @default undefined
-   */
-  readonly backend: Backend | undefined;
-  /**
-   * Whose arithmetic the resize has, whatever the transform says; see {@link TransformOptions}.
-   * @default undefined
-   */
-  readonly resampler: TransformOptions['resampler'] | undefined;
-  /**
-   * Which crops of a photo become rows, whatever the transform says; see {@link TransformOptions}.
-   * @default undefined
-   */
-  readonly crops: TransformOptions['crops'] | undefined;
-  /**
-   * The transform at another size: a number of pixels for both sides, or `{ height, width }` (a crop and its resize keep their ratio); or
-   * the photo's own ratio: `{ height }`, `{ shortest }` or `{ longest }` rounded down to a `multiple`, or `{ multiple }` alone for the photo's own
-   * size. Without `multiple`, it is the model's patch.
-   * @default undefined
-   */
-  readonly size: PhotoSize | undefined;
 }
 
 export const TRANSFORM_FIELDS: Fields<TransformChoice> = {
   // Checked with the model.
   transform: unchecked<TransformRequest>(
     'auto',
-    `preprocessing: auto (the configuration beside the model), ${Object.keys(TRANSFORM_PRESETS).join(', ')}, torchvision:WEIGHTS, a configuration file, or JSON (without resize and crop: on top of auto)`,
+    `preprocessing: auto (the configuration beside the model), ${Object.keys(TRANSFORM_PRESETS).join(', ')}, torchvision:WEIGHTS, a configuration file, or JSON; changes on top of it: size=448,orientation=exif, alone (auto) or behind a name and a comma`,
   ),
-  orientation: optional(
-    oneOf(['ignore', 'exif'], 'ignore', 'exif turns photos upright; ignore reads them as stored'),
-  ),
-  alpha: optional(
-    oneOf(['drop', 'white'], 'drop', 'white lays transparent photos over white; drop ignores alpha'),
-  ),
-  backend: optional(
-    oneOf(
-      ['pil', 'torchvision'],
-      'torchvision',
-      'with a configuration of transformers: compute as its processors on Pillow or on torchvision do',
-    ),
-  ),
-  resampler: optional(
-    oneOf(
-      ['pillow', 'pillow-13', 'torch', 'torch-float'],
-      'pillow',
-      'resize as this library does, whatever the transform says',
-    ),
-  ),
-  crops: optional(
-    oneOf(
-      CROPS,
-      'center',
-      'crops of a photo: the one in the center, five with the corners, or ten with their mirror images',
-    ),
-  ),
-  size: optional(PHOTO_SIZE),
 };
 
-/** A choice whose changes may be left out. */
-export type TransformAsked = Pick<TransformChoice, 'transform'> & Partial<TransformChoice>;
+/** The transform that a request means, at its own size, and the size that is asked for: see {@link fitSize}. */
+export interface ChosenTransform<Otherwise> {
+  readonly transform: Transform | Otherwise;
+  readonly size: PhotoSize | undefined;
+}
 
 /**
- * The transform that a choice means, at its own size: see {@link fitSize}.
+ * The transform that a request means.
  *
  * @param model - Path of the model; undefined for one that was opened from bytes.
  * @param otherwise - What is changed where `'auto'` finds nothing.
@@ -114,30 +72,26 @@ export type TransformAsked = Pick<TransformChoice, 'transform'> & Partial<Transf
  * @throws {@link TapirError} `OPTION_INVALID`, `TRANSFORM_UNSUPPORTED`.
  */
 export function chooseTransform<Otherwise extends Transform | undefined>(
-  { transform: given, orientation, alpha, backend, resampler, crops }: TransformAsked,
+  given: TransformRequest,
   model: string | undefined,
   otherwise: () => Otherwise,
   own: TransformRequest = 'auto',
-): Transform | Otherwise {
-  const isJson = typeof given === 'string' && given.trimStart().startsWith('{');
-  const request = isJson ? parseOptions(given) : given;
-  const partial = isPartial(request) ? request : undefined;
-  const { backend: ownBackend, ...options } = partial ?? {};
-  const asked = backend ?? ownBackend;
-  const read = (): Transform | Otherwise | undefined => {
-    if (partial || request === 'auto')
-      return own === 'auto'
-        ? findOwn(model, asked)
-        : chooseTransform({ transform: own, backend: asked }, model, otherwise);
-    return isJson
-      ? transformFromConfig(request, { backend })
-      : readTransformLike(request as TransformLike, backend, `"auto", ${SPELLINGS} (as text: JSON)`);
-  };
+): ChosenTransform<Otherwise> {
+  const request = readRequest(given);
+  const isOnOwn = request.base === 'auto' && own !== 'auto';
+  const { base, backend, size, options } = isOnOwn ? stack(readRequest(own), request) : request;
+  const found = base === 'auto' ? findOwn(model, backend) : readBase(base, backend);
   const isStated = Object.keys(options).some((name) => VALUES.has(name));
-  const transform = read() ?? (isStated ? createTransform() : otherwise());
-  if (asked !== undefined && transform?.source?.backend !== asked)
-    throw invalidOption('backend', 'left out: only configurations of transformers have two', asked);
-  return transform && transform.with(options).with(givenOf({ orientation, alpha, resampler, crops }));
+  const transform = found ?? (isStated ? createTransform() : otherwise());
+  if (backend !== undefined && transform?.source?.backend !== backend)
+    throw invalidOption('backend', 'left out: only configurations of transformers have two', backend);
+  return { transform: transform && transform.with(options), size };
+}
+
+/** Checks a request before its model is known. Throws those of {@link chooseTransform}. */
+export function checkRequest(given: TransformRequest): void {
+  const { base, backend, options } = readRequest(given);
+  (base === 'auto' ? createTransform() : readBase(base, backend)).with(options);
 }
 
 /** Options that tell what a model was trained on: who states one knows the transform, and it is not assumed. */
@@ -150,24 +104,112 @@ const VALUES: ReadonlySet<string> = new Set([
   'channelOrder',
 ] satisfies (keyof TransformOptions)[]);
 
-function givenOf(
-  changes: Pick<TransformAsked, 'orientation' | 'alpha' | 'resampler' | 'crops'>,
-): Options<TransformOptions> {
-  return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+/** A request: what is changed, and how. */
+interface Reading {
+  /** A text that begins with `{` is a configuration as JSON. */
+  readonly base: 'auto' | TransformLike;
+  readonly backend: Backend | undefined;
+  readonly size: PhotoSize | undefined;
+  readonly options: Options<TransformOptions>;
+}
+
+function readRequest(given: TransformRequest): Reading {
+  // A preset's name is a text, too.
+  const request = typeof given === 'string' ? readText(given as string) : given;
+  if (!isPartial(request))
+    return { base: request as TransformLike, backend: undefined, size: undefined, options: {} };
+  const { base = 'auto', backend, size, ...options } = request;
+  const checked = size === undefined ? undefined : checkPhotoSize('size', size);
+  return { base: base === 'auto' ? base : checkText('base', base), backend, size: checked, options };
+}
+
+/** Changes on top of others. */
+function stack(below: Reading, above: Reading): Reading {
+  return {
+    base: below.base,
+    backend: above.backend ?? below.backend,
+    size: above.size ?? below.size,
+    options: { ...below.options, ...above.options },
+  };
+}
+
+function readBase(base: TransformLike, backend: Backend | undefined): Transform {
+  if (typeof base === 'string' && isJson(base)) return transformFromConfig(parseJson(base), { backend });
+  return readTransformLike(
+    base,
+    backend,
+    `"auto", ${SPELLINGS} (as text: JSON, or changes such as size=448)`,
+  );
 }
 
 function findOwn(model: string | undefined, backend: Backend | undefined): Transform | undefined {
   return model === undefined ? undefined : lookUpTransform(model, { backend })?.transform;
 }
 
+/** Names of what a request may change. */
+const CHANGES: readonly string[] = [
+  'base',
+  'backend',
+  'size',
+  ...Object.keys(TRANSFORM_PRESETS.ImageNet1K_V1).filter((name) => name !== 'resize' && name !== 'crop'),
+];
+
 function isPartial(request: unknown): request is PartialTransform {
-  if (!isPlainObject(request) || request instanceof Transform || isOwn(request)) return false;
-  return Object.keys(request).every((name) => name === 'backend' || name in TRANSFORM_PRESETS.ImageNet1K_V1);
+  if (!isPlainObject(request) || request instanceof Transform) return false;
+  return Object.keys(request).every((name) => CHANGES.includes(name));
 }
 
-function parseOptions(text: string): unknown {
+function isJson(text: string): boolean {
+  return text.trimStart().startsWith('{');
+}
+
+/** Reads changes as text; other texts are a name, a path, or a configuration as JSON. */
+function readText(text: string): unknown {
+  if (isJson(text)) {
+    const json = parseJson(text);
+    return isPartial(json) ? json : text;
+  }
+  const [first, ...others] = text.split(',');
+  const isChange = (part: string): boolean => /^[A-Za-z]+=/.test(part);
+  if (isChange(first!)) return readChanges(text.split(','));
+  return others.length > 0 && isChange(others[0]!) ? { base: first, ...readChanges(others) } : text;
+}
+
+/** Reads `name=value`. A part without a name continues the list of the one before: `mean=0.5,0.5,0.5`. */
+function readChanges(parts: readonly string[]): object {
+  const texts = new Map<string, string[]>();
+  let last: string[] = [];
+  for (const part of parts) {
+    const [, name, value] = /^([A-Za-z]+)=(.*)$/.exec(part) ?? [];
+    if (name !== undefined) {
+      if (!CHANGES.includes(name)) {
+        const nearest = nearestNames(name, CHANGES);
+        const names = (nearest.length > 0 ? nearest : CHANGES).join(', ');
+        throw invalidOption('transform', `changes of ${names}`, part);
+      }
+      texts.set(name, (last = []));
+    }
+    last.push(value ?? part);
+  }
+  return Object.fromEntries(
+    [...texts].map(([name, values]) => {
+      if (name === 'size') return [name, parseSize(values.join())];
+      const read = values.map(readValue);
+      return [name, read.length === 1 ? read[0] : read];
+    }),
+  );
+}
+
+/** A number, `true`, `false` or `null`; else the text as it is. */
+function readValue(text: string): unknown {
+  return /^(?:-?[\d.]+(?:e-?\d+)?|true|false|null)$/i.test(text)
+    ? parseJson(text.replace(/^(-?)\./, '$10.'))
+    : text;
+}
+
+function parseJson(text: string): Readonly<Record<string, unknown>> {
   try {
-    return JSON.parse(text) as unknown;
+    return JSON.parse(text) as Readonly<Record<string, unknown>>;
   } catch (error) {
     throw invalidOption('transform', `JSON that can be parsed (${reasonOf(error)})`, text);
   }

@@ -1,7 +1,7 @@
 /** The transform of a model: the one that was asked for, else the one beside it, else a guess that its file does not contradict. */
 import { basename } from 'node:path';
 import { invalidOption, show, type Options } from '../../base/checks.js';
-import { chooseTransform, type TransformAsked, type TransformRequest } from './choose-transform.js';
+import { chooseTransform, type TransformRequest } from './choose-transform.js';
 import { TRANSFORM_PRESETS, type TransformOptions } from '../images/transform/transform-options.js';
 import { makeTransform, Transform } from '../images/transform/transform.js';
 import { fitSize } from './photo-size.js';
@@ -25,8 +25,8 @@ const MOST_MEAN = 1.5;
 const ULTRALYTICS_GREY = 114;
 
 /**
- * The transform that a choice means for a model. `'auto'` is the configuration beside the model; without one, `ImageNet1K_V1`, marked
- * {@link Transform.assumed}, with the warning `TAPIR_TRANSFORM_ASSUMED`; at the size that the choice states.
+ * The transform that a request means for a model. `'auto'` is the configuration beside the model; without one, `ImageNet1K_V1`, marked
+ * {@link Transform.assumed}, with the warning `TAPIR_TRANSFORM_ASSUMED`; at the size that the request states.
  *
  * @param own - What `'auto'` is for this model, if its user said so.
  * @param inputs - Those of the model as it is cut, if known. No guess feeds several.
@@ -34,17 +34,14 @@ const ULTRALYTICS_GREY = 114;
  * has the closest transform. `SIZE_FIXED`: see {@link fitSize}.
  */
 export function chooseModelTransform(
-  choice: TransformAsked,
+  request: TransformRequest,
   model: OnnxModel,
   own?: TransformRequest,
   inputs: readonly TensorInfo[] = [],
 ): Transform {
   const { path } = modelInternals.of(model);
-  return fitSize(
-    chooseTransform(choice, path, () => assumeTransform(model, inputs), own),
-    choice.size,
-    model,
-  );
+  const { transform, size } = chooseTransform(request, path, () => assumeTransform(model, inputs), own);
+  return fitSize(transform, size, model);
 }
 
 /** What transformers calls the vectors of its models, which have pixels of their own. */

@@ -1,7 +1,6 @@
 /** Another size than that of a model's transform. */
 import { checkInteger, invalidOption, isPlainObject } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
-import { checkedBy, type Field } from '../../base/options.js';
 import {
   isFixedSize,
   isRatioFit,
@@ -24,18 +23,11 @@ export type SideSize =
 /** The size of photos as a model takes them. */
 export type PhotoSize = number | Size | SideSize;
 
-/** The option and flag `size`. */
-export const PHOTO_SIZE: Field<PhotoSize> = checkedBy(
-  checkPhotoSize,
-  224,
-  'the transform at another size: 448, 512x768, or height:448, shortest:448 or longest:448, which keep the ratio in whole patches',
-  parseSize,
-);
-
 const MOST_SIDE = 65_536;
 const FORMS = 'a number, { height, width }, or one of height, shortest and longest, with multiple';
 
-function checkPhotoSize(option: string, value: unknown): PhotoSize {
+/** Checks the size of a request. Throws `OPTION_INVALID`. */
+export function checkPhotoSize(option: string, value: unknown): PhotoSize {
   if (typeof value === 'number') return checkInteger(option, value, 1, MOST_SIDE);
   const names = isPlainObject(value) ? Object.keys(value).toSorted().join(' ') : '';
   const known = ['height width', 'height', 'shortest', 'longest', 'multiple'];
@@ -50,7 +42,7 @@ function checkPhotoSize(option: string, value: unknown): PhotoSize {
 }
 
 /** Reads `448`, `512x768` and `height:448`; what is none of these is refused when it is checked. */
-function parseSize(text: string): unknown {
+export function parseSize(text: string): unknown {
   const [, height, width] = /^(\d+)[x×](\d+)$/.exec(text) ?? [];
   if (height !== undefined) return { height: Number(height), width: Number(width) };
   const [, name, side] = /^(height|shortest|longest|multiple):(\d+)$/.exec(text) ?? [];
@@ -99,7 +91,7 @@ function checkFrozen({ outputSize }: Transform, model: OnnxModel): void {
   const given = outputSize ? `${outputSize.height} × ${outputSize.width}` : 'sizes that follow the photos';
   throw new TapirError(
     'SIZE_FIXED',
-    `the model takes photos of ${height} × ${width} pixels only (height × width), not ${given}: its table of positions was frozen for that size when it was exported, although its sides look open; ask for --size ${height}x${width} (size), or export it again with positions that follow the size`,
+    `the model takes photos of ${height} × ${width} pixels only (height × width), not ${given}: its table of positions was frozen for that size when it was exported, although its sides look open; ask for --transform size=${height}x${width} (in code: transform: { size: { height: ${height}, width: ${width} } }), or export it again with positions that follow the size`,
     { details: { height, width } },
   );
 }

@@ -337,7 +337,7 @@ describe('clips', () => {
       collect(embedImages(of, videos, { clips: CLIPS, transform: TRANSFORM, ...given }));
     const invalid = (option: string) => ({ code: 'OPTION_INVALID', details: { option } });
     await expect(run({ tiles: { size: 8 } })).rejects.toMatchObject(invalid('tiles'));
-    await expect(run({ crops: 'five' })).rejects.toMatchObject(invalid('crops'));
+    await expect(run({ transform: { ...TRANSFORM, crops: 'five' } })).rejects.toMatchObject(invalid('crops'));
     await expect(run({ clips: { frames: 0 } })).rejects.toMatchObject(invalid('clips.frames'));
     await expect(run({ clips: { length: 3 } })).rejects.toMatchObject(invalid('length'));
     await expect(run({ clips: undefined })).rejects.toMatchObject(invalid('clips'));

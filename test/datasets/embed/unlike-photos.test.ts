@@ -58,7 +58,7 @@ describe('photos of unlike shape', () => {
         expected.push([...(y.data as Float32Array)]);
       }
       const given: number[][] = [];
-      for await (const { features } of embedImages(extractor, photos, { size, batch: 2 }))
+      for await (const { features } of embedImages(extractor, photos, { transform: { size }, batch: 2 }))
         given.push([...(features!.y.data as Float32Array)]);
       expect(given).toEqual(expected);
     }
@@ -71,9 +71,7 @@ describe('photos of unlike shape', () => {
     for await (const { error } of embedImages(
       extractor,
       [first!, fixturePath('preprocess/images/own_strip.png'), first!],
-      {
-        size: { longest: 64, multiple: 16 },
-      },
+      { transform: { size: { longest: 64, multiple: 16 } } },
     ))
       codes.push(error?.code);
     expect(codes).toEqual([undefined, 'IMAGE_MISFIT', undefined]);

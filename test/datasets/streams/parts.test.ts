@@ -164,7 +164,14 @@ describe('tapir embed --out -', () => {
   });
 
   it('writes a row for each crop', () => {
-    const { stdout } = run(SEA, ['--format', 'jsonl', '--crops', 'ten', '--crop-rows', 'each']);
+    const { stdout } = run(SEA, [
+      '--format',
+      'jsonl',
+      '--transform',
+      JSON.stringify({ ...TRANSFORM, crops: 'ten' }),
+      '--crop-rows',
+      'each',
+    ]);
     const found = stdout
       .toString()
       .trim()

@@ -48,7 +48,7 @@ const scalar = (value: number): WeightSpec => ({ dims: [], values: [value] });
 const perChannel = (...values: number[]): WeightSpec => ({ dims: [1, 3, 1, 1], values });
 
 const choose = async (bytes: Uint8Array): Promise<ReturnType<typeof chooseModelTransform>> =>
-  chooseModelTransform({ transform: 'auto' }, await openHere(bytes));
+  chooseModelTransform('auto', await openHere(bytes));
 
 describe('a model without a configuration', () => {
   it.each<[string, Uint8Array]>([
@@ -96,9 +96,9 @@ describe('a model without a configuration', () => {
 
   it('is not assumed where it is stated', async () => {
     const opened = await openHere(model(NCHW));
-    expect(chooseModelTransform({ transform: 'ImageNet1K_V1' }, opened).assumed).toBe(false);
-    expect(chooseModelTransform({ transform: { crop: 224 } }, opened).assumed).toBe(false);
-    const assumed = chooseModelTransform({ transform: 'auto' }, opened);
+    expect(chooseModelTransform('ImageNet1K_V1', opened).assumed).toBe(false);
+    expect(chooseModelTransform({ crop: 224 }, opened).assumed).toBe(false);
+    const assumed = chooseModelTransform('auto', opened);
     expect(assumed.with({ decode: 'fast' }).assumed).toBe(true);
   });
 
@@ -176,7 +176,7 @@ describe('a model without a configuration', () => {
     expect(error).toMatchObject({ code: 'OPTION_INVALID', message: expect.stringMatching(reason) });
     const pasted = /--transform '(.*)'; compare/.exec((error as Error).message)![1]!;
     const opened = await openHere(bytes);
-    const transform = chooseModelTransform({ transform: pasted }, opened);
+    const transform = chooseModelTransform(pasted, opened);
     expect(transform.options).toMatchObject(options);
     expect(() => planFeeds({ inputs: opened.inputs, imageNormalization: null }, transform)).not.toThrow();
   });
@@ -185,10 +185,7 @@ describe('a model without a configuration', () => {
     const opened = await openHere(model([1, 320, 320, 4]));
     for (const request of ['auto', { crop: { height: 320, width: 4 } }] as const)
       expect(() =>
-        planFeeds(
-          { inputs: opened.inputs, imageNormalization: null },
-          chooseModelTransform({ transform: request }, opened),
-        ),
+        planFeeds({ inputs: opened.inputs, imageNormalization: null }, chooseModelTransform(request, opened)),
       ).toThrow(/it takes 4 channels, channels last, and an image has 3/);
   });
 });

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { fitSize, PHOTO_SIZE, type PhotoSize } from '../../../src/photos/feeds/photo-size.js';
+import { checkPhotoSize, fitSize, parseSize, type PhotoSize } from '../../../src/photos/feeds/photo-size.js';
 import { loadImage } from '../../../src/photos/feeds/load-image.js';
 import { createTransform, type TransformLike } from '../../../src/photos/feeds/create-transform.js';
 import { openModel } from '../../../src/run/model/open/open-model.js';
@@ -70,10 +70,8 @@ describe('a size', () => {
   });
 
   it('has several spellings, and no others', () => {
-    const { check, reads } = PHOTO_SIZE;
-    const read = reads as (text: string) => unknown;
     const parsed = ['448', '512x768', 'height:448', 'shortest:448', 'longest:448'].map((text) =>
-      check('size', read(text)),
+      checkPhotoSize('size', parseSize(text)),
     );
     expect(parsed).toEqual([
       448,
@@ -93,7 +91,7 @@ describe('a size', () => {
       null,
     ])
       expect(
-        () => check('size', typeof wrong === 'string' ? read(wrong) : wrong),
+        () => checkPhotoSize('size', typeof wrong === 'string' ? parseSize(wrong) : wrong),
         JSON.stringify(wrong),
       ).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' }));
   });

@@ -70,7 +70,7 @@ export async function runBenchEmbed(
   };
   const path = await findModelFile(given.model, terminal, given.yes);
   const model = await openModel(path);
-  const transform = chooseModelTransform(given, model).with({ decode: given.decode });
+  const transform = chooseModelTransform(given.transform, model).with({ decode: given.decode });
   const clips = readClipFlags(given);
   const { flags } = await settleEngine(terminal, given, {
     clips,

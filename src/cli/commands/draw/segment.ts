@@ -68,7 +68,7 @@ async function runSegment(
   const labels = await readLabelsFlag(typeof flags.labels === 'string' ? flags.labels : undefined);
   const file = await findModelFile(path, terminal, flags.yes);
   const model = await openModel(file);
-  const transform = fitSize(wholePhotos(flags, file), flags.size, model);
+  const transform = wholePhotos(flags, file, model);
   await using extractor = await createFeatureExtractor(model, { [outputOf(model, flags.output)]: 'scores' });
   const found: object[] = [];
   for (const [at, photo] of photos.entries()) {
@@ -117,15 +117,15 @@ async function segment(
 }
 
 /** The transform of the model, which must keep whole photos. Throws `OPTION_INVALID`. */
-function wholePhotos(flags: TransformFlags, model: string): Transform {
-  const transform = chooseTransform(flags, model, () => transformFromConfig(USUAL));
+function wholePhotos(flags: TransformFlags, file: string, model: OnnxModel): Transform {
+  const { transform, size } = chooseTransform(flags.transform, file, () => transformFromConfig(USUAL));
   if (transform.options.crop !== null)
     throw invalidOption(
       '--transform',
       `without a crop, such as ${USUAL}: a mask covers the whole photo`,
       transform.options.crop,
     );
-  return transform;
+  return fitSize(transform, size, model);
 }
 
 function outputOf({ outputs }: OnnxModel, asked: string | undefined): string {

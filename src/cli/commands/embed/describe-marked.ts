@@ -9,14 +9,14 @@ export function describeMarked({ run: { marked }, transform }: EmbeddedManifest)
   if (turned > 0)
     lines.push(
       transform.orientation === 'exif'
-        ? `${counted(turned, 'photo')} with an EXIF orientation, turned upright; --orientation ignore reads them as stored, as Image.open(f) and torchvision do`
-        : `${counted(turned, 'photo')} with an EXIF orientation, read as stored, as Image.open(f) and torchvision do; --orientation exif turns them upright, as transformers does with paths and URLs`,
+        ? `${counted(turned, 'photo')} with an EXIF orientation, turned upright; --transform orientation=ignore reads them as stored, as Image.open(f) and torchvision do`
+        : `${counted(turned, 'photo')} with an EXIF orientation, read as stored, as Image.open(f) and torchvision do; --transform orientation=exif turns them upright, as transformers does with paths and URLs`,
     );
   if (transparent > 0)
     lines.push(
       transform.alpha === 'white'
-        ? `${counted(transparent, 'photo')} with transparency, laid over white; --alpha drop shows what is under alpha, as convert("RGB") does`
-        : `${counted(transparent, 'photo')} with transparency, without their alpha, as convert("RGB") does; --alpha white lays them over white, as transformers 5 does with Image.open(f)`,
+        ? `${counted(transparent, 'photo')} with transparency, laid over white; --transform alpha=drop shows what is under alpha, as convert("RGB") does`
+        : `${counted(transparent, 'photo')} with transparency, without their alpha, as convert("RGB") does; --transform alpha=white lays them over white, as transformers 5 does with Image.open(f)`,
     );
   return lines;
 }

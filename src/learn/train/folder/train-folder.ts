@@ -84,7 +84,7 @@ export async function trainFolder(
   await checkOutputs(source, options);
   const data = await readImages(folder, options);
   const { model, train } = await fitModel(source, data.classes.length, options);
-  const transform = chooseModelTransform(options, source);
+  const transform = chooseModelTransform(options.transform, source);
   await using photos = new TrainingPhotos(model, {
     transform,
     batch: options.batch,

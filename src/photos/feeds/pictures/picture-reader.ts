@@ -12,7 +12,7 @@ import { makeTransform, type Transform } from '../../images/transform/transform.
 import { modelPathOf, type OnnxModel } from '../../../run/model/open/open-model.js';
 import type { TensorInfo } from '../../../onnx/tensor/tensor-info.js';
 import type { Tensor } from '../../../onnx/tensor/tensor.js';
-import { chooseTransform, type TransformAsked } from '../choose-transform.js';
+import { chooseTransform, type TransformRequest } from '../choose-transform.js';
 import type { FeedPlan } from '../feed-plan.js';
 import { loadImage } from '../load-image.js';
 import { feedOfPicture } from '../picture-feeds.js';
@@ -48,13 +48,13 @@ export class PictureReader {
   readonly note: string;
 
   /** Throws `OPTION_INVALID` if the model takes no picture that the transform makes; the message says what would fit. */
-  constructor(model: OnnxModel, choice: TransformAsked, tiles: TilePlan | undefined) {
+  constructor(model: OnnxModel, request: TransformRequest, tiles: TilePlan | undefined) {
     // A picture feeds the only input that takes images; what needs another one is refused when it is asked for.
     const images = model.inputs.filter(
       ({ dims, dtype }) => dims?.length === 4 && !/^u?int(16|32|64)/.test(dtype ?? ''),
     );
     const inputs = images.length === 1 ? images : model.inputs;
-    const { transform, note } = preparationOf(choice, model, inputs[0]);
+    const { transform, note } = preparationOf(request, model, inputs[0]);
     this.note = note;
     this.#tiles = tiles;
     this.#feeds = planPicture({ inputs, imageNormalization: null }, transform, { tiles });
@@ -89,28 +89,23 @@ export class PictureReader {
  * model, ImageNet's values at its own size.
  */
 function preparationOf(
-  choice: TransformAsked,
+  request: TransformRequest,
   model: OnnxModel,
   image: TensorInfo | undefined,
 ): { readonly transform: Transform; readonly note: string } {
-  const { transform, note } = atItsSize(choice, model, image);
-  return { transform: fitSize(transform, choice.size, model), note };
+  const { transform: found, size: asked } = chooseTransform(request, modelPathOf(model), () => undefined);
+  const { transform, note } = found ? noteOf(found, request) : guess(image);
+  return { transform: fitSize(transform, asked, model), note };
 }
 
-/** The same, at its own size. */
-function atItsSize(
-  choice: TransformAsked,
-  model: OnnxModel,
-  image: TensorInfo | undefined,
-): { readonly transform: Transform; readonly note: string } {
-  const found = chooseTransform(choice, modelPathOf(model), () => undefined);
-  if (found && choice.transform !== 'auto')
-    return { transform: found, note: 'Photos are prepared as --transform says.' };
-  if (found?.source)
-    return {
-      transform: found,
-      note: `Photos are prepared as ${shown(basename(found.source.file ?? found.source.kind))} says.`,
-    };
+function noteOf(transform: Transform, request: TransformRequest): { transform: Transform; note: string } {
+  const { source } = transform;
+  const by = request === 'auto' && source ? shown(basename(source.file ?? source.kind)) : '--transform';
+  return { transform, note: `Photos are prepared as ${by} says.` };
+}
+
+/** ImageNet's values at the size of the model's input. */
+function guess(image: TensorInfo | undefined): { transform: Transform; note: string } {
   const transform = makeTransform('ImageNet1K_V1');
   const [, first, second, third] = image?.dims ?? [];
   const [height, width] = third === 3 && first !== 3 ? [first, second] : [second, third];

@@ -1,7 +1,7 @@
 /** What the page asks of a model: its sizes, cuts, and what photos give. Each answer is computed when it is first asked for. */
 import { planTiles, type TilesGiven } from '../../../photos/images/transform/tile-options.js';
 import { readClassLabels } from '../../../extract/class-labels.js';
-import type { TransformAsked } from '../../../photos/feeds/choose-transform.js';
+import type { TransformChoice } from '../../../photos/feeds/choose-transform.js';
 import { invalidOption } from '../../../base/checks.js';
 import { isTapirError, reasonOf, TapirError } from '../../../base/errors.js';
 import { shown } from '../../../base/printable.js';
@@ -31,7 +31,7 @@ import { describeAttention, describeMaps, topClasses } from './see/describe-maps
 import { Shelf } from './shelf.js';
 
 /** How an explorer computes. */
-export interface ExplorerSetup extends TransformAsked {
+export interface ExplorerSetup extends TransformChoice {
   /** How pictures are cut into tiles; undefined for whole photos. */
   readonly tiles?: TilesGiven | undefined;
   /** Of the classes, in their order; undefined for those in the model's metadata. */
@@ -74,7 +74,7 @@ export class Explorer {
     const tiles = setup.tiles && planTiles(setup.tiles);
     let problem: string | null = null;
     try {
-      this.#photos = new Photos(model, setup, tiles);
+      this.#photos = new Photos(model, setup.transform, tiles);
     } catch (error) {
       if (!isTapirError(error)) throw error;
       problem = shown(reasonOf(error));

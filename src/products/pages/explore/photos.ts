@@ -3,7 +3,7 @@ import { encodeWebp } from '../../../photos/images/encode.js';
 import { partName, type Tile } from '../../../photos/images/pixels/tile-grid.js';
 import { PictureReader, WHOLE_SIDE } from '../../../photos/feeds/pictures/picture-reader.js';
 import type { TilePlan } from '../../../photos/images/transform/tile-options.js';
-import type { TransformAsked } from '../../../photos/feeds/choose-transform.js';
+import type { TransformRequest } from '../../../photos/feeds/choose-transform.js';
 import { shown } from '../../../base/printable.js';
 import { createTransform } from '../../../photos/feeds/create-transform.js';
 import type { ImageSource } from '../../../photos/images/file/image-source.js';
@@ -61,8 +61,8 @@ export class Photos {
   #count = 0;
 
   /** Throws `OPTION_INVALID` as {@link PictureReader} does. */
-  constructor(model: OnnxModel, choice: TransformAsked, tiles: TilePlan | undefined) {
-    this.#reader = new PictureReader(model, choice, tiles);
+  constructor(model: OnnxModel, request: TransformRequest, tiles: TilePlan | undefined) {
+    this.#reader = new PictureReader(model, request, tiles);
   }
 
   /** How photos are prepared, in a sentence. */

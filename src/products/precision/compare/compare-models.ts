@@ -166,11 +166,10 @@ interface SideSetups {
 function setUpSides(
   { a, b }: Sides,
   [transformA, transformB]: readonly [TransformRequest, TransformRequest],
-  { batch, signal, orientation, alpha, backend, resampler, crops, size }: CompareOptions,
+  { batch, signal }: CompareOptions,
 ): SideSetups {
-  const changes = { orientation, alpha, backend, resampler, crops, size };
   const setUp = (extractor: Extractor, request: TransformRequest): EmbedSetup =>
-    setUpEmbedding(extractor, { ...changes, transform: request, batch, signal });
+    setUpEmbedding(extractor, { transform: request, batch, signal });
   const [setupA, setupB] = [setUp(a, transformA), setUp(b, transformB)];
   const setups = { a: setupA, b: setupB, bOnPixelsOfA: undefined };
   if (compareTransforms(setupA.transform, setupB.transform).length === 0) return setups;

@@ -35,12 +35,14 @@ async function embed(
 
 it('counts them, says what another setting does, and gives the pixels of the setting that is asked for', async () => {
   const plain = await embed();
-  expect(plain.stdout).toMatch(/\n {2}2 photos with an EXIF orientation, read as stored.*--orientation exif/);
-  expect(plain.stdout).toMatch(/\n {2}3 photos with transparency, without their alpha.*--alpha white/);
+  expect(plain.stdout).toMatch(/\n {2}2 photos with an EXIF orientation, read as stored.*orientation=exif/);
+  expect(plain.stdout).toMatch(/\n {2}3 photos with transparency, without their alpha.*alpha=white/);
   expect(plain.manifest.run?.marked).toEqual({ turned: 2, transparent: 3 });
-  const other = await embed('--orientation', 'exif', '--alpha', 'white');
-  expect(other.stdout).toMatch(/2 photos with an EXIF orientation, turned upright; --orientation ignore/);
-  expect(other.stdout).toMatch(/3 photos with transparency, laid over white; --alpha drop/);
+  const other = await embed('--transform', 'orientation=exif,alpha=white');
+  expect(other.stdout).toMatch(
+    /2 photos with an EXIF orientation, turned upright; --transform orientation=ignore/,
+  );
+  expect(other.stdout).toMatch(/3 photos with transparency, laid over white; --transform alpha=drop/);
   expect(other.manifest.transform).toMatchObject({
     orientation: 'exif',
     alpha: 'white',
@@ -60,7 +62,7 @@ it('counts them, says what another setting does, and gives the pixels of the set
   await using extractor = await createFeatureExtractor(model, { tokens: 't' });
   const changes = { orientation: 'exif', alpha: 'white' } as const;
   let row = 0;
-  for await (const { features } of embedImages(extractor, photos, changes))
+  for await (const { features } of embedImages(extractor, photos, { transform: changes }))
     expect(Float32Array.from(features!.t.data as Float32Array)).toEqual(
       other.vectors.slice(rows * row, rows * ++row),
     );
@@ -68,10 +70,10 @@ it('counts them, says what another setting does, and gives the pixels of the set
 
 it('refuses a backend where the configuration has none, and words that are none', async () => {
   const asked = ['embed', photos, '--model', model, '--return', 'tokens=t', '--out', join(folder, 'never')];
-  const backend = await runTapir([...asked, '--backend', 'pil']);
+  const backend = await runTapir([...asked, '--transform', 'backend=pil']);
   expect(backend).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('only configurations of transformers'),
   });
-  expect(await runTapir([...asked, '--alpha', 'black'])).toMatchObject({ code: 2 });
+  expect(await runTapir([...asked, '--transform', 'alpha=black'])).toMatchObject({ code: 2 });
 });

@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { chooseTransform, type TransformAsked } from '../../../../src/photos/feeds/choose-transform.js';
+import { chooseTransform, type TransformRequest } from '../../../../src/photos/feeds/choose-transform.js';
 import { findTransform } from '../../../../src/photos/images/configs/find-transform.js';
 import { createTransform } from '../../../../src/photos/feeds/create-transform.js';
 import type { Transform } from '../../../../src/photos/images/transform/transform.js';
@@ -197,7 +197,7 @@ describe('findTransform', () => {
       message: expect.stringContaining(`${basename(name)}" cannot be read: `),
     };
     await expect(findTransform(model)).rejects.toMatchObject(refused);
-    expect(() => choose({ transform: 'auto' }, model)).toThrow(expect.objectContaining(refused));
+    expect(() => choose('auto', model)).toThrow(expect.objectContaining(refused));
   });
 
   it('reads the model’s own configuration only where a processor needs it', async () => {
@@ -214,71 +214,97 @@ describe('findTransform', () => {
   });
 });
 
-const choose = (choice: TransformAsked, model?: string): Transform | undefined =>
-  chooseTransform(choice, model, () => undefined);
+const choose = (request: TransformRequest, model?: string): Transform | undefined =>
+  chooseTransform(request, model, () => undefined).transform;
 
 describe('chooseTransform', () => {
   const model = layOut({ 'preprocessor_config.json': SIGLIP });
+  const file = join(model, '../../preprocessor_config.json');
 
   it('takes auto, presets, weights, JSON, files and options', () => {
-    const file = join(model, '../../preprocessor_config.json');
-    const side = (transform: TransformAsked['transform'], of?: string): unknown =>
-      choose({ transform }, of)?.outputSize;
+    const side = (request: TransformRequest, of?: string): unknown => choose(request, of)?.outputSize;
     expect(side('auto', model)).toEqual({ height: 256, width: 256 });
-    expect(choose({ transform: 'auto' })).toBeUndefined();
-    expect(choose({ transform: 'imagenet1k_v2' }, model)?.preset).toBe('ImageNet1K_V2');
+    expect(choose('auto')).toBeUndefined();
+    expect(choose('imagenet1k_v2', model)?.preset).toBe('ImageNet1K_V2');
     expect(side('torchvision:ViT_H_14_Weights.IMAGENET1K_SWAG_E2E_V1')).toEqual({ height: 518, width: 518 });
     expect(side(JSON.stringify(SIGLIP))).toEqual({ height: 256, width: 256 });
     expect(side(file)).toEqual({ height: 256, width: 256 });
     expect(side({ crop: 96 })).toEqual({ height: 96, width: 96 });
   });
 
-  it('lays changes over what it takes: options without sizes, and choices of their own', () => {
-    const own = choose({ transform: 'auto' }, model)!;
+  it('lays changes over what belongs to the model, or over a base', () => {
+    const own = choose('auto', model)!;
     const turned = { ...own.options, orientation: 'exif', alpha: 'white' };
-    for (const transform of [
+    for (const request of [
       { orientation: 'exif', alpha: 'white' } as const,
       '{"orientation":"exif","alpha":"white"}',
+      'orientation=exif,alpha=white',
+      'auto,orientation=exif,alpha=white',
     ])
-      expect(choose({ transform }, model)).toMatchObject({ options: turned, source: own.source });
-    const changes = { orientation: 'exif', alpha: 'white' } as const;
-    expect(choose({ transform: 'auto', ...changes }, model)!.options).toEqual(turned);
-    expect(choose({ transform: { mean: null, std: null } }, model)!.options).toEqual({
+      expect(choose(request, model)).toMatchObject({ options: turned, source: own.source });
+    expect(choose({ mean: null, std: null }, model)!.options).toEqual({
       ...own.options,
       mean: null,
       std: null,
     });
-    expect(choose({ transform: 'ImageNet1K_V1', resampler: 'pillow-13' })!.options).toEqual({
-      ...createTransform().options,
-      resampler: 'pillow-13',
+    for (const request of [
+      { base: 'ImageNet1K_V1', resampler: 'pillow-13', mean: [0.5, 0.25, 0] } as const,
+      'ImageNet1K_V1,resampler=pillow-13,mean=.5,0.25,0',
+    ])
+      expect(choose(request, model)!.options).toEqual({
+        ...createTransform().options,
+        resampler: 'pillow-13',
+        mean: [0.5, 0.25, 0],
+      });
+  });
+
+  it('lays changes of a call over those of the model’s user', () => {
+    const { transform, size } = chooseTransform({ alpha: 'drop' }, model, () => undefined, {
+      alpha: 'white',
+      orientation: 'exif',
+      size: 448,
     });
-    // The choices of a call stand over those of its options.
-    expect(choose({ transform: { alpha: 'white' }, alpha: 'drop' }, model)!.options.alpha).toBe('drop');
+    expect([transform!.options.alpha, transform!.options.orientation, size]).toEqual(['drop', 'exif', 448]);
+    const whole = chooseTransform('ImageNet1K_V1', model, () => undefined, { size: 448 });
+    expect(whole).toMatchObject({ transform: { preset: 'ImageNet1K_V1' }, size: undefined });
+  });
+
+  it.each([
+    ['size=448', 448],
+    ['auto,size=448x672', { height: 448, width: 672 }],
+    ['size=shortest:448,alpha=white', { shortest: 448 }],
+    ['{"size":{"multiple":14}}', { multiple: 14 }],
+  ])('gives the size of %s', (request, expected) => {
+    expect(chooseTransform(request, model, () => undefined).size).toEqual(expected);
+  });
+
+  it.each([
+    ['orientaton=exif', /changes of orientation/],
+    ['auto,sise=448', /changes of size/],
+    ['size=big', /a number, \{ height, width \}/],
+    ['orientation=up', /"ignore", "exif"/],
+    ['{"size":', /JSON that can be parsed/],
+  ])('refuses %s', (request, message) => {
+    expect(() => choose(request, model)).toThrow(message);
   });
 
   it('takes the backend of a configuration of transformers, and of no other', () => {
-    const pil = choose({ transform: 'auto', backend: 'pil' }, model)!;
+    const pil = choose({ backend: 'pil' }, model)!;
     expect(pil.source!.backend).toBe('pil');
-    expect(pil.options).not.toEqual(choose({ transform: 'auto' }, model)!.options);
-    for (const choice of [
-      { transform: { backend: 'pil' } } as const,
-      { transform: '{"backend":"pil"}' },
-      { transform: join(model, '../../preprocessor_config.json'), backend: 'pil' } as const,
-      { transform: JSON.stringify(SIGLIP), backend: 'pil' } as const,
-    ])
-      expect(choose(choice, model)!.options).toEqual(pil.options);
+    expect(pil.options).not.toEqual(choose('auto', model)!.options);
+    for (const request of ['{"backend":"pil"}', 'backend=pil', { base: file, backend: 'pil' } as const])
+      expect(choose(request, model)!.options).toEqual(pil.options);
     const refused = expect.objectContaining({
       code: 'OPTION_INVALID',
       details: expect.objectContaining({ option: 'backend' }),
     });
-    expect(() => choose({ transform: 'ImageNet1K_V1', backend: 'pil' })).toThrow(refused);
-    expect(() => choose({ transform: { crop: 96 }, backend: 'pil' })).toThrow(refused);
-    expect(() => choose({ transform: 'auto', backend: 'pil' })).toThrow(refused);
+    expect(() => choose({ base: 'ImageNet1K_V1', backend: 'pil' })).toThrow(refused);
+    expect(() => choose({ backend: 'pil' })).toThrow(refused);
   });
 
   it('needs more than the ways of reading where nothing belongs to the model', () => {
-    expect(choose({ transform: { orientation: 'exif' } })).toBeUndefined();
-    expect(choose({ transform: { mean: null, std: null } })!.options).toEqual({
+    expect(choose({ orientation: 'exif' })).toBeUndefined();
+    expect(choose({ mean: null, std: null })!.options).toEqual({
       ...createTransform().options,
       mean: null,
       std: null,
@@ -286,13 +312,13 @@ describe('chooseTransform', () => {
   });
 
   it('says what it could be', () => {
-    expect(() => choose({ transform: 'ImageNet' })).toThrow(
+    expect(() => choose('ImageNet')).toThrow(
       expect.objectContaining({
         code: 'OPTION_INVALID',
         message: expect.stringMatching(/"auto", "ImageNet1K_V1".*a configuration file that exists/),
       }),
     );
-    expect(() => choose({ transform: 'torchvision:ResNet50_Weights.V2' })).toThrow(/near it are/);
+    expect(() => choose('torchvision:ResNet50_Weights.V2')).toThrow(/near it are/);
   });
 
   it.each(['orientation', 'exif_transpose', 'alpha', 'transparency'])(
