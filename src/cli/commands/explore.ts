@@ -13,6 +13,7 @@ import {
   type ExplorerOptions,
 } from '../../products/pages/explore/write-explorer.js';
 import { formatBytes } from '../../base/html/numbers.js';
+import { addTileFlag, type TileFlags } from '../flags/part-of-photo-flags.js';
 import { messageOf } from '../terminal/exit-code.js';
 import { withProgressLine } from '../terminal/progress-view.js';
 import { showPage } from '../terminal/show-page.js';
@@ -21,7 +22,6 @@ import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from 
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { parseCount } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
-import { addTileFlags, readTileFlags, type TileFlags } from '../flags/tile-flags.js';
 import { rare } from '../flags/rare.js';
 
 /** The flags that are options of `writeExplorer`. */
@@ -59,7 +59,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
       runExplore(terminal, model, photos, flags),
     );
   addFlags(command, EXPLORER_FIELDS, FLAGS);
-  addTileFlags(command);
+  addTileFlag(command);
 }
 
 async function runExplore(
@@ -72,13 +72,19 @@ async function runExplore(
     throw invalidOption('--cam', 'left out without --out: a served page draws it on demand', flags.layer);
   if (flags.out === undefined && flags.time)
     throw invalidOption('--time', 'left out without --out: a served page measures it on demand', true);
-  const tiles = readTileFlags(flags);
   const path = await findModelFile(given, terminal, flags.yes);
   const labels = await readLabelsFlag(flags.labels);
-  if (flags.out === undefined) return serve(terminal, path, photos, { ...flags, labels, tiles });
+  if (flags.out === undefined) return serve(terminal, path, photos, { ...flags, labels });
   const { out } = flags;
   const written = await withProgressLine(terminal, (watch) =>
-    writeExplorer(path, { ...readFlags(EXPLORER_FIELDS, flags), out, photos, labels, tiles, ...watch }),
+    writeExplorer(path, {
+      ...readFlags(EXPLORER_FIELDS, flags),
+      out,
+      photos,
+      labels,
+      tiles: flags.tiles,
+      ...watch,
+    }),
   );
   for (const problem of written.problems) terminal.err(`note: ${shown(problem)}\n`);
   if (flags.json) printJson(terminal, written);
@@ -99,7 +105,7 @@ async function serve(
     labels,
     tiles,
     ...flags
-  }: Omit<ExploreFlags, 'labels'> & Pick<ExplorerOptions, 'labels' | 'tiles'>,
+  }: Omit<ExploreFlags, 'labels'> & Pick<ExplorerOptions, 'labels'>,
 ): Promise<void> {
   await using explorer = await Explorer.open(path, path, {
     ...readFlags(TRANSFORM_FIELDS, flags),

@@ -54,6 +54,16 @@ export function addFlags<Named>(
   return command;
 }
 
+/** Reads the text of one option as its flag would; `label` names it in errors. Throws `OPTION_INVALID`. */
+export function readFieldText<Value>(label: string, { reads, check }: Field<Value>, text: string): Value {
+  if (typeof reads === 'function') return check(label, reads(text));
+  const isNumber =
+    (reads === 'count' || reads === 'number') && text.trim() !== '' && !Number.isNaN(Number(text));
+  if (isNumber) return check(label, Number(text));
+  if (reads === 'switch' && /^(?:true|false)$/.test(text)) return check(label, text === 'true');
+  return check(label, reads === 'texts' ? [text] : text);
+}
+
 /** The flags that are options of the library. */
 export function readFlags<Named, Flags extends object>(
   fields: Fields<Named>,

@@ -1,6 +1,7 @@
 /** The transform that a call asks for: what belongs to its model, or what is stated; and changes on top of either. */
 import { checkText, invalidOption, isPlainObject, type Options } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
+import { splitKeyValues } from '../../base/key-values.js';
 import { nearestNames } from '../../base/nearest-names.js';
 import { unchecked, type Fields } from '../../base/options.js';
 import {
@@ -169,35 +170,22 @@ function readText(text: string): unknown {
     const json = parseJson(text);
     return isPartial(json) ? json : text;
   }
-  const [first, ...others] = text.split(',');
-  const isChange = (part: string): boolean => /^[A-Za-z]+=/.test(part);
-  if (isChange(first!)) return readChanges(text.split(','));
-  return others.length > 0 && isChange(others[0]!) ? { base: first, ...readChanges(others) } : text;
+  const found = splitKeyValues(text);
+  if (!found) return text;
+  const changes = Object.fromEntries(
+    Array.from(found.values, ([name, value]) => [name, readChange(name, value)]),
+  );
+  return found.lead === undefined ? changes : { base: found.lead, ...changes };
 }
 
-/** Reads `name=value`. A part without a name continues the list of the one before: `mean=0.5,0.5,0.5`. */
-function readChanges(parts: readonly string[]): object {
-  const texts = new Map<string, string[]>();
-  let last: string[] = [];
-  for (const part of parts) {
-    const [, name, value] = /^([A-Za-z]+)=(.*)$/.exec(part) ?? [];
-    if (name !== undefined) {
-      if (!CHANGES.includes(name)) {
-        const nearest = nearestNames(name, CHANGES);
-        const names = (nearest.length > 0 ? nearest : CHANGES).join(', ');
-        throw invalidOption('transform', `changes of ${names}`, part);
-      }
-      texts.set(name, (last = []));
-    }
-    last.push(value ?? part);
+function readChange(name: string, text: string): unknown {
+  if (!CHANGES.includes(name)) {
+    const nearest = nearestNames(name, CHANGES);
+    const names = (nearest.length > 0 ? nearest : CHANGES).join(', ');
+    throw invalidOption('transform', `changes of ${names}`, name);
   }
-  return Object.fromEntries(
-    [...texts].map(([name, values]) => {
-      if (name === 'size') return [name, parseSize(values.join())];
-      const read = values.map(readValue);
-      return [name, read.length === 1 ? read[0] : read];
-    }),
-  );
+  if (name === 'size') return parseSize(text);
+  return text.includes(',') ? text.split(',').map(readValue) : readValue(text);
 }
 
 /** A number, `true`, `false` or `null`; else the text as it is. */

@@ -8,6 +8,7 @@ import {
   type ResizeTarget,
   type Size,
 } from '../images/pixels/geometry.js';
+import { parseSides } from '../images/transform/tile-options.js';
 import type { Transform } from '../images/transform/transform.js';
 import { modelInternals } from '../../run/model/open/model-state.js';
 import type { OnnxModel } from '../../run/model/open/open-model.js';
@@ -43,11 +44,9 @@ export function checkPhotoSize(option: string, value: unknown): PhotoSize {
 
 /** Reads `448`, `512x768` and `height:448`; what is none of these is refused when it is checked. */
 export function parseSize(text: string): unknown {
-  const [, height, width] = /^(\d+)[x×](\d+)$/.exec(text) ?? [];
-  if (height !== undefined) return { height: Number(height), width: Number(width) };
   const [, name, side] = /^(height|shortest|longest|multiple):(\d+)$/.exec(text) ?? [];
   if (name !== undefined) return { [name]: Number(side) };
-  return /^\d+$/.test(text) ? Number(text) : text;
+  return parseSides(text);
 }
 
 /**

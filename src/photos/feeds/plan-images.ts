@@ -135,7 +135,7 @@ function findImageInput(
     if (dims.length === 5)
       throw invalidOption(
         'clips',
-        `given, for a model whose input ${shown} takes clips of frames (on the command line: --frames 16)`,
+        `given, for a model whose input ${shown} takes clips of frames (on the command line: --clip 16)`,
         undefined,
       );
   }

@@ -23,10 +23,10 @@ describe('tapir explore', () => {
 
   it('cuts pictures into tiles', async () => {
     const out = join(scratch, 'tiles.html');
-    const tiles = ['--tile', '128', '--overlap', '16', '--edge', 'pad'];
+    const tiles = ['--tile', '128,overlap=16,edge=pad'];
     expect(await explore(photo, ...tiles, '--out', out)).toMatchObject({ code: 0, stderr: '' });
     expect(readFileSync(out, 'utf8')).toContain('"name":"city-1.jpg [128×128 at 112,0]"');
-    expect(await explore(photo, '--overlap', '16', '--out', out)).toMatchObject({
+    expect(await explore(photo, '--tile', 'overlap=16', '--out', out)).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('--tile') as string,
     });

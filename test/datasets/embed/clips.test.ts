@@ -392,7 +392,7 @@ describe('clips', () => {
           'avg',
         ],
         ['--out', out, '--transform', JSON.stringify(TRANSFORM), '--batch', '2', '--shard-size', '4'],
-        ['--frames', '4', '--stride', '2', '--step', '3', '--sessions', '1', '--threads', '1'],
+        ['--clip', '4,stride=2,step=3', '--sessions', '1', '--threads', '1'],
       ].flat();
     const end = async (out: string): Promise<number> => {
       const [code] = (await once(spawn(process.execPath, args(out), { stdio: 'ignore' }), 'close')) as [
@@ -431,10 +431,10 @@ describe('clips', () => {
       '-',
       '--format',
       'jsonl',
-      '--frames',
+      '--clip',
       '4',
     ]);
     expect(code).not.toBe(0);
-    expect(stderr).toContain('"--frames" must be left out with --out -');
+    expect(stderr).toContain('"--clip" must be left out with --out -');
   });
 });

@@ -316,7 +316,7 @@ describe('tiles', () => {
       [
         [projectPath('dist/lib/bin.cjs'), 'embed', pictures, '--model', model, '--return', 'avgpool=f'],
         ['--out', out, '--transform', JSON.stringify(TRANSFORM), '--batch', '4', '--shard-size', '8'],
-        ['--tile', '96', '--overlap', '8x16', '--scales', '1,0.7', '--edge', 'pad', '--tile-fill', '1,2,3'],
+        ['--tile', '96,overlap=8x16,scales=1,0.7,edge=pad,fill=1,2,3'],
         ['--sessions', '1', '--threads', '1'],
       ].flat();
     const end = async (out: string): Promise<number> => {

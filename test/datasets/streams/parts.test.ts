@@ -107,7 +107,7 @@ describe('tapir embed --out -', () => {
     [projectPath('dist/lib/bin.cjs'), 'embed', '-', '--model', model, '--return', 'avgpool=f', '--out', '-'],
     ['--transform', JSON.stringify(TRANSFORM), '--batch', '8', '--sessions', '1', '--threads', '1'],
   ].flat();
-  const tile = ['--tile', '128', '--overlap', '16'];
+  const tile = ['--tile', '128,overlap=16'];
   const run = (input: string | Uint8Array, more: readonly string[]) =>
     spawnSync(process.execPath, [...args, ...more], { input, maxBuffer: 2 ** 28 });
   const columns = ['tile_level', 'tile_x', 'tile_y', 'tile_width', 'tile_height'];

@@ -23,8 +23,8 @@ import { MIN_COSINE } from '../../../products/precision/judge/choose-engine.js';
 import { readPartFlags } from '../../flags/part-flags.js';
 import { readReturnFlags } from '../../flags/return-flags.js';
 import { formatBytes } from '../../../base/html/numbers.js';
+import { addClipFlag, type ClipFlags } from '../../flags/part-of-photo-flags.js';
 import { formatTable } from '../../terminal/table.js';
-import { addClipFlags, readClipFlags, type ClipFlags } from '../../flags/clip-flags.js';
 import { addExtractorFlags } from '../../flags/extractor-flags.js';
 import { parseCount } from '../../flags/flag-values.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
@@ -56,7 +56,7 @@ export function addBenchEmbedCommand(bench: Command, terminal: Terminal): void {
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
   addFlags(command, MEASURE_EMBEDDING_FIELDS, { seconds: '--seconds <n>', rounds: '--rounds <n>' });
   addFlags(command, { minCosine: MIN_COSINE }, { minCosine: rare('--min-cosine <x>') });
-  addClipFlags(command);
+  addClipFlag(command);
   addExtractorFlags(command);
 }
 
@@ -71,7 +71,7 @@ export async function runBenchEmbed(
   const path = await findModelFile(given.model, terminal, given.yes);
   const model = await openModel(path);
   const transform = chooseModelTransform(given.transform, model).with({ decode: given.decode });
-  const clips = readClipFlags(given);
+  const { clips } = given;
   const { flags } = await settleEngine(terminal, given, {
     clips,
     model,

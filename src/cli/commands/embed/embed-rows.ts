@@ -9,8 +9,6 @@ import type { EmbedProgress } from '../../../datasets/embed/progress.js';
 import type { UnreadCounts } from '../../../datasets/sources/items/unread-files.js';
 import { FAILURES_SHOWN, openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
 import { EXIT } from '../../terminal/exit-code.js';
-import { readClipFlags } from '../../flags/clip-flags.js';
-import { readTileFlags } from '../../flags/tile-flags.js';
 import { readFlags } from '../../flags/option-flags.js';
 import { openRunView } from '../../terminal/progress-view.js';
 import type { Terminal } from '../../terminal/terminal.js';
@@ -18,7 +16,7 @@ import type { Terminal } from '../../terminal/terminal.js';
 /** Embeds and writes rows. Exit code 1 if some images failed. */
 export async function runEmbedRows(terminal: Terminal, source: string, flags: EmbedFlags): Promise<void> {
   const format = checkFlags(flags);
-  const tiles = readTileFlags(flags);
+  const { tiles } = flags;
   // Opened now: input that comes early waits in the pipe.
   const images = source === '-' ? terminal.input() : source;
   const { extractor, lanes, transform } = await openRun(terminal, source, flags);
@@ -85,8 +83,7 @@ function checkFlags(flags: EmbedFlags): RowFormat {
   if (checksum) throw refuse('--checksum', checksum);
   if (shardSize !== EMBED_FOLDER_FIELDS.shardSize.fallback) throw refuse('--shard-size', shardSize);
   if (shard !== undefined) throw refuse('--shard', shard);
-  const clips = readClipFlags(flags);
-  if (clips) throw refuse(`--${Object.keys(clips)[0]}`, Object.values(clips)[0]);
+  if (flags.clips) throw refuse('--clip', flags.clips.frames);
   if (minCosine !== undefined && engine !== 'auto' && precision !== 'auto')
     throw refuse('--min-cosine', minCosine);
   return found;

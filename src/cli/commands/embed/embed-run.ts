@@ -21,8 +21,6 @@ import { DecodeLanes } from '../../../photos/images/lanes/decode-lanes.js';
 import { planClips } from '../../../photos/images/transform/clip-options.js';
 import { planTiles } from '../../../photos/images/transform/tile-options.js';
 import type { Transform } from '../../../photos/images/transform/transform.js';
-import { readClipFlags, type ClipFlags } from '../../flags/clip-flags.js';
-import { readTileFlags, type TileFlags } from '../../flags/tile-flags.js';
 import { readFlags } from '../../flags/option-flags.js';
 import { findModelFile } from '../../flags/find-model.js';
 import {
@@ -36,6 +34,7 @@ import {
 } from '../../flags/open-extractor.js';
 import type { ShardFlag } from '../../flags/shard-flag.js';
 import { describeUnread, type UnreadCounts } from '../../../datasets/sources/items/unread-files.js';
+import type { ClipFlags, TileFlags } from '../../flags/part-of-photo-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 export interface EmbedFlags
@@ -83,7 +82,7 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
     minCosine,
     batch: rows,
     ...readFlags(SOURCE_FIELDS, given),
-    clips: readClipFlags(given),
+    clips: given.clips,
     photos: source === '-' || given.shard !== undefined ? undefined : source,
     otherwise:
       source === '-'
@@ -104,7 +103,7 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   // For the manifest, in the meantime too; a failure shows again there.
   if (flags.out !== '-') void identifyFile(model).catch(() => undefined);
   const extractor = await opening;
-  const [tiles, clips] = [readTileFlags(given), readClipFlags(given)];
+  const { tiles, clips } = given;
   sayFeedNotes(terminal, extractor, transform, {
     tiles: tiles && planTiles(tiles),
     clips: clips && planClips(clips),

@@ -8,6 +8,7 @@ import { embedWarm, type EmbedSummary } from '../../../datasets/embed/embed-fold
 import type { EmbedProgress } from '../../../datasets/embed/progress.js';
 import { runEmbedRows } from './embed-rows.js';
 import { openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
+import { addClipFlag, addTileFlag } from '../../flags/part-of-photo-flags.js';
 import { EXIT } from '../../terminal/exit-code.js';
 import { openRunView } from '../../terminal/progress-view.js';
 import { chooseLocalDevice, parseShard, readShardFlag } from '../../flags/shard-flag.js';
@@ -19,8 +20,6 @@ import { EMBED_ROWS_FIELDS } from '../../../datasets/streams/embed-rows.js';
 import { describeMarked } from './describe-marked.js';
 import { addExtractorFlags } from '../../flags/extractor-flags.js';
 import { parseCount } from '../../flags/flag-values.js';
-import { addClipFlags, readClipFlags } from '../../flags/clip-flags.js';
-import { addTileFlags, readTileFlags } from '../../flags/tile-flags.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
 import { rare } from '../../flags/rare.js';
@@ -65,8 +64,8 @@ export function addCommand(program: Command, terminal: Terminal): void {
     removeMissing: rare('--remove-missing'),
     overwrite: '--overwrite',
   });
-  addTileFlags(command);
-  addClipFlags(command);
+  addTileFlag(command);
+  addClipFlag(command);
   command
     .option(
       rare('--metrics-port <port>'),
@@ -96,8 +95,7 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
       format,
     );
   const settings = readFlags(EMBED_FOLDER_FIELDS, flags);
-  const tiles = readTileFlags(flags);
-  const clips = readClipFlags(flags);
+  const { tiles, clips } = flags;
   const { extractor, exact, choice, lanes, transform } = await openRun(terminal, source, flags);
   const view = await openRunView(terminal, flags.metricsPort, flags.json);
   try {

@@ -25,7 +25,7 @@ const MOST_FRAMES = 4096;
 const MOST_STRIDE = 65_536;
 
 export const CLIP_CUT_FIELDS: Fields<ClipCutOptions> = {
-  frames: integer(1, MOST_FRAMES, 16, 'embed clips of n frames, out of folders of frames, GIFs and WebPs'),
+  frames: integer(1, MOST_FRAMES, 16, 'clips of n frames, out of folders of frames, GIFs and WebPs'),
   stride: integer(1, MOST_STRIDE, 1, 'take one frame of n: with 2, every second one'),
   step: optional(
     integer(

@@ -59,14 +59,14 @@ export const TILE_FIELDS: Fields<TileOptions> = {
   size: checkedBy<TileOptions['size']>(
     (option, value) => checkSides(option, value, 1),
     undefined as unknown as number,
-    'cut pictures into tiles of this size, N or HEIGHTxWIDTH, and embed each',
-    readSides,
+    'cut pictures into tiles of this size, N or HEIGHTxWIDTH',
+    parseSides,
   ),
   overlap: checkedBy<TileOptions['overlap']>(
     (option, value) => checkSides(option, value, 0),
     0,
     'pixels that neighbouring tiles share, N or HEIGHTxWIDTH',
-    readSides,
+    parseSides,
   ),
   edge: oneOf(['shift', 'pad'], 'shift', 'where a picture ends: shift the last tile back inside, or pad it'),
   fill: checkedBy<TileOptions['fill']>(checkColour, 0, 'colour of padding: N or RED,GREEN,BLUE', (text) =>
@@ -78,7 +78,7 @@ export const TILE_FIELDS: Fields<TileOptions> = {
     'sizes of the picture that are tiled, as factors: 1,0.5',
     readNumbers,
   ),
-  interpolation: oneOf(INTERPOLATIONS, 'bilinear', 'how --scales resizes pictures'),
+  interpolation: oneOf(INTERPOLATIONS, 'bilinear', 'how scales resize pictures'),
   minStd: number(
     0,
     255,
@@ -122,9 +122,9 @@ function checkScales(option: string, value: unknown): readonly number[] {
   throw invalidOption(option, `a list of 1 to 16 numbers above 0, at most ${MOST_SCALE} each`, value);
 }
 
-/** What a flag gives: `512`, or `512x768`. */
-function readSides(text: string): unknown {
-  const [, height, width] = /^(\d+)x(\d+)$/.exec(text) ?? [];
+/** Reads `512`, `512x768` or `512×768`; other texts are left for the check. */
+export function parseSides(text: string): unknown {
+  const [, height, width] = /^(\d+)[x×](\d+)$/.exec(text) ?? [];
   if (height !== undefined) return { height: Number(height), width: Number(width) };
   return /^\d+$/.test(text) ? Number(text) : text;
 }
