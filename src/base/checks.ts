@@ -1,19 +1,24 @@
 import { fileURLToPath } from 'node:url';
 import { TapirError } from './errors.js';
 import { nearestNames } from './nearest-names.js';
+import { hideSecrets, hideSecretsOfJson } from './url-names.js';
 
 /** The options that a caller may pass. Every field is optional; `undefined` counts as left out. */
 export type Options<Fields> = { readonly [Key in keyof Fields]?: Fields[Key] | undefined };
 
-/** Formats a value for a message: 80 characters at most, text in quotes. */
+/** Formats a value for a message: 80 characters at most, text in quotes, URLs without credentials. */
 export function show(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value.length > 80 ? `${value.slice(0, 77)}…` : value);
+  if (typeof value === 'string') {
+    const text = hideSecrets(value);
+    return JSON.stringify(text.length > 80 ? `${text.slice(0, 77)}…` : text);
+  }
   if (typeof value === 'function') return 'a function';
   if (ArrayBuffer.isView(value)) return value.constructor.name;
   if (value !== null && typeof value === 'object') {
-    const text = toJson(value, (_key, inner: unknown) =>
+    const json = toJson(value, (_key, inner: unknown) =>
       typeof inner === 'bigint' ? `${inner}n` : ArrayBuffer.isView(inner) ? inner.constructor.name : inner,
     );
+    const text = hideSecretsOfJson(json);
     return text.length > 80 ? `${text.slice(0, 77)}…` : text;
   }
   return String(value);

@@ -26,16 +26,34 @@ def check_columns(columns: Iterable[str], column: str, added: Iterable[str]) -> 
         )
 
 
-def read_cells(cells: pa.Array | pa.ChunkedArray, column: str) -> tuple[str, pa.ChunkedArray]:
-    """The column's name for tapir, and its cells as the type that tapir takes."""
-    if isinstance(cells, pa.Array):
-        cells = pa.chunked_array([cells])
+#: The columns that tapir takes, and their types.
+CELL_TYPES = {"path": pa.large_string(), "image": pa.large_binary()}
+
+
+def name_cells(cells: pa.Array | pa.ChunkedArray, column: str) -> str | None:
+    """The column's name for tapir; None where nothing but nulls is there, of whatever type: an engine infers it part by part."""
     kind = cells.type.value_type if pa.types.is_dictionary(cells.type) else cells.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return "path", cells.cast(pa.large_string())
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
-        return "image", cells.cast(pa.large_binary())
+        return "path"
+    is_fixed = pa.types.is_fixed_size_binary(kind)
+    if is_fixed or pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return "image"
+    # pandas has NaN for a missing text.
+    if pc.sum(pc.is_null(cells, nan_is_null=True)).as_py() in (None, len(cells)):
+        return None
     raise TypeError(f"column={column!r} is {kind}; it must be text (paths or URLs) or binary (the bytes of image files, not pixels)")
+
+
+def read_cells(cells: pa.Array | pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """The cells as the type that tapir takes."""
+    if isinstance(cells, pa.Array):
+        cells = pa.chunked_array([cells])
+    kind = CELL_TYPES[name]
+    if pc.all(pc.is_null(cells, nan_is_null=True)).as_py():
+        return pa.chunked_array([pa.nulls(len(cells), kind)], kind)
+    if pa.types.is_fixed_size_binary(cells.type):
+        cells = cells.cast(pa.binary())
+    return cells.cast(kind)
 
 
 def leave_out_too_large(cells: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:

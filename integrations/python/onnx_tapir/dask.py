@@ -45,5 +45,8 @@ def _embed(frame: pd.DataFrame, options: EmbedOptions, added: pa.Schema) -> pd.D
 
 def _join(frame: pd.DataFrame, answer: pa.Table, options: EmbedOptions) -> pd.DataFrame:
     kept = frame if options.keep_column else frame.drop(columns=options.column)
-    arrays = {name: pd.arrays.ArrowExtensionArray(answer.column(name)) for name in answer.column_names}
-    return kept.assign(**{name: pd.Series(array, index=frame.index) for name, array in arrays.items()})
+    # Not by assign(), whose arguments are names: an output may be called "self".
+    joined = kept.copy(deep=False)
+    for name in answer.column_names:
+        joined[name] = pd.Series(pd.arrays.ArrowExtensionArray(answer.column(name)), index=frame.index)
+    return joined

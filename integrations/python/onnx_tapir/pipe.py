@@ -114,15 +114,14 @@ class Pipe:
             return self._failure is None and self._reason is None
 
     def embed(self, cells: pa.ChunkedArray, timeout_s: float | None = None) -> pa.Table:
-        """Sends paths or image bytes, and returns as many rows in their order: :data:`STATUS_COLUMNS` and the features.
+        """Sends paths or image bytes, and returns as many rows in their order, which may be 0: :data:`STATUS_COLUMNS` and the features.
 
         ``timeout_s`` includes the wait for requests before this one; None is any time. Raises :class:`TapirError` if the
         process ends before the last row, or that time passes: then it is ended.
         """
-        if len(cells) == 0:
-            raise ValueError("there is nothing to send")
         with self._limit(timeout_s):
-            return self._send(cells).result()
+            answer = self._send(cells)
+            return answer.result() if len(cells) > 0 else self._schema.result().empty_table()
 
     def describe(self, timeout_s: float | None = None) -> pa.Schema:
         """Sends the end of the input without a row, and returns the columns of the answer. Nothing can be sent any more."""
@@ -181,7 +180,8 @@ class Pipe:
             with self._state:
                 if self._failure is not None:
                     raise self._failure
-                self._pending.append(request)
+                if len(cells) > 0:
+                    self._pending.append(request)
             first = self._sent_rows
             self._sent_rows += len(cells)
             rows = pa.array(range(first, first + len(cells)), pa.int64())
@@ -315,7 +315,9 @@ def _answer(schema: pa.Schema) -> pa.Schema:
 
 
 def _messages(table: pa.Table, column: str) -> Iterator[pa.RecordBatch]:
-    """The rows in parts that tapir takes."""
+    """The rows in parts that tapir takes: of no rows one part, which tells it the columns."""
+    if table.num_rows == 0:
+        yield pa.RecordBatch.from_pylist([], table.schema)
     start, size = 0, 0
     for row, length in enumerate(pc.fill_null(pc.binary_length(table.column(column)), 0).to_pylist()):
         if row - start == _IMAGES_PER_MESSAGE or (row > start and size + length > _IMAGE_BYTES_PER_MESSAGE):

@@ -63,13 +63,13 @@ class TapirProcess:
         """Embeds a column of paths, URLs (text) or images (binary).
 
         Returns as many rows in their order: ``status`` (``ok`` or ``error``), ``error_code``, ``error_message`` and a column
-        per output, null where the image could not be read. Raises :class:`TapirError` if the process failed
+        per output, null where the image could not be read; a null is ``IMAGE_EMPTY``. Raises :class:`TapirError` if the process failed
         ``retries + 1`` times; its message ends with what the process wrote to standard error.
         """
-        name, sent = columns.read_cells(cells, self.options.column)
-        sent, too_large = columns.leave_out_too_large(sent)
+        name = columns.name_cells(cells, self.options.column)
         for attempt in range(self.options.retries + 1):
             pipe = self._running(name)
+            sent, too_large = columns.leave_out_too_large(columns.read_cells(cells, pipe.column))
             try:
                 return columns.mark_too_large(pipe.embed(sent, self.options.timeout_s), too_large)
             except TapirError as error:
@@ -120,13 +120,14 @@ class TapirProcess:
         with contextlib.suppress(Exception):
             self.close()
 
-    def _running(self, name: str) -> Pipe:
-        """The process, or a fresh one if that has ended or takes another kind of column."""
+    def _running(self, name: str | None) -> Pipe:
+        """The process, or a fresh one if that has ended or takes another kind of column; None: any kind will do."""
         with self._starting:
             pipe = self._pipe
-            if pipe is None or not pipe.is_usable or pipe.column != name:
+            if pipe is None or not pipe.is_usable or name not in (None, pipe.column):
                 if pipe is not None:
                     pipe.close()
+                name = name or (pipe.column if pipe is not None else "path")
                 pipe = self._pipe = Pipe([*self.options.command(), "--column", name], name, self.options.env)
             return pipe
 

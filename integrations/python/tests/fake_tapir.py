@@ -79,6 +79,9 @@ def main() -> None:
 
     with pa.ipc.new_stream(output, schema) as writer:
         with pa.ipc.open_stream(os.fdopen(0, "rb", closefd=False)) as batches:
+            # The columns are known before the first image.
+            writer.write_batch(pa.RecordBatch.from_pylist([], schema))
+            output.flush()
             for batch in batches:
                 for cell, row in zip(batch.column(column).to_pylist(), batch.column("tapir_row").to_pylist()):
                     data = cell.encode() if isinstance(cell, str) else cell

@@ -71,12 +71,35 @@ def test_any_text_is_a_path(options, kind) -> None:
     assert result.schema.field("path").type == kind
 
 
-@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(3)])
 def test_bytes_are_images(options, kind) -> None:
     table = pa.table({"bytes": pa.array([b"one", b"two"], kind), "name": ["1", "2"]})
     result = TapirProcess(options(column="bytes", keep_column=False)).embed_table(table)
     assert result.column_names == ["name", "status", "error_code", "error_message", "embedding"]
     assert result.column("embedding").to_pylist() == [features(b"one"), features(b"two")]
+
+
+@pytest.mark.parametrize("before", [None, pa.array(["a"]), pa.array([b"a"])])
+@pytest.mark.parametrize("kind", [pa.null(), pa.string(), pa.binary(), pa.int64(), pa.float64(), pa.dictionary(pa.int8(), pa.null())])
+def test_nulls_are_rows_whatever_type_is_inferred(options, pids, before, kind) -> None:
+    process = TapirProcess(options())
+    if before is not None:
+        process.embed(before)
+    cells = pa.nulls(3, kind) if kind != pa.float64() else pa.array([float("nan"), None, float("nan")])
+    answer = process.embed(cells)
+    assert answer.column("error_code").to_pylist() == ["IMAGE_EMPTY"] * 3
+    assert answer.column("embedding").null_count == 3
+    # Nulls of no kind need no other process.
+    kinds = 2 if before is not None and kind in (pa.string(), pa.binary()) and before.type != kind else 1
+    assert len(pids()) == kinds
+
+
+@pytest.mark.parametrize("kind", [pa.null(), pa.string(), pa.binary()])
+def test_no_cells_are_no_rows(options, kind) -> None:
+    process = TapirProcess(options())
+    empty = process.embed(pa.array([], kind))
+    assert empty.num_rows == 0 and empty.column_names == ["status", "error_code", "error_message", "embedding"]
+    assert process.embed(pa.array([], kind)).schema == empty.schema
 
 
 def test_one_image_that_is_too_large_is_a_row(options, monkeypatch) -> None:

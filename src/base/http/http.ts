@@ -3,6 +3,7 @@ import type { Dispatcher } from 'undici';
 import { proxyAgent, publicAgent } from './http-agents.js';
 import { HttpFailure, type FailureKind } from './http-failure.js';
 import { RequestClock, type TimeLimit } from './request-clock.js';
+import type { RequestHeaders } from './request-headers.js';
 
 /** What a request may do. */
 export interface HttpRules {
@@ -14,6 +15,8 @@ export interface HttpRules {
   readonly credentials: 'refuse' | 'send';
   /** The `Authorization` header for the origin of the address; other origins that it redirects to do not get it. */
   readonly authorization?: string | undefined;
+  /** More headers that only that origin gets, and that replace others of their name. */
+  readonly originHeaders?: RequestHeaders | undefined;
   readonly timeout: TimeLimit;
   readonly headers?: Readonly<Record<string, string>>;
   /** The statuses that are answers. @default [200] */
@@ -84,7 +87,7 @@ async function follow(text: string, rules: HttpRules, clock: RequestClock): Prom
   const { origin } = url;
   const authorization = rules.authorization ? { authorization: rules.authorization } : authorizationOf(url);
   for (let redirects = 0; ; redirects++) {
-    const headers = url.origin === origin ? authorization : {};
+    const headers = url.origin === origin ? { ...authorization, ...rules.originHeaders } : {};
     const answer = await get(url, { ...rules.headers, ...headers }, rules, clock.signal);
     const { statusCode, statusText, body } = answer;
     if ((rules.statuses ?? [200]).includes(statusCode)) return read(answer, url, clock);

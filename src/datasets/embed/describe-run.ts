@@ -27,6 +27,7 @@ export function describeIdentity(
     ...precisionsOf(extractor),
     ...loweringOf(extractor),
     ...describeParts(setup),
+    ...describeNames(setup),
     keepDims,
     dtype,
     format,
@@ -67,6 +68,12 @@ export function describeParts({
     ...(tiles ? { tiles } : {}),
     ...(clips ? { clips } : {}),
   };
+}
+
+/** Datasets from before there was the option have names as of `auto` and `url`, which differ in credentials alone. */
+function describeNames({ source: { name } }: EmbedSetup): Pick<DatasetIdentity, 'name'> {
+  if (typeof name === 'object') return { name: `column ${name.column}` };
+  return name === 'path' ? { name } : {};
 }
 
 /** The precision, and that of the rest of a model in 8 bits unless it is float32. */

@@ -208,7 +208,8 @@ async function prepare(
   if (before) checkSame(path, compareIdentities(before.identity, identity));
   const known = before && latestWeights(before.runs);
   const weights = await identifyWeights(path, file, externalFiles, known, ending);
-  const inputs = await DatasetInputs.read(path, before?.shards ?? [], plan.parts);
+  const rule = setup.source.name === 'url' ? 'url' : 'auto';
+  const inputs = await DatasetInputs.read(path, before?.shards ?? [], plan.parts, rule);
   await clearLeftovers(folder, plan.folders.values());
   return { model, identity, weights, inputs };
 }

@@ -2,10 +2,12 @@
 import { join } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
 import type { ImageErrorCode } from '../../base/errors.js';
+import type { UrlName } from '../../base/url-names.js';
 import { areSameKinds, joinKinds, type ColumnKinds } from '../formats/carried-columns.js';
-import { MetadataTable, readColumnKinds, readMetadata, type MetadataRow } from '../formats/metadata.js';
+import { MetadataTable, readColumnKinds, type MetadataRow } from '../formats/metadata.js';
 import type { PartKind } from '../formats/part-columns.js';
 import type { JournalShard } from './journal.js';
+import { RowReader } from './row-reader.js';
 import { identityOf } from '../records/input-names.js';
 import { KnownInputs, type Outcome } from '../records/known-inputs.js';
 import type { TriedInput } from '../../photos/feeds/tried-input.js';
@@ -24,6 +26,7 @@ export class DatasetInputs {
   readonly known: KnownInputs;
   /** By shard: the inputs that begin in it, and its rows that metadata names. */
   readonly #live: { inputs: number; ok: number; rows: number }[] = [];
+  readonly #rows: RowReader;
   readonly #parts: PartKind | undefined;
   #removed = 0;
   /** Shards with inputs that a later shard holds, too. */
@@ -33,8 +36,9 @@ export class DatasetInputs {
   /** Pictures of which the dataset has not all tiles, and the tile at which each goes on. */
   readonly unfinished: Map<string, number> = new Map();
 
-  private constructor(expected: number, parts: PartKind | undefined) {
+  private constructor(expected: number, rows: RowReader, parts: PartKind | undefined) {
     this.known = new KnownInputs(expected);
+    this.#rows = rows;
     this.#parts = parts;
   }
 
@@ -42,20 +46,22 @@ export class DatasetInputs {
    * Reads the metadata of finished shards. Throws `DATASET_INVALID`.
    *
    * @param parts - What its rows are parts of.
+   * @param rule - What of a URL names its photo.
    */
   static async read(
     folder: string,
     shards: readonly JournalShard[],
     parts?: PartKind,
+    rule: UrlName = 'auto',
   ): Promise<DatasetInputs> {
-    const inputs = new DatasetInputs(
-      shards.reduce((sum, shard) => sum + shard.inputs, 0),
-      parts,
-    );
+    const rows = new RowReader(rule);
+    const expected = shards.reduce((sum, shard) => sum + shard.inputs, 0);
+    const inputs = new DatasetInputs(expected, rows, parts);
     for (const { number, metadata, goesOn = [], unfinished } of shards) {
-      for (const path of goesOn) inputs.unfinished.delete(path);
-      for await (const row of readMetadata(join(folder, metadata))) inputs.#read(row, number, goesOn);
-      if (unfinished) inputs.unfinished.set(unfinished.path, unfinished.tile);
+      const going = goesOn.map((path) => rows.nameOf(path));
+      for (const path of going) inputs.unfinished.delete(path);
+      for await (const row of rows.read(folder, metadata)) inputs.#read(row, number, going);
+      if (unfinished) inputs.unfinished.set(rows.nameOf(unfinished.path), unfinished.tile);
     }
     return inputs;
   }
@@ -113,7 +119,7 @@ export class DatasetInputs {
   async *unseen(folder: string, shards: readonly JournalShard[]): AsyncGenerator<MetadataRow> {
     let latest: string | undefined;
     for (const { number, metadata } of shards)
-      for await (const row of readMetadata(join(folder, metadata))) {
+      for await (const row of this.#rows.read(folder, metadata)) {
         const name = identityOf(row);
         // Further rows of an input.
         if (name === latest) continue;
@@ -145,12 +151,14 @@ export class DatasetInputs {
   }
 
   /**
-   * Removes inputs from the metadata of older shards that later shards hold, and gives the metadata of all shards the same columns, as
-   * programs that read them as one table expect. Throws `OUTPUT_UNWRITABLE`.
+   * Removes inputs from the metadata of older shards that later shards hold, gives all photos their names, and gives the metadata of all
+   * shards the same columns, as programs that read them as one table expect. Throws `OUTPUT_UNWRITABLE`.
    */
   async settle(folder: string, shards: readonly JournalShard[]): Promise<void> {
-    for (const { number, goesOn = [] } of shards)
-      if (goesOn.some((path) => this.#isStale({ path }, number))) this.#stale.add(number);
+    for (const { number, metadata, goesOn = [] } of shards) {
+      const isStale = goesOn.some((path) => this.#isStale({ path: this.#rows.nameOf(path) }, number));
+      if (isStale || this.#rows.renamed.has(metadata)) this.#stale.add(number);
+    }
     const paths = shards.map(({ metadata }) => join(folder, metadata));
     const kinds: ColumnKinds[] = [];
     for (const path of paths) kinds.push(await readColumnKinds(path));
@@ -159,7 +167,7 @@ export class DatasetInputs {
       if (!this.#stale.has(number) && areSameKinds(kinds[number]!, all)) continue;
       const table = new MetadataTable(this.#parts);
       let rows = 0;
-      for await (const row of readMetadata(path)) {
+      for await (const row of this.#rows.read(folder, shards[number]!.metadata)) {
         if (this.#isStale(row, number)) continue;
         table.add(row);
         if (row.row !== null) rows++;

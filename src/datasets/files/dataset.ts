@@ -11,6 +11,7 @@ import { readManifest } from './read-manifest.js';
 import { readSavedColumns } from './saved-columns.js';
 import { placeCells, type SavedColumns } from '../formats/saved-columns.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
+import { nameOfUrl } from '../../base/url-names.js';
 
 /** Consecutive rows of a feature. */
 export interface FeatureBlock {
@@ -129,7 +130,13 @@ async function* inputsOf(folder: string, manifest: Manifest): AsyncGenerator<Dat
   const saved = columns.names.length > 0 ? columns : undefined;
   for (const { metadata } of manifest.shards)
     for await (const row of readMetadata(await locateFile(folder, metadata), totalRows))
-      if (isInput(row)) yield withColumns(row, saved);
+      if (isInput(row)) yield withColumns(withName(row), saved);
+}
+
+/** The names of older datasets have signatures. */
+function withName<Row extends DatasetRow>(row: Row): Row {
+  const path = row.path && nameOfUrl(row.path, 'url');
+  return path === row.path ? row : { ...row, path };
 }
 
 function isInput(row: MetadataRow): row is DatasetRow & MetadataRow {

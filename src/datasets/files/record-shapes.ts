@@ -91,6 +91,7 @@ export const IDENTITY_SHAPE: Shapes = {
   cropRows: optional(text),
   tiles: optional(fields({})),
   clips: optional(fields({})),
+  name: optional(text),
   keepDims: flag,
   dtype: text,
   format: text,

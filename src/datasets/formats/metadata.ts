@@ -4,6 +4,7 @@ import type { Tile } from '../../photos/images/pixels/tile-grid.js';
 import type { FileStamp } from '../../base/file-stamp.js';
 import { describeParquet, readParquetRecords, type ParquetColumn } from './parquet-reading.js';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
+import { hideSecretsOfJson } from '../../base/url-names.js';
 import type { ItemColumns } from '../../photos/feeds/items/source-item.js';
 import { carriedIn, encodeCarried, kindsOf, toJson, widest, type ColumnKinds } from './carried-columns.js';
 import { PART_NAMES, partColumns, partValues, type PartKind } from './part-columns.js';
@@ -69,7 +70,7 @@ export function isReservedName(name: string): boolean {
 }
 
 /**
- * Names what a source says about an image as the metadata does: names that a row has itself are prefixed with `source_`.
+ * Names what a source says about an image as the metadata does: names that a row has itself are prefixed with `source_`. URLs lose their credentials.
  *
  * @param refuse - Makes the error for two columns of one name.
  */
@@ -81,7 +82,7 @@ export function nameColumns(
   for (const [given, text] of fields) {
     const name = isReservedName(given) ? `source_${given}` : given;
     if (columns.has(name)) throw refuse(`it has two columns "${name}"; rename one of them`);
-    columns.set(name, text);
+    columns.set(name, hideSecretsOfJson(text));
   }
   return columns;
 }

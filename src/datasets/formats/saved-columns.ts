@@ -4,6 +4,7 @@
  */
 import type { BasicType } from 'hyparquet-writer';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
+import { nameOfUrl } from '../../base/url-names.js';
 import { readParquetRecords, type ParquetColumn } from './parquet-reading.js';
 import type { RowPart } from '../../photos/feeds/tried-input.js';
 import { encodeCarried, toJson, valuesOf, widest } from './carried-columns.js';
@@ -95,7 +96,7 @@ export class SavedColumns {
     const places = ['path', ...parts].map((name) => ({
       name,
       type: (PART_TYPES.get(name) ?? 'STRING') as BasicType,
-      data: rows.map(({ cells }) => cells[name] ?? null),
+      data: rows.map(({ cells }) => (name === 'path' ? pathOf(cells) : (cells[name] ?? null))),
     }));
     const columns = this.names.map((name) => {
       const texts = rows.map((row) => row.texts.get(name) ?? 'null');
@@ -106,5 +107,10 @@ export class SavedColumns {
 }
 
 function keyOf(cells: PlaceCells): string {
-  return JSON.stringify(['path', ...PART_NAMES].map((name) => cells[name] ?? null));
+  return JSON.stringify([pathOf(cells), ...PART_NAMES.map((name) => cells[name] ?? null)]);
+}
+
+/** The names of older datasets have signatures. */
+function pathOf({ path }: PlaceCells): string | null {
+  return typeof path === 'string' ? nameOfUrl(path, 'url') : null;
 }

@@ -2,6 +2,7 @@
 import type { Dataset } from '../files/dataset.js';
 import { invalidOption } from '../../base/checks.js';
 import { counted } from '../../base/printable.js';
+import { nameOfUrl } from '../../base/url-names.js';
 import type { RowSet } from '../../base/row-set.js';
 import { countRows } from './live-rows.js';
 import { readColumnLabels, readTableLabels, type LabelledInput } from './label-tables.js';
@@ -94,7 +95,17 @@ export async function openLabels(dataset: Dataset, given: ProbeLabels, option: s
   const isTable = typeof given === 'string' && TABLE.test(given);
   const listed: unknown = isTable ? await readTableLabels(given) : given;
   if (!(listed instanceof Map)) throw invalidOption(option, EXPECTED, given);
-  return { inputs: labelPaths(dataset, (path) => listed.get(path) as string | undefined), listed };
+  return { inputs: labelPaths(dataset, labelsByName(listed as ReadonlyMap<string, string>)), listed };
+}
+
+/** The labels by the names of photos: a table may list URLs as they are fetched. Names with several labels have none. */
+function labelsByName(listed: ReadonlyMap<string, string>): (path: string) => string | undefined {
+  const byName = new Map<string, string | undefined>();
+  for (const [path, label] of listed) {
+    const name = nameOfUrl(path);
+    if (name !== path) byName.set(name, byName.has(name) && byName.get(name) !== label ? undefined : label);
+  }
+  return (path) => listed.get(path) ?? byName.get(path);
 }
 
 async function* labelPaths(

@@ -31,6 +31,8 @@ export interface DatasetIdentity {
   readonly tiles?: TilePlan;
   /** Where each clip of a video has a row. */
   readonly clips?: ClipPlan;
+  /** Where names come from, if not from paths and URLs as they are listed. */
+  readonly name?: string;
   readonly keepDims: boolean;
   readonly dtype: string;
   readonly format: string;

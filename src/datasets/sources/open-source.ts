@@ -17,6 +17,7 @@ import { INPUT_FORMATS, type InputFormat } from './records/source-record.js';
 import { listImages } from './folders/list-folder.js';
 import type { SourceItem } from '../../photos/feeds/items/source-item.js';
 import { clipItems } from './items/clip-items.js';
+import { withColumns } from './lists/column-names.js';
 import { UnreadFiles, type UnreadCounts } from './items/unread-files.js';
 import { archiveKind, listArchive, listShards } from './archives/archives.js';
 import type { EntryPlan } from '../../photos/feeds/items/entries.js';
@@ -102,6 +103,13 @@ export function openSource(
   signal?: AbortSignal,
 ): OpenedSource {
   const images = openImages(source, options, signal);
+  const { kind } = images.description;
+  if (typeof options.name === 'object' && kind !== 'list' && kind !== 'stream')
+    throw invalidOption(
+      'name',
+      `"auto", "url" or "path" for this source (${kind}): only lists, tables and streams have columns`,
+      options.name,
+    );
   if (!clips) return images;
   return {
     description: images.description,
@@ -211,7 +219,8 @@ async function* listTables(
 ): AsyncGenerator<SourceItem> {
   for await (const { name, path: file } of findMatches(pattern))
     for await (const item of readList(file, options, signal)) {
-      const isHeld = item.image instanceof Uint8Array || item.error !== undefined;
+      const isHeld =
+        typeof options.name === 'string' && (item.image instanceof Uint8Array || item.error !== undefined);
       yield isHeld && item.path !== null ? { ...item, path: `${name}/${item.path}` } : item;
     }
 }
@@ -230,10 +239,9 @@ async function* readItems(
 ): AsyncGenerator<SourceItem> {
   const input = await openRecords(bytes, 'the stream of images', format, options, signal);
   const columnsOf = await openCarriedTexts(input);
-  for await (const { item, extra } of input.records) {
-    const columns = columnsOf(extra);
-    yield columns.size > 0 ? Object.assign(item, { columns }) : item;
-  }
+  let row = 0;
+  for await (const { item, extra } of input.records)
+    yield withColumns(item, row++, columnsOf(extra), options, input.name);
 }
 
 async function* readIterable(

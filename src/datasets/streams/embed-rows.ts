@@ -119,7 +119,9 @@ async function openInput(
   { inputFormat, onUnread }: EmbedRowsOptions,
   { source: options, signal }: EmbedSetup,
 ): Promise<RecordInput> {
-  if (typeof source !== 'string') return openRecords(source, 'standard input', inputFormat, options, signal);
+  // Whoever sends images one by one goes on after a URL that may not be fetched.
+  const each = { ...options, isUrlRow: true } as const;
+  if (typeof source !== 'string') return openRecords(source, 'standard input', inputFormat, each, signal);
   const items = openSource(source, options, signal);
   async function* records(): AsyncGenerator<SourceRecord<Carried>> {
     for await (const item of items)

@@ -1,6 +1,7 @@
 /** Images in, rows out: the core of embedStream and embedTransformStream. */
 import { invalidOption, type Options } from '../../base/checks.js';
 import { integer, type Field, type Fields } from '../../base/options.js';
+import { hideSecrets } from '../../base/url-names.js';
 import { type Extractor } from '../../extract/extractor.js';
 import { describeParts } from '../embed/describe-run.js';
 import { openDecodeLanes } from '../embed/embed-batches.js';
@@ -137,7 +138,11 @@ function recordOf(input: unknown, plan: EntryPlan, fields: readonly string[]): S
   const taken = fields.find((field) => Object.hasOwn(extra, field));
   if (taken !== undefined)
     throw invalidOption('input', `a record without the fields of a row (${fields.join(', ')})`, taken);
-  return { item, extra };
+  const own =
+    typeof plan.name === 'object' ? (extra as Readonly<Record<string, unknown>>)[plan.name.column] : null;
+  const isName =
+    (typeof own === 'string' && own !== '') || typeof own === 'number' || typeof own === 'bigint';
+  return { item: isName ? Object.assign(item, { path: hideSecrets(String(own)) }) : item, extra };
 }
 
 interface Offer<Value> {

@@ -1,11 +1,12 @@
 /** Photos → vectors, in one call: what `embed` of an extractor does. */
 import { invalidOption, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
+import type { RequestHeaders } from '../../base/http/request-headers.js';
 import { optional, readOptions, signal, text, type Fields } from '../../base/options.js';
 import type { FeedBatch } from '../../photos/feeds/feed-batches.js';
 import { openFeeds } from '../../photos/feeds/open-feeds.js';
 import { itemOfImage, IMAGE_FORMS } from '../../photos/feeds/items/item-of-image.js';
-import { SOURCE_DEFAULTS } from '../../photos/feeds/items/source-options.js';
+import { FETCHED, SOURCE_FIELDS } from '../../photos/feeds/items/source-options.js';
 import { chooseModelTransform } from '../../photos/feeds/model-transform.js';
 import { WINDOW_BATCHES, type FeedPlan } from '../../photos/feeds/feed-plan.js';
 import { planFeeds } from '../../photos/feeds/plan-feeds.js';
@@ -26,16 +27,22 @@ export interface EmbedPhotoOptions<Key extends string = string> {
    */
   readonly output: Key | undefined;
   /**
+   * Headers of each request for a URL, such as `{ authorization: 'Bearer …' }`: the URL's own server gets them, and no other one that it redirects to.
+   * @default undefined
+   */
+  readonly headers: RequestHeaders | undefined;
+  /**
    * Stops the work when it fires. The call then rejects with its reason.
    * @default undefined
    */
   readonly signal: AbortSignal | undefined;
 }
 
-const FIELDS: Fields<EmbedPhotoOptions> = { output: optional(text('')), signal };
-
-/** The URLs of a list may come from anywhere. Those of a call are its author's. */
-const SOURCE = { ...SOURCE_DEFAULTS, allowHttp: true, base: '' };
+const FIELDS: Fields<EmbedPhotoOptions> = {
+  output: optional(text('')),
+  headers: SOURCE_FIELDS.headers,
+  signal,
+};
 
 /** A photo that failed, by its place in the call. */
 interface Failure {
@@ -68,7 +75,7 @@ export class PhotoEmbedder {
     const output = this.#outputOf(options.output);
     options.signal?.throwIfAborted();
     const items = photos.map((photo) => {
-      const item = itemOfImage(photo, { ...SOURCE, signal: options.signal });
+      const item = itemOfImage(photo, { ...FETCHED, headers: options.headers, signal: options.signal });
       if (!item) throw invalidOption('photo', `one of ${IMAGE_FORMS}`, photo);
       return item;
     });

@@ -1,7 +1,30 @@
 /** A photo of any source, as a model is fed. */
+import type { Options } from '../../base/checks.js';
+import type { RequestHeaders } from '../../base/http/request-headers.js';
+import { isHttpUrl } from '../../base/http/http.js';
+import { readOptions, signal, type Fields } from '../../base/options.js';
 import { openImageSource, type ImageSource } from '../images/file/image-source.js';
 import { imageOf, loadPixels, type LoadedImage } from '../images/transform/load-pixels.js';
 import { createTransform, type TransformLike } from './create-transform.js';
+import { itemOfUrl } from './items/entries.js';
+import { fileOf } from './items/source-item.js';
+import { FETCHED, SOURCE_FIELDS } from './items/source-options.js';
+
+/** Options of {@link loadImage}. */
+export interface LoadImageOptions {
+  /**
+   * Headers of the request for a URL, such as `{ authorization: 'Bearer …' }`: the URL's own server gets them, and no other one that it redirects to.
+   * @default undefined
+   */
+  readonly headers: RequestHeaders | undefined;
+  /**
+   * Stops the request when it fires. The call then rejects with its reason.
+   * @default undefined
+   */
+  readonly signal: AbortSignal | undefined;
+}
+
+const FIELDS: Fields<LoadImageOptions> = { headers: SOURCE_FIELDS.headers, signal };
 
 /**
  * Reads an image and transforms it.
@@ -10,9 +33,10 @@ import { createTransform, type TransformLike } from './create-transform.js';
  * Files are read and plain JPEGs decoded in the calling thread: 2 ms for 500×375 pixels, and half as much again through Node's
  * thread pool. For folders use {@link embedFolder} or {@link embedImages}, which decode in threads.
  *
- * @param source - A path, a `file:` URL, the bytes of a file, or a Blob, Response or web stream of them; JPEG, PNG, WebP, GIF,
+ * @param source - A path, a URL (`file:`, `https:`, `http:`), the bytes of a file, or a Blob, Response or web stream of them; JPEG, PNG, WebP, GIF,
  * TIFF, AVIF or BMP, at most 1 GiB; HEIC with the optional package libheif-js.
  * @param transform - As {@link createTransform} takes it.
+ * @param given - See {@link LoadImageOptions}.
  * @returns The pixels: `height × width × 3` bytes, RGB (or in the order of `channelOrder`), row by row; `toTensor()` normalises them.
  * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_DENIED`, `IMAGE_EMPTY`, `IMAGE_TRUNCATED`, `IMAGE_UNREADABLE`, `IMAGE_TOO_LARGE`,
  * `DEPENDENCY_MISSING`, `OPTION_INVALID`.
@@ -23,13 +47,18 @@ import { createTransform, type TransformLike } from './create-transform.js';
  *
  * const image = await loadImage('photo.jpg', { resize: 384, crop: 384 });
  * console.log(image.height, image.width, image.data.length); // 384 384 442368
- * const cat = await loadImage(await fetch('https://example.com/cat.jpg'), 'ImageNet1K_V2');
+ * const cat = await loadImage('https://example.com/cat.jpg', 'ImageNet1K_V2');
  * ```
  */
 export async function loadImage(
   source: ImageSource,
   transform: TransformLike = 'ImageNet1K_V1',
+  given: Options<LoadImageOptions> = {},
 ): Promise<LoadedImage> {
   const chosen = createTransform(transform);
-  return imageOf(await loadPixels(await openImageSource(source), chosen), chosen);
+  const options = readOptions(FIELDS, given, 'loadImage');
+  const text = source instanceof URL ? source.href : source;
+  const isRemote = typeof text === 'string' && isHttpUrl(text);
+  const file = isRemote ? fileOf(itemOfUrl(text, { ...FETCHED, ...options })) : openImageSource(source);
+  return imageOf(await loadPixels(await file, chosen), chosen);
 }

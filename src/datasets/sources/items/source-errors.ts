@@ -1,6 +1,7 @@
 /** The errors of sources: readers throw a reason, and one place says of which source. */
 import { reasonOf, TapirError } from '../../../base/errors.js';
 import { checkOpenFiles } from '../../../base/open-files.js';
+import { hideSecrets } from '../../../base/url-names.js';
 
 interface Place {
   /** From 1. */
@@ -12,11 +13,12 @@ interface Place {
 
 /** Makes the error for a source that cannot be read, or not to its end. Throws `TOO_MANY_OPEN_FILES` if that is the cause. */
 export function invalidSource(
-  source: string,
-  reason: string,
+  given: string,
+  fault: string,
   { line, hint, ...more }: Place = {},
 ): TapirError<'SOURCE_INVALID'> {
   checkOpenFiles(more.cause);
+  const [source, reason] = [hideSecrets(given), hideSecrets(fault)];
   const where = line === undefined ? reason : `line ${line}: ${reason}`;
   const help = hint === undefined ? '' : ` (${hint})`;
   return new TapirError('SOURCE_INVALID', `"${source}" cannot be embedded: ${where}${help}`, {

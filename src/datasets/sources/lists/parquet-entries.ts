@@ -6,6 +6,7 @@ import {
   readParquetRecords,
   type ParquetColumn,
 } from '../../formats/parquet-reading.js';
+import { nameOfUrl } from '../../../base/url-names.js';
 import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 import { missingImage } from '../../../photos/images/file/image-errors.js';
 import { carriedIn, toJson } from '../../formats/carried-columns.js';
@@ -100,11 +101,12 @@ function textOf(value: unknown): string {
 
 /** The photo of a row. A Hugging Face dataset may hold the path of a file in its place. */
 function photoOf({ bytes, path }: Cell, label: unknown, row: number): string | SourceItem {
-  const own = textOf(path) || textOf(label) || null;
+  const text = textOf(path) || textOf(label);
+  const own = text === '' ? null : nameOfUrl(text);
   if (bytes instanceof Uint8Array) {
     const stamp = { sizeBytes: bytes.length, modifiedMs: null, sha256: null };
     return { path: own, image: bytes, stamp, heldIn: row };
   }
-  if (path instanceof Uint8Array && own !== null) return own;
+  if (path instanceof Uint8Array && text !== '') return text;
   return { path: own, image: '', heldIn: row, error: missingImage(own ?? 'an image') };
 }

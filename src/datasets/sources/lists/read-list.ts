@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { dirname, extname } from 'node:path';
 import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 import { itemOfEntry, type EntryPlan } from '../../../photos/feeds/items/entries.js';
+import { withColumns } from './column-names.js';
 import { asInvalidSource, ofSource, SourceFault } from '../items/source-errors.js';
 import { memberTexts } from '../items/member-texts.js';
 import { MAX_LINE_BYTES, parseLine, splitLines } from '../items/lines.js';
@@ -36,9 +37,10 @@ export async function* readList(
 ): AsyncGenerator<SourceItem> {
   const plan: EntryPlan = { ...options, base: dirname(file), signal };
   try {
+    let row = 0;
     for await (const { entry, columns } of entriesOf(file, options)) {
       const item = typeof entry === 'string' ? itemOfEntry(entry, plan) : entry;
-      yield columns.size > 0 ? Object.assign(item, { columns }) : item;
+      yield withColumns(item, row++, columns, options, file);
     }
   } catch (error) {
     throw asInvalidSource(file, error);

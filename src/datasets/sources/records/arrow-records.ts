@@ -7,6 +7,7 @@ import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 import { itemOfEntry, type EntryPlan } from '../../../photos/feeds/items/entries.js';
 import { findImageColumn, PATH_COLUMN } from '../items/image-column.js';
 import { SourceFault } from '../items/source-errors.js';
+import { nameOfUrl } from '../../../base/url-names.js';
 import { missingImage } from '../../../photos/images/file/image-errors.js';
 import type { ByteReader } from '../items/byte-reader.js';
 import type { Carried, RecordInput, SourceRecord } from './source-record.js';
@@ -81,9 +82,8 @@ function* recordsOf(
   for (let row = 0; row < rows; row++) {
     const bytes = valueOf(columns[image]!, row);
     const name = holdsPaths ? bytes : label === undefined ? null : valueOf(columns[label]!, row);
-    const path = name && decoder.decode(name);
     yield {
-      item: itemOf(bytes, path, holdsPaths, plan, before + row),
+      item: itemOf(bytes, name && decoder.decode(name), holdsPaths, plan, before + row),
       extra: { kind: 'arrow', columns: kept, row },
     };
   }
@@ -94,14 +94,15 @@ const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 function itemOf(
   bytes: Uint8Array | null,
-  path: string | null,
+  text: string | null,
   holdsPaths: boolean,
   plan: EntryPlan,
   heldIn: number,
 ): SourceItem {
+  const path = text && nameOfUrl(text);
   const held = holdsPaths ? {} : { heldIn };
   if (bytes === null) return { path, image: '', ...held, error: missingImage(path ?? 'an image') };
-  return holdsPaths ? itemOfEntry(path!, plan) : { path, image: bytes, ...held };
+  return holdsPaths ? itemOfEntry(text!, plan) : { path, image: bytes, ...held };
 }
 
 /** Returns the bytes of a text or binary value; null for a null. */

@@ -1,4 +1,5 @@
 /** Records of JSON lines: each has the path or the bytes of an image, and other fields. */
+import { nameOfUrl } from '../../../base/url-names.js';
 import { missingImage } from '../../../photos/images/file/image-errors.js';
 import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 import { itemOfEntry, type EntryPlan } from '../../../photos/feeds/items/entries.js';
@@ -41,7 +42,7 @@ function readRecord(line: Line, plan: EntryPlan): SourceRecord<Carried> {
   const value = values[field];
   const isBytes = field === IMAGE_FIELD;
   const named = isBytes ? values[PATH_FIELD] : value;
-  const path = typeof named === 'string' ? named : null;
+  const path = typeof named === 'string' ? nameOfUrl(named) : null;
   // The path becomes the name of the row.
   if (isBytes && path !== null) fields.delete(PATH_FIELD);
   const held = isBytes ? { heldIn: number - 1 } : {};

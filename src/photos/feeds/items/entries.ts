@@ -2,10 +2,10 @@
 import { isAbsolute, sep } from 'node:path';
 import { invalidOption } from '../../../base/checks.js';
 import { fetchUrl, isHttpUrl } from '../../../base/http/http.js';
-import { labelOfUrl } from '../../../base/printable.js';
 import type { SourceItem } from './source-item.js';
 import type { SourceOptions } from './source-options.js';
 import { reasonOf } from '../../../base/errors.js';
+import { nameOfUrl } from '../../../base/url-names.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
 import { HttpFailure, retryTransient } from '../../../base/http/http-failure.js';
 import { unavailableImage } from '../../images/file/image-errors.js';
@@ -15,18 +15,30 @@ export interface EntryPlan extends SourceOptions {
   /** Folder of relative paths; empty for the working directory. */
   readonly base: string;
   readonly signal?: AbortSignal | undefined;
+  /** Whether a URL without `allowHttp` is an image that cannot be read, and not the end of the run. */
+  readonly isUrlRow?: true;
 }
 
 /**
- * Makes an item of an entry. The item is named as the entry is written. A missing file shows up later, when it is read.
+ * Makes an item of an entry, named by the entry ({@link nameOfUrl}). A missing file shows up later, when it is read.
  *
  * @throws {@link TapirError} `OPTION_INVALID` for a URL without `allowHttp`.
  */
 export function itemOfEntry(text: string, plan: EntryPlan): SourceItem {
-  if (!isHttpUrl(text)) return { path: text, image: place(text, plan.base) };
+  if (!isHttpUrl(text)) return { path: nameOfEntry(text, plan), image: place(text, plan.base) };
   if (plan.allowHttp) return itemOfUrl(text, plan);
-  const expected = `true (on the command line: --allow-http) for a source that lists URLs, such as ${labelOfUrl(text)}`;
+  const name = nameOfUrl(text);
+  if (plan.isUrlRow) {
+    const advice = 'allow it with --allow-http (in Python: flags=["--allow-http"])';
+    const error = unavailableImage('IMAGE_DENIED', name, 'it is a URL, which is not fetched', { advice });
+    return { path: nameOfEntry(text, plan), image: '', error };
+  }
+  const expected = `true (on the command line: --allow-http) for a source that lists URLs, such as ${name}`;
   throw invalidOption('allowHttp', expected, false);
+}
+
+function nameOfEntry(text: string, { name }: Partial<Pick<EntryPlan, 'name'>>): string {
+  return nameOfUrl(text, typeof name === 'string' ? name : 'auto');
 }
 
 /** Does not normalise the path: `a/../b` and `b` are different files if `a` is a link. */
@@ -35,20 +47,20 @@ function place(path: string, base: string): string {
 }
 
 /** Limits of a request. */
-export interface FetchPlan extends Pick<EntryPlan, 'httpTimeoutMs' | 'httpMaxBytes' | 'signal'> {
+export interface FetchPlan
+  extends
+    Pick<EntryPlan, 'httpTimeoutMs' | 'httpMaxBytes' | 'signal'>,
+    Partial<Pick<EntryPlan, 'headers' | 'name'>> {
   /** The pause before each further attempt. */
   readonly retryAfterMs?: readonly number[];
 }
 
 const RETRY_AFTER_MS: readonly number[] = [250, 1000];
 
-/**
- * Makes the item of a URL. The image is fetched when it is read, and stamped then. The dataset names it by the URL without user
- * and password.
- */
+/** Makes the item of a URL. The image is fetched when it is read, and stamped then. */
 export function itemOfUrl(text: string, plan: FetchPlan): SourceItem {
   const item: { path: string; image: () => Promise<Uint8Array>; stamp?: FileStamp } = {
-    path: text.replace(/^(https?:\/\/)[^/?#]*@/i, '$1'),
+    path: nameOfEntry(text, plan),
     image: async () => {
       const { bytes, stamp } = await fetchImage(text, plan);
       item.stamp = stamp;
@@ -65,13 +77,14 @@ export function itemOfUrl(text: string, plan: FetchPlan): SourceItem {
  */
 async function fetchImage(
   text: string,
-  { httpTimeoutMs, httpMaxBytes, signal, retryAfterMs }: FetchPlan,
+  { httpTimeoutMs, httpMaxBytes, headers, signal, retryAfterMs }: FetchPlan,
 ): Promise<{ readonly bytes: Uint8Array; readonly stamp: FileStamp }> {
   const rules = {
     http: 'all',
     allowPrivate: true,
     credentials: 'send',
     timeout: { ms: httpTimeoutMs, of: 'whole' },
+    originHeaders: headers,
     signal,
   } as const;
   try {
@@ -84,6 +97,6 @@ async function fetchImage(
   } catch (error) {
     if (!(error instanceof HttpFailure)) throw error;
     const advice = error.kind === 'too-large' ? ' (httpMaxBytes)' : '';
-    throw unavailableImage('IMAGE_NOT_FOUND', labelOfUrl(text), reasonOf(error) + advice);
+    throw unavailableImage('IMAGE_NOT_FOUND', nameOfUrl(text), reasonOf(error) + advice);
   }
 }

@@ -1,6 +1,17 @@
 /** How to read a source. */
 import type { ClipPlan } from '../../images/transform/clip-options.js';
-import { boolean, defaultsOf, integer, text, type Fields } from '../../../base/options.js';
+import { invalidOption, isPlainObject, isText } from '../../../base/checks.js';
+import { checkHeaders, type RequestHeaders } from '../../../base/http/request-headers.js';
+import {
+  boolean,
+  checkedBy,
+  defaultsOf,
+  integer,
+  optional,
+  text,
+  type Fields,
+} from '../../../base/options.js';
+import type { UrlName } from '../../../base/url-names.js';
 
 /** How a source of images is read. */
 export interface SourceOptions {
@@ -30,6 +41,30 @@ export interface SourceOptions {
    * @default 67108864
    */
   readonly httpMaxBytes: number;
+  /**
+   * Headers of each request for a URL, such as `{ authorization: 'Bearer …' }`: each URL's own server gets them, and no other one that it redirects to.
+   * They are stored nowhere.
+   * @default undefined
+   */
+  readonly headers: RequestHeaders | undefined;
+  /**
+   * The names of photos. `'auto'`: a path as it is listed, or a URL without what only fetches it: user, password, and the credentials of its query (`X-Amz-*`,
+   * `sig`, `token`, …), so that a list that is signed again names the same photos. `'url'`: also with parameters that are secrets by their name only, where they
+   * number photos. `'path'`: the path of a URL alone. `{ column }`: what a column (field) of a list, a table or a stream of records says; a row where it is empty
+   * is named as by `'auto'`. A dataset keeps to one of them.
+   * @default 'auto'
+   */
+  readonly name: PhotoName;
+}
+
+/** How photos are named: see {@link SourceOptions}. */
+export type PhotoName = UrlName | { readonly column: string };
+
+function checkName(option: string, value: unknown): PhotoName {
+  if (value === 'auto' || value === 'url' || value === 'path') return value;
+  if (isPlainObject(value) && isText(value['column']) && Object.keys(value).length === 1)
+    return Object.freeze({ column: value['column'] });
+  throw invalidOption(option, '"auto", "url", "path" or { column }', value);
 }
 
 /** How a source is read, and what its images are. */
@@ -44,6 +79,15 @@ export const SOURCE_FIELDS: Fields<SourceOptions> = {
   allowHttp: boolean(false, 'fetch entries of a list that are URLs'),
   httpTimeoutMs: integer(1, 3_600_000, 30_000),
   httpMaxBytes: integer(1, 1024 ** 3, 64 * 1024 ** 2),
+  headers: optional(checkHeaders),
+  name: checkedBy(checkName, 'auto'),
 };
 
 export const SOURCE_DEFAULTS: SourceOptions = defaultsOf(SOURCE_FIELDS);
+
+/** For photos that a call names. The URLs of a list may come from anywhere: those of a call are its author's. */
+export const FETCHED: SourceOptions & { readonly base: '' } = {
+  ...SOURCE_DEFAULTS,
+  allowHttp: true,
+  base: '',
+};

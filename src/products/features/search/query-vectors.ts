@@ -1,6 +1,7 @@
 /** Inputs of a dataset as queries. */
 import { partName } from '../../../photos/images/pixels/tile-grid.js';
 import { invalidOption, show } from '../../../base/checks.js';
+import { nameOfUrl } from '../../../base/url-names.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 
 /** A row of the dataset as a query. */
@@ -23,8 +24,10 @@ export async function readRowQueries(
   paths: readonly string[],
 ): Promise<RowQuery[]> {
   if (paths.length === 0) return [];
+  // A URL may be given as it is fetched.
+  const namesOf = (path: string): readonly string[] => [path, nameOfUrl(path, 'url'), nameOfUrl(path)];
   const asked = new Map<string, { readonly name: string; readonly row: number | null }[]>(
-    paths.map((path) => [path, []]),
+    paths.flatMap(namesOf).map((name) => [name, []]),
   );
   let first: string | undefined;
   for await (const { row, ...input } of dataset.rows()) {
@@ -36,7 +39,10 @@ export async function readRowQueries(
   const rows = [...asked.values()].flat().flatMap(({ row }) => row ?? []);
   const vectors = await readRows(dataset, key, new Set(rows));
   return paths.flatMap((path) => {
-    const found = asked.get(path)!;
+    const found =
+      namesOf(path)
+        .map((name) => asked.get(name)!)
+        .find((rows) => rows.length > 0) ?? [];
     const queries = found.flatMap(({ name, row }) => {
       const vector = row === null ? undefined : vectors.get(row);
       return row !== null && vector ? [{ name, row, vector }] : [];
