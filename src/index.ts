@@ -47,7 +47,7 @@ export { createTransform, type TransformLike } from './photos/feeds/create-trans
 export type { Transform, TransformSource } from './photos/images/transform/transform.js';
 export type { FloatImage } from './photos/images/transform/float-image.js';
 export { loadClip, type ClipOptions, type LoadedClip } from './photos/feeds/load-clip.js';
-export { loadImage } from './photos/feeds/load-image.js';
+export { loadImage, type LoadImageOptions } from './photos/feeds/load-image.js';
 export type { LoadedImage } from './photos/images/transform/load-pixels.js';
 export { collateImages } from './photos/images/transform/collate-images.js';
 export { loadTiles } from './photos/feeds/load-tiles.js';
@@ -72,7 +72,8 @@ export {
 } from './datasets/streams/embed-transform-stream.js';
 export type { EmbedStreamOptions, StreamInput, StreamRow } from './datasets/streams/row-pipe.js';
 export type { EmbedSource, ListedImage, PathStream } from './datasets/sources/open-source.js';
-export type { SourceOptions } from './photos/feeds/items/source-options.js';
+export type { PhotoName, SourceOptions } from './photos/feeds/items/source-options.js';
+export type { RequestHeaders } from './base/http/request-headers.js';
 export type { EmbedOptions } from './datasets/embed/embed-options.js';
 export type { ImageSource } from './photos/images/file/image-source.js';
 export { embedFolder, type EmbedFailure, type EmbedSummary } from './datasets/embed/embed-folder.js';

@@ -314,6 +314,19 @@ def check_way_back(tables: Path, folder: Path, expected: dict[str, Row]) -> None
     tapir("probe", imported, "--labels", "column:label", "--kind", "knn")
 
 
+def check_nulls(engine: Engine, names: list[str], folder: Path, arguments: dict) -> None:
+    """Parts of which every cell is null, and an output that is called as an argument of the engine."""
+    cells = [None] * PHOTOS + names[:PARTS]
+    table = pa.table({"path": pa.array(cells, pa.string()), "number": range(len(cells))})
+    rows = engine.embed(engine.load(table), **{**arguments, "return_nodes": {"avgpool": "self"}})
+    engine.write(rows, str(folder / "nulls"))
+    found = [row for part in (folder / "nulls").rglob("*.parquet") for row in pq.read_table(part).to_pylist()]
+    codes = [row["error_code"] for row in sorted(found, key=lambda row: row["number"])]
+    check(codes == ["IMAGE_EMPTY"] * PHOTOS + [None] * PARTS, f"nulls gave {set(codes)} in {len(codes)} rows")
+    check(sum(row["self"] is not None for row in found) == PARTS, "the output has other rows")
+    print(f"nulls: {PHOTOS} rows with an error, {PARTS} with an output", flush=True)
+
+
 def check_guide(guide: str, engine: str, table: pa.Table, model: str, folder: Path) -> None:
     """Runs the engine's block of the guide, with a folder in the place of /data."""
     data = folder / "data"
@@ -366,6 +379,7 @@ def test(engine: str, args: argparse.Namespace, folder: Path) -> None:
         rows = local.embed(local.load(images), **{**arguments, "column": "image", "keep_column": False})
         local.write(rows, str(folder / "bytes"))
         check_equal("bytes", rows_of_tables(folder / "bytes", names), {names[i]: expected[names[i]] for i in some})
+        check_nulls(local, names, folder, arguments)
         check_guide(args.guide.read_text(), engine, table.slice(BROKEN - 20, 40).select(["path", "label"]), args.model, folder)
     deadline = time.monotonic() + 60
     while left := tapir_processes(args.model):

@@ -60,9 +60,9 @@ function withoutSecrets(part: string, rule: UrlName): string {
       : one;
     return [nestedName(left, rule)];
   });
-  const isSame = kept.length === given.length && kept.every((one, at) => one === given[at]);
-  if (isSame) return part;
-  return kept.length === 0 ? '' : part[0]! + kept.join('&');
+  if (kept.length === given.length && kept.every((one, at) => one === given[at])) return part;
+  const left = kept.filter((one) => one !== '').join('&');
+  return left === '' ? '' : part[0]! + left;
 }
 
 /** A URL as the value of a parameter, as proxies of photos take it. */

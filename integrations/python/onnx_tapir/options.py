@@ -36,7 +36,7 @@ class EmbedOptions:
     model: str | os.PathLike[str]
     #: What to return: a name, names, or a mapping from name to the column to write: ``{"avgpool": "embedding"}``.
     return_nodes: str | Sequence[str] | Mapping[str, str]
-    #: Column of text (paths, which are read on the worker's machine, or URLs) or of binary (the bytes of image files).
+    #: Column of text (paths, which are read on the worker's machine, or URLs, with ``--allow-http`` in ``flags``) or of binary (the bytes of image files).
     column: str = "path"
     #: Whether the result keeps ``column``; False drops images once they are embedded.
     keep_column: bool = True

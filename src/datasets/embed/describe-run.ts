@@ -70,10 +70,10 @@ export function describeParts({
   };
 }
 
-/** Datasets from before there was the option have names as of `auto` and `url`, which differ in credentials alone. */
+/** Left out where they are as usual. */
 function describeNames({ source: { name } }: EmbedSetup): Pick<DatasetIdentity, 'name'> {
   if (typeof name === 'object') return { name: `column ${name.column}` };
-  return name === 'path' ? { name } : {};
+  return name === 'auto' ? {} : { name };
 }
 
 /** The precision, and that of the rest of a model in 8 bits unless it is float32. */

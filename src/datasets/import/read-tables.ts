@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { reasonOf, TapirError, type ImageErrorCode } from '../../base/errors.js';
 import { readParquetLists, type ListType, type NumberList } from '../formats/parquet-lists.js';
 import { readParquetRecords, type ParquetColumn } from '../formats/parquet-reading.js';
+import { hideSecrets, nameOfUrl } from '../../base/url-names.js';
 import type { ItemColumns } from '../../photos/feeds/items/source-item.js';
 import { carriedIn, toJson } from '../formats/carried-columns.js';
 import { nameColumns } from '../formats/metadata.js';
@@ -97,7 +98,7 @@ export async function* readTable(file: string, { column, path }: TableColumns): 
 
 function nameOf(value: unknown): string | undefined {
   if (typeof value === 'bigint' || Number.isInteger(value)) return String(value as bigint | number);
-  return typeof value === 'string' && value !== '' ? value : undefined;
+  return typeof value === 'string' && value !== '' ? nameOfUrl(value) : undefined;
 }
 
 function failureOf(source: string, record: Readonly<Record<string, unknown>>): TapirError<ImageErrorCode> {
@@ -105,7 +106,7 @@ function failureOf(source: string, record: Readonly<Record<string, unknown>>): T
     const text = record[name];
     return typeof text === 'string' && text !== '' ? text : otherwise;
   };
-  const reason = textOf('error_message', 'the table does not say why');
+  const reason = hideSecrets(textOf('error_message', 'the table does not say why'));
   // The code of another version stays what it is.
   const code = textOf('error_code', 'IMAGE_UNREADABLE') as ImageErrorCode;
   return new TapirError(code, reason, { details: { source, reason } });

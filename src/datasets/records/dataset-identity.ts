@@ -85,6 +85,7 @@ export function compareIdentities(there: DatasetIdentity, asked: DatasetIdentity
     .filter((what) => before.get(what) !== now.get(what))
     .filter((what) => !isOutput(what) || (before.has(what) && now.has(what))) // The list of outputs names the others.
     .filter((what) => what !== 'lowering' || before.has(what)) // Older datasets do not record it.
+    .filter((what) => what !== 'name' || before.has(what) || now.get(what) !== '"url"') // Their names are whole URLs.
     .map((what) => ({ what, there: before.get(what) ?? 'missing', asked: now.get(what) ?? 'missing' }));
 }
 

@@ -23,15 +23,17 @@ const nothing = {
 /** Paths of the inputs of each shard; a failed one ends with "!". */
 const SHARDS = [['a', 'b!', 'c'], ['d!', 'b'], ['c!']];
 
-async function newDataset(): Promise<{ folder: string; shards: JournalShard[] }> {
+async function newDataset(
+  names: readonly (readonly string[])[] = SHARDS,
+): Promise<{ folder: string; shards: JournalShard[] }> {
   const folder = mkdtempSync(join(scratchFolder(), 'inputs-'));
   mkdirSync(join(folder, 'metadata'));
   const shards: JournalShard[] = [];
   let firstRow = 0;
-  for (const [number, names] of SHARDS.entries()) {
+  for (const [number, paths] of names.entries()) {
     const table = new MetadataTable();
     const before = firstRow;
-    for (const name of names) {
+    for (const name of paths) {
       const failed = name.endsWith('!');
       table.add({
         ...nothing,
@@ -45,7 +47,7 @@ async function newDataset(): Promise<{ folder: string; shards: JournalShard[] }>
     shards.push({
       type: 'shard',
       number,
-      inputs: names.length,
+      inputs: paths.length,
       rows: firstRow - before,
       firstRow: before,
       metadata: metadataPath(number),
@@ -86,6 +88,30 @@ describe('DatasetInputs', () => {
     ]);
     // The same after reading it again.
     expect((await DatasetInputs.read(folder, shards)).counts).toEqual(inputs.counts);
+  });
+
+  it('gives URLs their names, which older datasets have as a whole, and loses no row', async () => {
+    const url = (name: string, day: number): string => `https://u:p@h/${name}?X-Amz-Signature=${day}`;
+    const { folder, shards } = await newDataset([
+      [url('a', 1), `${url('b', 1)}!`, 'c?sig=1'],
+      [url('b', 1), url('a', 2)],
+    ]);
+    const inputs = await DatasetInputs.read(folder, shards);
+    expect(inputs.counts).toEqual({ inputs: 4, ok: 4, errors: 0 });
+    expect(['https://h/a', 'https://h/b', 'c?sig=1'].map((name) => inputs.known.find(name)?.outcome)).toEqual(
+      ['ok', 'ok', 'ok'],
+    );
+    await inputs.settle(folder, shards);
+    const named = [
+      ['https://h/a', 'c?sig=1'],
+      ['https://h/b', 'https://h/a#2'],
+    ];
+    expect([await pathsIn(folder, 0), await pathsIn(folder, 1)]).toEqual(named);
+    // They have their names then.
+    const again = await DatasetInputs.read(folder, shards);
+    await again.settle(folder, shards);
+    expect([await pathsIn(folder, 0), await pathsIn(folder, 1)]).toEqual(named);
+    expect(again.counts).toEqual(inputs.counts);
   });
 
   it('takes new and changed outcomes', async () => {

@@ -72,6 +72,17 @@ describe('embedStream', () => {
     await checkRows(rows);
   });
 
+  it('names rows by a field of their records, and URLs without credentials', async () => {
+    const url = 'http://user:secret@localhost:9/a.jpg?id=3&sig=secret';
+    const stream = embedStream(extractor, { ...options, name: { column: 'id' }, allowHttp: true });
+    for (const input of [{ image: photo, id: 7 }, { image: url, id: null }, photo]) stream.write(input);
+    stream.end();
+    const rows: unknown[] = [];
+    for await (const { path, error } of stream) rows.push([path, error?.message]);
+    expect(rows.map((row) => (row as unknown[])[0])).toEqual(['7', 'http://localhost:9/a.jpg?id=3', photo]);
+    expect(JSON.stringify(rows)).not.toContain('secret');
+  });
+
   it('takes bytes whose buffer is filled again once they are written', async () => {
     const files = [photo, other, photo, other].map((file) => readFileSync(file));
     const buffer = Buffer.alloc(Math.max(...files.map(({ length }) => length)));

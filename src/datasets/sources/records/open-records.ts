@@ -1,5 +1,6 @@
 /** A stream of bytes → records: images, and the other data of their rows. */
 import { checkOneOf } from '../../../base/checks.js';
+import type { EntryPlan } from '../../../photos/feeds/items/entries.js';
 import type { SourceOptions } from '../../../photos/feeds/items/source-options.js';
 import { readPathStream } from '../lists/read-list.js';
 import { openArrowRecords } from './arrow-records.js';
@@ -27,7 +28,7 @@ export async function openRecords(
   bytes: AsyncIterable<Uint8Array>,
   name: string,
   format: InputFormat,
-  options: SourceOptions,
+  options: SourceOptions & Pick<EntryPlan, 'isUrlRow'>,
   signal?: AbortSignal,
 ): Promise<RecordInput> {
   const reader = new ByteReader(bytes);

@@ -8,7 +8,7 @@ import { labelOfUrl } from '../../../base/printable.js';
 
 /**
  * An image to read: a path, a `file:` URL, the bytes of a file, or a Blob, a Response or a web stream that gives these bytes.
- * For an image on the web pass `await fetch(url)`.
+ * Where URLs of http(s) are fetched, the call says so; elsewhere pass `await fetch(url)`.
  */
 export type ImageSource = string | URL | Uint8Array | Blob | Response | ReadableStream<Uint8Array>;
 

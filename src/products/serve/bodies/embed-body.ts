@@ -5,6 +5,7 @@ import type {} from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
 import { fetchUrl } from '../../../base/http/http.js';
 import { HttpFailure } from '../../../base/http/http-failure.js';
+import { nameOfUrl } from '../../../base/url-names.js';
 import { reasonOf } from '../../../base/errors.js';
 import { HttpError } from '../http/http-error.js';
 import { isCompressed } from '../http/read-body.js';
@@ -148,9 +149,10 @@ export async function fetchImages(
   const fetchMore = async (): Promise<void> => {
     while (next < urls.length) {
       const place = next++;
-      const name = urls[place]!;
+      const url = urls[place]!;
+      const name = nameOfUrl(url);
       try {
-        images[place] = sentImage(name, (await fetchUrl(name, rules, maxBodyBytes, count)).bytes);
+        images[place] = sentImage(name, (await fetchUrl(url, rules, maxBodyBytes, count)).bytes);
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof HttpFailure)) throw error;

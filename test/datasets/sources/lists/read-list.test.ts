@@ -26,6 +26,60 @@ const LISTED = ['b.jpg', 'sub/a.png', '/abs/c.jpg', 'ü b.jpg'];
 const textsOf = async (file: string): Promise<unknown[]> =>
   (await itemsOf(file)).map(({ columns }) => columns && Object.fromEntries(columns));
 
+describe('names from a column', () => {
+  const name = { column: 'id' };
+
+  it('are those of rows, in every kind of list', async () => {
+    const parquet = (columnData: Parameters<typeof parquetWriteBuffer>[0]['columnData']) =>
+      write('.parquet', new Uint8Array(parquetWriteBuffer({ columnData })));
+    const sources = [
+      write('.csv', 'url,id\na.jpg?sig=1,7\nb.jpg,x\n'),
+      write('.jsonl', '{"url":"a.jpg","id":7}\n{"url":"b.jpg","id":"x"}'),
+      parquet([
+        { name: 'url', data: ['a.jpg', 'b.jpg'], type: 'STRING' },
+        { name: 'id', data: ['7', 'x'], type: 'STRING' },
+      ]),
+      parquet([
+        { name: 'url', data: [Uint8Array.of(255, 1), Uint8Array.of(255, 2)], type: 'BYTE_ARRAY' },
+        { name: 'id', data: ['7', 'x'], type: 'STRING' },
+      ]),
+      {
+        paths: inPieces(Buffer.from('{"url":"a.jpg","id":7}\n{"url":"b.jpg","id":"x"}'), 9),
+        format: 'jsonl',
+      },
+    ] as const;
+    for (const source of sources) {
+      const items = await itemsOf(source, { name, column: 'url' });
+      expect(items.map(({ path, heldIn }) => [path, heldIn])).toEqual([
+        ['7', 0],
+        ['x', 1],
+      ]);
+      // The column stays one of the dataset.
+      expect(items.map(({ columns }) => columns!.has('id'))).toEqual([true, true]);
+    }
+  });
+
+  it('are the usual ones where a row has none, and without credentials', async () => {
+    const list = write(
+      '.jsonl',
+      '{"path":"a.jpg","id":null}\n{"path":"b.jpg","id":""}\n{"path":"c.jpg","id":"https://u:p@h/d?sig=1"}',
+    );
+    expect(await pathsOf(list, { name })).toEqual(['a.jpg', 'b.jpg', 'https://h/d']);
+    expect(await pathsOf(list, { name: { column: 'path' } })).toEqual(['a.jpg', 'b.jpg', 'c.jpg']);
+    expect((await itemsOf(list)).at(-1)!.columns!.get('id')).toBe('"https://h/d"');
+  });
+
+  it('are refused where there is no such column, or there are no columns', async () => {
+    const { error } = await untilError(write('.csv', 'path,label\na.jpg,1\n'), { name });
+    expect(error).toMatchObject({
+      code: 'SOURCE_INVALID',
+      message: expect.stringMatching(/no column "id".*name: \{ column \}/),
+    });
+    for (const source of [folder, ['a.jpg']])
+      expect((await untilError(source, { name })).error).toMatchObject({ code: 'OPTION_INVALID' });
+  });
+});
+
 describe('what a list says beside the path', () => {
   it('comes as texts of JSON, as written', async () => {
     const csv = write('.csv', 'path,label,,note,row\na.jpg,007,0,"x ""y""",9\nb.jpg,,1,é,9\n');

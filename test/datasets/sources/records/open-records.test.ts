@@ -21,3 +21,23 @@ it.each([
   for await (const { item } of opened.records) paths.push(item.path);
   expect(paths.at(-1)).toBe('a.jpg');
 });
+
+it.each(['jsonl', 'paths'] as const)(
+  'goes on after a URL that may not be fetched, if that is asked for: %s',
+  async (format) => {
+    const names = ['a.jpg', 'https://u:p@h/b.jpg?sig=1', 'c.jpg'];
+    async function* bytes(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from(
+        names.map((path) => (format === 'jsonl' ? JSON.stringify({ path }) : path)).join('\n'),
+      );
+    }
+    const { records } = await openRecords(bytes(), 'stdin', format, { ...SOURCE_DEFAULTS, isUrlRow: true });
+    const read: [string | null, string | undefined][] = [];
+    for await (const { item } of records) read.push([item.path, item.error?.code]);
+    expect(read).toEqual([
+      ['a.jpg', undefined],
+      ['https://h/b.jpg', 'IMAGE_DENIED'],
+      ['c.jpg', undefined],
+    ]);
+  },
+);

@@ -22,7 +22,17 @@ describe('itemOfEntry', () => {
     const url = 'https://user:secret@host/a.jpg?signature=1';
     expect(() => itemOfEntry(url, plan)).toThrow(/allowHttp.*https:\/\/host\/a\.jpg, got false$/);
     const { path, image } = itemOfEntry(url, { ...plan, allowHttp: true });
-    expect(path).toBe('https://host/a.jpg?signature=1');
+    expect(path).toBe('https://host/a.jpg');
     expect(image).toBeTypeOf('function');
+    const name = (rule: 'url' | 'path') => itemOfEntry(url, { ...plan, allowHttp: true, name: rule }).path;
+    expect([name('url'), name('path')]).toEqual(['https://host/a.jpg', 'a.jpg']);
+  });
+
+  it('makes a URL a row that says what allows it, where images come one by one', () => {
+    const item = itemOfEntry('https://user:secret@host/a.jpg?sig=1', { ...plan, isUrlRow: true });
+    expect(item).toMatchObject({ path: 'https://host/a.jpg', error: { code: 'IMAGE_DENIED' } });
+    expect(item.error!.message).toBe(
+      'cannot read https://host/a.jpg: it is a URL, which is not fetched; allow it with --allow-http (in Python: flags=["--allow-http"])',
+    );
   });
 });

@@ -8,7 +8,7 @@ import { type FetchPlan, itemOfUrl } from '../../../../src/photos/feeds/items/en
 import { bytesOf, inPieces, itemsOf, untilError } from '../../../support/sources.js';
 
 const PLAN: FetchPlan = { httpTimeoutMs: 10_000, httpMaxBytes: 1000, retryAfterMs: [0, 0] };
-const asked: { url: string; authorization: string | undefined }[] = [];
+const asked: { url: string; authorization: string | undefined; key: unknown }[] = [];
 
 /** What the server answers, by path. */
 const ANSWERS: Record<string, (response: ServerResponse, tries: number) => void> = {
@@ -44,7 +44,11 @@ let other = '';
 const servers = [0, 1].map(() =>
   createServer((request: IncomingMessage, response: ServerResponse) => {
     const path = new URL(request.url!, 'http://x').pathname;
-    asked.push({ url: request.url!, authorization: request.headers.authorization });
+    asked.push({
+      url: request.url!,
+      authorization: request.headers.authorization,
+      key: request.headers['x-key'],
+    });
     ANSWERS[path]!(response, asked.length);
   }),
 );
@@ -131,6 +135,18 @@ describe('an image at a URL', () => {
     expect(asked.at(-1)!.authorization).toBeUndefined();
     await expect(bytesOf(itemOfUrl(`${secret}/gone`, PLAN))).rejects.toThrow(`cannot read ${base}/gone: `);
     await expect(bytesOf(itemOfUrl('http://user:pass@:x', PLAN))).rejects.toThrow(/^[^@]*$/);
+  });
+
+  it('sends headers to its own server only, before and after redirects', async () => {
+    const headers = { authorization: 'Bearer secret', 'x-key': 'k' };
+    await bytesOf(itemOfUrl(`${base.replace('http://', 'http://user:pass@')}/hop`, { ...PLAN, headers }));
+    await bytesOf(itemOfUrl(`${base}/away`, { ...PLAN, headers }));
+    const sent = { authorization: 'Bearer secret', key: 'k' };
+    const none = { authorization: undefined, key: undefined };
+    expect(asked).toMatchObject([sent, sent, sent, none]);
+    await expect(bytesOf(itemOfUrl(`${base}/gone`, { ...PLAN, headers }))).rejects.toThrow(
+      /^[^?]*404 Not Found$/,
+    );
   });
 
   it('is an entry of lists, streams and iterables, if that is allowed', async () => {

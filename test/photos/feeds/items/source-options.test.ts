@@ -14,6 +14,10 @@ describe('the options of a source', () => {
     ['httpTimeoutMs', 3_600_001],
     ['httpMaxBytes', 1024 ** 3 + 1],
     ['httpMaxBytes', 0.5],
+    ['headers', 'x: y'],
+    ['name', 'query'],
+    ['name', { column: '' }],
+    ['name', { column: 'a', b: 1 }],
   ])('refuses %s: %j', (option, value) => {
     expect(() => readOptions(SOURCE_FIELDS, { [option]: value }, 'it')).toThrow(
       expect.objectContaining({ code: 'OPTION_INVALID', details: expect.objectContaining({ option }) }),
