@@ -22,7 +22,12 @@ const COMPANION =
 const SECRET_VALUE = /^(?:eyJ[\w-]{8,}\.[\w-]+\.[\w-]*|AIza[\w-]{35})$/;
 
 const URL_START = /^[a-z][a-z0-9+.-]*:\/\//i;
-const URL_INSIDE = /[a-z][a-z0-9+.-]*:\/\/[^\s"<>]+/gi;
+/** A URL and nothing behind it. Its path may have spaces. */
+const URL_ALONE = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#]*(?:\/[^?#]*)?(?:[?#]\S*)?$/i;
+/** The length of a scheme is bounded: a text of a megabyte may hold none. */
+const URL_INSIDE = /[a-z][a-z0-9+.-]{0,30}:\/\/[^\s"<>]+/gi;
+/** URLs in parameters of URLs; the query of one that lies deeper is left out. */
+const MOST_NESTED = 4;
 const USER = /(:\/\/)[^/?#]*@/g;
 
 /**
@@ -32,17 +37,21 @@ const USER = /(:\/\/)[^/?#]*@/g;
  * `path`: its path alone.
  */
 export function nameOfUrl(text: string, rule: UrlName = 'auto'): string {
+  return nameOf(text, rule, 0);
+}
+
+function nameOf(text: string, rule: UrlName, depth: number): string {
   if (!URL_START.test(text)) return text;
   const end = text.search(/[?#]/);
   const address = (end < 0 ? text : text.slice(0, end)).replaceAll(USER, '$1');
   if (rule === 'path') return address.replace(/^[^:]+:\/\/[^/]*\/?/, '') || address;
-  return end < 0
+  return end < 0 || depth > MOST_NESTED
     ? address
-    : address + text.slice(end).replaceAll(/\?[^#]*|#[\s\S]*/g, (part) => withoutSecrets(part, rule));
+    : address + text.slice(end).replaceAll(/\?[^#]*|#[\s\S]*/g, (part) => withoutSecrets(part, rule, depth));
 }
 
 /** A query or a fragment, with its mark, without its credentials; nothing if it had nothing else. */
-function withoutSecrets(part: string, rule: UrlName): string {
+function withoutSecrets(part: string, rule: UrlName, depth: number): string {
   const given = part.slice(1).split('&');
   const isSecret = (text: string): boolean => {
     const [name, value] = readParameter(text);
@@ -58,7 +67,7 @@ function withoutSecrets(part: string, rule: UrlName): string {
           .filter((piece) => !isSecret(piece))
           .join(';')
       : one;
-    return [nestedName(left, rule)];
+    return [nestedName(left, rule, depth + 1)];
   });
   if (kept.length === given.length && kept.every((one, at) => one === given[at])) return part;
   const left = kept.filter((one) => one !== '').join('&');
@@ -66,9 +75,9 @@ function withoutSecrets(part: string, rule: UrlName): string {
 }
 
 /** A URL as the value of a parameter, as proxies of photos take it. */
-function nestedName(parameter: string, rule: UrlName): string {
+function nestedName(parameter: string, rule: UrlName, depth: number): string {
   const [, value, start] = readParameter(parameter);
-  const name = nameOfUrl(value, rule);
+  const name = nameOf(value, rule, depth);
   return name === value ? parameter : start + encodeURIComponent(name);
 }
 
@@ -93,7 +102,7 @@ function decoded(text: string): string {
 
 /** A text for people or for a file, in which URLs have no credentials. */
 export function hideSecrets(text: string): string {
-  if (URL_START.test(text)) return nameOfUrl(text);
+  if (URL_ALONE.test(text)) return nameOfUrl(text);
   return text.includes('://') ? text.replaceAll(URL_INSIDE, (url) => nameOfUrl(url)) : text;
 }
 

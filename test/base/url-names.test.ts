@@ -62,9 +62,15 @@ it('hides credentials in sentences and in JSON, and changes nothing else', () =>
   expect(hideSecrets('see <https://u:p@h/a?sig=s> and ftp://u:p@h/b')).toBe(
     'see <https://h/a> and ftp://h/b',
   );
+  expect(hideSecrets('https://h/a b.jpg?sig=s')).toBe('https://h/a b.jpg');
+  expect(hideSecrets('https://h/a?sig=s is it, e.g. token=5')).toBe('https://h/a is it, e.g. token=5');
+  const prose = 'https://h is a site; ask me@x.org? token=5';
+  expect(hideSecrets(prose)).toBe(prose);
   const json = String.raw`{"n":1.0,"big":12345678901234567890,"u":["https:\/\/h\/a?id=1\u0026sig=s","x\n\"y"]}`;
   expect(hideSecretsOfJson(json)).toBe(
     String.raw`{"n":1.0,"big":12345678901234567890,"u":["https://h/a?id=1","x\n\"y"]}`,
   );
+  expect(hideSecrets(`see ${'x'.repeat(2 ** 20)} https://h/a?sig=s`)).toMatch(/x https:\/\/h\/a$/);
+  expect(nameOfUrl('https://h/?u='.repeat(2 ** 16))).toMatch(/^[^s]*https:/);
   expect(hideSecretsOfJson(`"${'x'.repeat(2 ** 22)}://h?sig=s"`)).toHaveLength(2 ** 22 + 6);
 });

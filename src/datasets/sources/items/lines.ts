@@ -1,4 +1,5 @@
 /** Bytes → lines: for lists of paths and for JSON lines. */
+import { hideSecrets } from '../../../base/url-names.js';
 import { SourceFault } from './source-errors.js';
 
 /** The most bytes of a line, a record or a row of a list. */
@@ -64,7 +65,11 @@ export function parseLine({ text, number }: Line): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new SourceFault('it is not JSON', { line: number, cause: error });
+    // The error quotes a piece of the line.
+    throw new SourceFault('it is not JSON', {
+      line: number,
+      ...(hideSecrets(text) === text && { cause: error }),
+    });
   }
 }
 

@@ -1,4 +1,5 @@
 /** The errors of sources: readers throw a reason, and one place says of which source. */
+import { inspect } from 'node:util';
 import { reasonOf, TapirError } from '../../../base/errors.js';
 import { checkOpenFiles } from '../../../base/open-files.js';
 import { hideSecrets } from '../../../base/url-names.js';
@@ -15,15 +16,16 @@ interface Place {
 export function invalidSource(
   given: string,
   fault: string,
-  { line, hint, ...more }: Place = {},
+  { line, hint, cause }: Place = {},
 ): TapirError<'SOURCE_INVALID'> {
-  checkOpenFiles(more.cause);
+  checkOpenFiles(cause);
   const [source, reason] = [hideSecrets(given), hideSecrets(fault)];
   const where = line === undefined ? reason : `line ${line}: ${reason}`;
   const help = hint === undefined ? '' : ` (${hint})`;
   return new TapirError('SOURCE_INVALID', `"${source}" cannot be embedded: ${where}${help}`, {
     details: { source, reason: where, ...(line === undefined ? {} : { line }) },
-    ...more,
+    // Errors of parsers quote the line.
+    ...(cause !== undefined && hideSecrets(inspect(cause)) === inspect(cause) ? { cause } : {}),
   });
 }
 

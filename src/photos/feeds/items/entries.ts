@@ -25,13 +25,19 @@ export interface EntryPlan extends SourceOptions {
  * @throws {@link TapirError} `OPTION_INVALID` for a URL without `allowHttp`.
  */
 export function itemOfEntry(text: string, plan: EntryPlan): SourceItem {
-  if (!isHttpUrl(text)) return { path: nameOfEntry(text, plan), image: place(text, plan.base) };
-  if (plan.allowHttp) return itemOfUrl(text, plan);
+  const path = nameOfEntry(text, plan);
   const name = nameOfUrl(text);
+  if (!isHttpUrl(text)) {
+    if (name === text) return { path, image: place(text, plan.base) };
+    // As a path it would be named by the system, with its credentials.
+    const reason = 'it is a URL, and only those of http and https are fetched';
+    return { path, image: '', error: unavailableImage('IMAGE_NOT_FOUND', name, reason) };
+  }
+  if (plan.allowHttp) return itemOfUrl(text, plan);
   if (plan.isUrlRow) {
     const advice = 'allow it with --allow-http (in Python: flags=["--allow-http"])';
     const error = unavailableImage('IMAGE_DENIED', name, 'it is a URL, which is not fetched', { advice });
-    return { path: nameOfEntry(text, plan), image: '', error };
+    return { path, image: '', error };
   }
   const expected = `true (on the command line: --allow-http) for a source that lists URLs, such as ${name}`;
   throw invalidOption('allowHttp', expected, false);

@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
+import { inspect } from 'node:util';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { describe, expect, it } from 'vitest';
 import { openSource } from '../../../../src/datasets/sources/open-source.js';
@@ -25,6 +26,16 @@ const LISTED = ['b.jpg', 'sub/a.png', '/abs/c.jpg', 'ü b.jpg'];
 
 const textsOf = async (file: string): Promise<unknown[]> =>
   (await itemsOf(file)).map(({ columns }) => columns && Object.fromEntries(columns));
+
+it.each([
+  ['.jsonl', '{"path":"https://h/a?X-Amz-Signature=SECRET"SECRET}'],
+  ['.csv', 'path,b\nhttps://h/a?X-Amz-Signature=SECRET"SECRET",1\n'],
+  ['.csv', 'path,b\nhttps://h/a?X-Amz-Signature=SECRET\n'],
+])('quotes no signature of a damaged line: %s', async (extension, text) => {
+  const { error } = await untilError(write(extension, text), { allowHttp: true });
+  expect(error).toMatchObject({ code: 'SOURCE_INVALID' });
+  expect(inspect(error, { depth: 9 })).not.toContain('SECRET');
+});
 
 describe('names from a column', () => {
   const name = { column: 'id' };

@@ -28,6 +28,12 @@ describe('itemOfEntry', () => {
     expect([name('url'), name('path')]).toEqual(['https://host/a.jpg', 'a.jpg']);
   });
 
+  it('names no secret of other URLs either', () => {
+    const { path, image, error } = itemOfEntry('s3://key:secret@b/a.jpg?sig=secret', plan);
+    expect([path, image, error!.code]).toEqual(['s3://b/a.jpg', '', 'IMAGE_NOT_FOUND']);
+    expect(JSON.stringify([error!.message, error!.details])).not.toContain('secret');
+  });
+
   it('makes a URL a row that says what allows it, where images come one by one', () => {
     const item = itemOfEntry('https://user:secret@host/a.jpg?sig=1', { ...plan, isUrlRow: true });
     expect(item).toMatchObject({ path: 'https://host/a.jpg', error: { code: 'IMAGE_DENIED' } });
