@@ -61,7 +61,10 @@ const CALLS: readonly {
   {
     what: 'users and permissions',
     call: /\b(?:getuid|geteuid|chmod|chown|umask)\b/,
-    twins: { 'base/atomic-file.ts': 'no user number (Windows): every leftover counts as own' },
+    twins: {
+      'base/atomic-file.ts': 'no user number (Windows): every leftover counts as own',
+      'base/temporary-folder.ts': 'no user number (Windows): every leftover counts as own',
+    },
   },
   {
     what: 'files of Linux',
@@ -74,7 +77,7 @@ const CALLS: readonly {
   {
     what: 'limits of a shell',
     call: /\bulimit\b/,
-    twins: { 'base/open-files.ts': 'words of an error that names the code' },
+    twins: { 'base/machine-failure.ts': 'words of an error that names the code' },
   },
   {
     what: 'memory maps and loaders of the C library',

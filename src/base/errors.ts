@@ -210,9 +210,11 @@ export interface ErrorDetails {
   TOO_MANY_FAILURES: { readonly failed: number; readonly done: number; readonly limit: string };
   /** The process (`EMFILE`) or the system (`ENFILE`) cannot open more files. */
   TOO_MANY_OPEN_FILES: { readonly code: 'EMFILE' | 'ENFILE' };
+  /** The memory of this process ran out. `reason` says at what. */
+  OUT_OF_MEMORY: { readonly reason: string };
   /** The service cannot listen on this host and port. */
   ADDRESS_UNAVAILABLE: { readonly host: string; readonly port: number; readonly reason: string };
-  /** The output cannot be written. */
+  /** The output, or a temporary file, cannot be written. `path` is the output, or the folder of temporary files. */
   OUTPUT_UNWRITABLE: { readonly path: string; readonly reason: string };
 }
 

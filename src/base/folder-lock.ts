@@ -4,16 +4,10 @@ import { basename, dirname, join } from 'node:path';
 import { AtomicFile, outputExists, unwritable, writeAfter } from './atomic-file.js';
 import { digestOf } from './digest.js';
 import { TapirError } from './errors.js';
-import { identifyProcess, isRunning, type ProcessIdentity } from './process-identity.js';
+import { identifyProcess, isRunning, parseIdentity, type ProcessIdentity } from './process-identity.js';
 
 /** Name of the lock file. Names that begin with it and a dot belong to the lock too, and exist for a moment only. */
 export const LOCK_FILE = '.tapir-lock';
-
-/** The content of a lock file. */
-interface LockHolder extends ProcessIdentity {
-  /** Tells two locks of one process apart. */
-  readonly nonce: string;
-}
 
 /** A lock that this process holds. */
 export class FolderLock implements AsyncDisposable {
@@ -104,7 +98,8 @@ export async function checkUnlocked(folder: string): Promise<void> {
 }
 
 async function acquire(path: string): Promise<FolderLock> {
-  const holder: LockHolder = { ...(await identifyProcess()), nonce: crypto.randomUUID() };
+  // The nonce tells two locks of one process apart.
+  const holder = { ...(await identifyProcess()), nonce: crypto.randomUUID() };
   const text = `${JSON.stringify(holder)}\n`;
   const own = `${path}.${holder.nonce}`;
   try {
@@ -146,7 +141,7 @@ async function removeStale(path: string, own: string): Promise<void> {
   if (found === undefined) return;
   const claim = `${path}.claim-${digestOf(found).slice(0, 16)}`;
   if (!(await linkNew(own, claim))) {
-    const claimant = parseHolder((await readIfThere(claim)) ?? '');
+    const claimant = parseIdentity((await readIfThere(claim)) ?? '');
     if (claimant && !(await isRunning(claimant))) await rm(claim, { force: true });
     return;
   }
@@ -161,13 +156,13 @@ async function removeStale(path: string, own: string): Promise<void> {
 async function readStaleLock(path: string): Promise<string | undefined> {
   const found = await readIfThere(path);
   if (found === undefined) return undefined;
-  const holder = parseHolder(found);
+  const holder = parseIdentity(found);
   // Without links, a lock file is empty for a moment. So one that cannot be read counts as held.
   if (holder === undefined || (await isRunning(holder))) throw locked(path, holder);
   return found;
 }
 
-function locked(path: string, holder: LockHolder | undefined): TapirError<'OUTPUT_LOCKED'> {
+function locked(path: string, holder: ProcessIdentity | undefined): TapirError<'OUTPUT_LOCKED'> {
   const who = holder ? `process ${holder.pid} on ${holder.host}` : 'another process';
   const message = `another run is writing here: ${who} holds "${path}"; wait for it, or delete that file if it has ended`;
   return new TapirError('OUTPUT_LOCKED', message, {
@@ -185,7 +180,7 @@ async function removeRemnants(path: string): Promise<void> {
   for (const name of names.filter((other) => other.startsWith(`${basename(path)}.`))) {
     const remnant = join(folder, name);
     try {
-      const holder = parseHolder(await readFile(remnant, 'utf8'));
+      const holder = parseIdentity(await readFile(remnant, 'utf8'));
       const ageMs = Date.now() - (await stat(remnant)).mtimeMs;
       if (ageMs > REMNANT_MS || (holder && !(await isRunning(holder)))) await rm(remnant, { force: true });
     } catch {
@@ -200,16 +195,5 @@ async function readIfThere(path: string): Promise<string | undefined> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
-  }
-}
-
-function parseHolder(text: string): LockHolder | undefined {
-  try {
-    const holder = JSON.parse(text) as Partial<LockHolder> | null;
-    if (typeof holder?.pid !== 'number' || typeof holder.host !== 'string') return undefined;
-    const { host, pid, boot = null, started = null, nonce = '' } = holder;
-    return { host, pid, boot, started, nonce };
-  } catch {
-    return undefined;
   }
 }

@@ -19,6 +19,18 @@ export async function identifyProcess(): Promise<ProcessIdentity> {
   return { host: hostname(), boot, pid, started };
 }
 
+/** Reads what {@link identifyProcess} gave, from JSON; undefined if the text is damaged. */
+export function parseIdentity(text: string): ProcessIdentity | undefined {
+  try {
+    const identity = JSON.parse(text) as Partial<ProcessIdentity> | null;
+    if (typeof identity?.pid !== 'number' || typeof identity.host !== 'string') return undefined;
+    const { host, pid, boot = null, started = null } = identity;
+    return { host, pid, boot, started };
+  } catch {
+    return undefined;
+  }
+}
+
 /** Whether a process still runs. A process of another machine counts as running: its state is unknown. */
 export async function isRunning({ host, boot, pid, started }: ProcessIdentity): Promise<boolean> {
   if (host !== hostname()) return true;

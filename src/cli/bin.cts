@@ -11,5 +11,5 @@ void import('./main.js').catch((error: NodeJS.ErrnoException) => {
   process.stderr.write(
     'tapir: this process has too many files open; raise its limit ("ulimit -n 4096" in the shell that starts it) and run again (EMFILE) [TOO_MANY_OPEN_FILES]\n',
   );
-  process.exitCode = 3;
+  process.exitCode = 4;
 });

@@ -24,6 +24,7 @@ import { differentiate } from 'onnx-tapir/gradients';
 import { estimateBatchNorm, createTrainer, type BatchNormMoments } from 'onnx-tapir/train';
 import { createTextEncoder } from 'onnx-tapir/features';
 import { createService } from 'onnx-tapir/serve';
+import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import { readCheckpoint } from '../../src/learn/train/runs/checkpoint.js';
 import { patchModel } from '../support/patches.js';
@@ -35,7 +36,7 @@ import { chain, modelBytes, type GraphSpec } from '../support/graphs.js';
 import { writeHuggingFacePair } from '../support/text-models.js';
 import { negModel } from '../support/tiny-models.js';
 import { copyPhotos } from '../support/photos.js';
-import { runScript, runTapir } from '../support/run.js';
+import { runCommand, runScript, runTapir } from '../support/run.js';
 import { sha256Of, wheelNamed } from '../support/wheels.js';
 
 const scratch = scratchFolder();
@@ -452,6 +453,16 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
       await tapir.loadImage(photo);
       for (let isOpen = true; isOpen;) try { openSync('/dev/null') } catch { isOpen = false }
       await tapir.loadImage(photo);`),
+  OUT_OF_MEMORY: async () => {
+    const photo = join(scratch, 'large.png');
+    const background = { r: 1, g: 2, b: 3 };
+    await sharp({ create: { width: 10_000, height: 8_000, channels: 3, background } })
+      .png()
+      .toFile(photo);
+    const code = `import('onnx-tapir').then((tapir) => tapir.loadImage(${JSON.stringify(photo)})).catch(console.error)`;
+    const shell = ['-c', 'ulimit -d 300000; exec "$@"', 'sh', process.execPath, '-e', code];
+    throw thrownByCommand(await runCommand('sh', shell));
+  },
   TOO_MANY_FAILURES: async () => {
     const folder = photos();
     writeFileSync(join(folder, 'a.jpg'), 'no image');

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { inspect } from 'node:util';
 import { isTapirError, TapirError, type ErrorCode } from '../../base/errors.js';
-import { tooManyOpenFiles } from '../../base/open-files.js';
+import { machineFailure } from '../../base/machine-failure.js';
 
 export const EXIT = {
   done: 0,
@@ -11,7 +11,7 @@ export const EXIT = {
   usage: 2,
   /** A problem with the model or the device. */
   model: 3,
-  /** The output cannot be written. */
+  /** The output cannot be written, or the machine ran out of disk, memory or open files. */
   output: 4,
   /** Stopped early by a limit that the user set: on inputs that fail, or on the distance to float32. */
   stopped: 5,
@@ -88,18 +88,19 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   LAUNCHER_INVALID: EXIT.usage,
   TOO_MANY_FAILURES: EXIT.stopped,
   PRECISION_TOO_LOW: EXIT.stopped,
-  TOO_MANY_OPEN_FILES: EXIT.model,
+  TOO_MANY_OPEN_FILES: EXIT.output,
+  OUT_OF_MEMORY: EXIT.output,
   CLOSED: EXIT.internal,
 };
 
 export function exitCodeOf(error: unknown): number {
-  const known = tooManyOpenFiles(error) ?? error;
+  const known = machineFailure(error) ?? error;
   return isTapirError(known) ? CODES[known.code] : EXIT.internal;
 }
 
 /** An error as a block of text for standard error. A defect shows its stack. */
 export function messageOf(error: unknown): string {
-  const known = tooManyOpenFiles(error) ?? error;
+  const known = machineFailure(error) ?? error;
   if (known instanceof TapirError) return `tapir: ${known.message} [${known.code}]\n`;
   const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return `tapir: this is a defect of onnx-tapir, please report it: ${detail}\n`;

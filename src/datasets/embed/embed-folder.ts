@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
 import type { Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
+import { cleanTemporary } from '../../base/temporary-folder.js';
 import { clearLeftovers, takeFolder, type DatasetFolder } from '../files/dataset-folder.js';
 import { checkSame, compareIdentities, latestWeights } from '../records/dataset-identity.js';
 import { DatasetInputs } from '../files/dataset-inputs.js';
@@ -134,6 +135,7 @@ export async function embedWarm(
   const shareOf = (given: AsyncIterable<SourceItem>) => (shard ? takeShare(given, shard) : given);
   await using lanes = openDecodeLanes(extractor, setup, warm);
   lanes.warm();
+  void cleanTemporary();
   // Begins early, so that the folder is prepared in the meantime. prepare() gets the error.
   identifyFile(extractor.model.source).catch(() => undefined);
   const out = shard ? await makePart(options.out, shard) : options.out;

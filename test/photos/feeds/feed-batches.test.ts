@@ -195,3 +195,16 @@ describe('feeds of a source', () => {
     expect((await loader.next())!.items).toHaveLength(2);
   });
 });
+
+it('a fixed batch that no memory holds is refused, with its size', () => {
+  const plan = (batch: number) =>
+    planFeeds(
+      { inputs: [{ name: 'x', dtype: 'float32', dims: [batch, 3, 32, 32] }], imageNormalization: null },
+      createTransform({ resize: 32, crop: 32 }),
+    );
+  expect(plan(8).multiple).toBe(8);
+  const reason = /"x" \[1099511627776, 3, 32, 32\] takes 13,510,798,882,111,488 bytes.*--dynamic-batch/;
+  expect(() => plan(2 ** 40)).toThrow(
+    expect.objectContaining({ code: 'SESSION_FAILED', message: expect.stringMatching(reason) }),
+  );
+});

@@ -1,7 +1,7 @@
 /** The errors of sources: readers throw a reason, and one place says of which source. */
 import { inspect } from 'node:util';
 import { reasonOf, TapirError } from '../../../base/errors.js';
-import { checkOpenFiles } from '../../../base/open-files.js';
+import { checkMachine } from '../../../base/machine-failure.js';
 import { hideSecrets } from '../../../base/url-names.js';
 
 interface Place {
@@ -18,7 +18,7 @@ export function invalidSource(
   fault: string,
   { line, hint, cause }: Place = {},
 ): TapirError<'SOURCE_INVALID'> {
-  checkOpenFiles(cause);
+  checkMachine(cause);
   const [source, reason] = [hideSecrets(given), hideSecrets(fault)];
   const where = line === undefined ? reason : `line ${line}: ${reason}`;
   const help = hint === undefined ? '' : ` (${hint})`;

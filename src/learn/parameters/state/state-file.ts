@@ -3,7 +3,7 @@ import { type FileHandle, stat } from 'node:fs/promises';
 import { TapirError, reasonOf } from '../../../base/errors.js';
 import { stampOf } from '../../../base/file-stamp.js';
 import { SharedFile } from '../../../base/files/shared-file.js';
-import { checkOpenFiles } from '../../../base/open-files.js';
+import { checkMachine } from '../../../base/machine-failure.js';
 
 /** Makes the error for a file of weights that cannot be used. */
 export function invalidState(
@@ -61,7 +61,7 @@ export class StateFile {
       });
     } catch (error) {
       if (error instanceof TapirError) throw error;
-      checkOpenFiles(error);
+      checkMachine(error);
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw this.#changed();
       throw invalidState(this.path, reasonOf(error), { key, cause: error });
     }

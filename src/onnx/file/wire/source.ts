@@ -1,7 +1,7 @@
 /** Where model bytes come from: memory, or a file read at offsets so that weights need not be loaded. */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { TapirError, reasonOf } from '../../../base/errors.js';
-import { checkOpenFiles } from '../../../base/open-files.js';
+import { checkMachine } from '../../../base/machine-failure.js';
 import { modelChanged, stampOf, type StampedFile } from '../../../base/file-stamp.js';
 
 /**
@@ -45,7 +45,7 @@ export function openFileSource(path: string): FileSource {
     // Without NONBLOCK, opening a named pipe would wait for its writer, for ever.
     descriptor = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   } catch (error) {
-    checkOpenFiles(error);
+    checkMachine(error);
     throw new TapirError('MODEL_UNREADABLE', `cannot open the model "${path}": ${reasonOf(error)}`, {
       details: { source: path, reason: reasonOf(error) },
       cause: error,

@@ -1,5 +1,6 @@
 /** Image file → 8-bit RGB, as Pillow's `convert("RGB")` gives it. */
 import { TapirError, reasonOf } from '../../../base/errors.js';
+import { machineFailure } from '../../../base/machine-failure.js';
 import { CutOff, readBmpHeader } from '../formats/bmp-header.js';
 import { decodeBmp } from '../formats/bmp.js';
 import { emptyImage, tooLargeImage, truncatedImage, unreadableImage } from '../file/image-errors.js';
@@ -64,9 +65,10 @@ export async function decodeBytes(
   const format = imageFormat(bytes);
   if (!format) throw unreadableImage(label, `its format is not ${FORMATS_SHOWN}`);
   let isCutOff = false;
+  let size: Size | undefined;
   try {
     const { readSize, isCutOff: checkEnd } = FORMATS[format];
-    const size = readSize(bytes);
+    size = readSize(bytes);
     if (size && size.height * size.width > limitPixels) throw tooLargeImage(label, limitPixels);
     if (format === 'bmp') return whole(decodeOwn(bytes, options));
     const plain = isWholeJpeg(bytes, options) ? decodeJpeg(bytes, jpegOptions(options)) : undefined;
@@ -80,7 +82,7 @@ export async function decodeBytes(
     if (!plan) return whole(await decodeWhole(sharp, bytes, format, options));
     return await decodeReduced(sharp, file, bytes, format, options, plan);
   } catch (error) {
-    throw failureOf(error, { label, format, limitPixels, sizeBytes: bytes.byteLength, isCutOff });
+    throw failureOf(error, { label, format, limitPixels, sizeBytes: bytes.byteLength, isCutOff, size });
   }
 }
 
@@ -91,14 +93,19 @@ export interface FailedFile {
   readonly limitPixels: number;
   readonly sizeBytes: number;
   readonly isCutOff: boolean;
+  /** By its header. */
+  readonly size?: Size | undefined;
 }
 
 /** The error of an image, by that of its decoder. */
 export function failureOf(
   error: unknown,
-  { label, format, limitPixels, sizeBytes, isCutOff }: FailedFile,
+  { label, format, limitPixels, sizeBytes, isCutOff, size }: FailedFile,
 ): TapirError {
   if (error instanceof TapirError) return error;
+  const pixels = size ? ` of ${size.width}×${size.height} pixels` : '';
+  const machine = machineFailure(error, { label, doing: `decoding ${label}${pixels}` });
+  if (machine) return machine;
   if (error instanceof TooManyPixels || reasonOf(error).startsWith('Input image exceeds pixel limit'))
     return tooLargeImage(label, limitPixels, error);
   if (error instanceof TooManyParts) return unreadableImage(label, error.message, error);

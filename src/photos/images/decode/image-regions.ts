@@ -1,7 +1,6 @@
 /** Regions of an image: of its file, of memory, or of a temporary file that it is decoded into. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { TemporaryFolder } from '../../../base/temporary-folder.js';
 import type { Region, Size } from '../pixels/geometry.js';
 import { cutRegion, type RgbImage } from '../pixels/rgb-image.js';
 import type { ImageRegions } from '../resample/resample.js';
@@ -69,16 +68,18 @@ export function decodeOnce(
     const opened = await open(image, true);
     const pixels = inColours(isTurned ? opened.autoOrient() : opened, image.isCmyk, image);
     if (height * width <= MOST_HELD) return inMemoryRegions(await readPixels(pixels, image.isCmyk, image));
-    const folder = await mkdtemp(join(tmpdir(), 'tapir-picture-'));
-    const close = (): Promise<void> => rm(folder, { recursive: true, force: true });
+    const folder = await TemporaryFolder.create();
+    const close = (): Promise<void> => folder[Symbol.asyncDispose]();
     try {
-      const input = join(folder, 'picture.tif');
+      const input = join(folder.path, 'picture.tif');
       const tiles = { tile: true, tileWidth: TILE_SIDE, tileHeight: TILE_SIDE } as const;
       const written = await pixels.tiff({ ...tiles, compression: 'none', bigtiff: true }).toFile(input);
       return { ...inFile({ ...image, input, page: 0 }, written), close };
     } catch (error) {
+      // Before the space is free again.
+      const failure = failureOf(error, image.facts);
       await close();
-      throw error;
+      throw failure;
     }
   });
 }

@@ -137,10 +137,11 @@ async function openOther(
   const format = imageFormat(bytes);
   if (!format) throw unreadableImage(label, `its format is not ${FORMATS_SHOWN}`);
   const marks = readMarks(bytes);
-  const facts = { label, format, limitPixels: MOST_DECODED, sizeBytes: bytes.length, isCutOff: false };
   let size: Size | undefined;
+  const facts = { label, format, limitPixels: MOST_DECODED, sizeBytes: bytes.length, isCutOff: false, size };
   try {
     size = FORMATS[format].readSize(bytes);
+    facts.size = size;
     facts.isCutOff = FORMATS[format].isCutOff(bytes);
   } catch (error) {
     throw failureOf(error, facts);

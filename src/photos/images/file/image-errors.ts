@@ -1,6 +1,6 @@
 /** The errors of single images. */
 import { TapirError, reasonOf, type ErrorDetails, type ImageErrorCode } from '../../../base/errors.js';
-import { checkOpenFiles } from '../../../base/open-files.js';
+import { checkMachine } from '../../../base/machine-failure.js';
 
 /** The error of a single image. A run continues after it. */
 export type ImageError = TapirError<ImageErrorCode>;
@@ -16,7 +16,7 @@ type PlainCode = Exclude<ImageErrorCode, 'IMAGE_TRUNCATED' | 'IMAGE_TOO_LARGE'>;
  * An image that cannot be read.
  *
  * @param more - `advice`: what to do, for the message.
- * @throws {@link TapirError} `TOO_MANY_OPEN_FILES` if that is the cause: then the file is not to blame.
+ * @throws {@link TapirError} `TOO_MANY_OPEN_FILES`, `OUT_OF_MEMORY` if that is the cause: then the file is not to blame.
  */
 export function unavailableImage<Code extends PlainCode>(
   code: Code,
@@ -24,7 +24,7 @@ export function unavailableImage<Code extends PlainCode>(
   reason: string,
   { cause, advice }: { readonly cause?: unknown; readonly advice?: string } = {},
 ): TapirError<Code> {
-  checkOpenFiles(cause);
+  checkMachine(cause, { label });
   const message = `cannot read ${label}: ${reason}${advice === undefined ? '' : `; ${advice}`}`;
   // The compiler does not see through the type parameter.
   const details = { source: label, reason } as ErrorDetails[PlainCode] as ErrorDetails[Code];
@@ -40,7 +40,7 @@ export function misfitImage(
   return unavailableImage('IMAGE_MISFIT', label, reason, { advice });
 }
 
-/** A file that cannot be opened or read; the system's error decides the code. Throws `TOO_MANY_OPEN_FILES`. */
+/** A file that cannot be opened or read; the system's error decides the code. Throws `TOO_MANY_OPEN_FILES`, `OUT_OF_MEMORY`. */
 export function fileError(
   label: string,
   cause: unknown,
@@ -98,6 +98,7 @@ export function unreadableImage(
   reason: string,
   cause?: unknown,
 ): TapirError<'IMAGE_UNREADABLE'> {
+  checkMachine(cause, { label: source });
   const message = `cannot read ${source} as an image: ${reason}`;
   return new TapirError('IMAGE_UNREADABLE', message, { details: { source, reason }, cause });
 }

@@ -1,11 +1,10 @@
 /** Image files: their bytes, their stamps, and a path for decoders that need one. */
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
-import { mkdtemp, open, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { open, stat } from 'node:fs/promises';
 import { digestFile, digestOf } from '../../../base/digest.js';
 import { TapirError } from '../../../base/errors.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
+import { TemporaryFolder } from '../../../base/temporary-folder.js';
 import { fileError, tooLongFile } from './image-errors.js';
 
 /** A path, or the bytes of a file. */
@@ -165,12 +164,6 @@ export async function withImagePath<Result>(
   step: (path: string) => Promise<Result>,
 ): Promise<Result> {
   if (typeof file === 'string' && !file.endsWith(']')) return step(file);
-  const folder = await mkdtemp(join(tmpdir(), 'tapir-image-'));
-  try {
-    const path = join(folder, 'image');
-    await writeFile(path, bytes, { mode: 0o600 });
-    return await step(path);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  await using folder = await TemporaryFolder.create();
+  return await step(await folder.write('image', bytes));
 }

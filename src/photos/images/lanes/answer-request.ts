@@ -1,5 +1,6 @@
 /** The request for an image → its reply, in a decoding thread. */
 import { packError } from '../../../base/errors.js';
+import { machineFailure } from '../../../base/machine-failure.js';
 import { decoderVersions } from '../decode/open-sharp.js';
 import type { StampTaker } from '../file/image-file.js';
 import { measureDeviation } from '../transform/deviation.js';
@@ -30,6 +31,6 @@ export async function answerRequest(
     const result = into ? {} : { result: shareImage(image) };
     return { id, ...from, ...told, ...deviation, stamp, ...result, decoder: decoderVersions() };
   } catch (error) {
-    return { id, error: packError(error), stamp: taker.stamp };
+    return { id, error: packError(machineFailure(error) ?? error), stamp: taker.stamp };
   }
 }

@@ -1,5 +1,6 @@
 /** The pictures that a decoding thread has open, to load tiles of. */
 import { packError } from '../../../base/errors.js';
+import { machineFailure } from '../../../base/machine-failure.js';
 import { decoderVersions } from '../decode/open-sharp.js';
 import type { StampTaker } from '../file/image-file.js';
 import { runLength } from '../pixels/tile-grid.js';
@@ -57,7 +58,7 @@ export class OpenPictures {
         resampleMs: performance.now() - readAt,
       };
     } catch (error) {
-      return { id, error: packError(error), stamp: taker.stamp };
+      return { id, error: packError(machineFailure(error) ?? error), stamp: taker.stamp };
     }
   }
 

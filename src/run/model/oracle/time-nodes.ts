@@ -1,8 +1,8 @@
 /** Times every node of a model on the CPU, with ONNX Runtime's profiler. */
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { medianOf } from '../../../base/median.js';
+import { TemporaryFolder } from '../../../base/temporary-folder.js';
 import type { Node } from '../../../onnx/graph/graph.js';
 import { editOf, type Rewrite } from '../../../onnx/graph/rewrite/rewrite.js';
 import { wholePart } from '../../../onnx/tensor/tensor-part.js';
@@ -15,6 +15,8 @@ import { SessionHolder } from './session-holder.js';
 const RUNS = 7;
 /** What the profiler adds to the name of a node. */
 const SUFFIX = '_kernel_time';
+/** How the profiler's file begins. */
+const PROFILE = 'run';
 
 /**
  * Times the nodes without optimisation, because each of them runs by itself then. Returns the median milliseconds of each node that ONNX
@@ -26,10 +28,10 @@ export async function timeNodes(
   threads: number,
 ): Promise<ReadonlyMap<Node, number>> {
   const names = new Map([...rewrite.cut.nodes].map((node) => [`tapir/node/${node.index}`, node]));
-  const folder = await mkdtemp(join(tmpdir(), 'tapir-times-'));
+  await using folder = await TemporaryFolder.create();
   const sessions = new SessionHolder(model);
   try {
-    const form = { rewrite: renameNodes(rewrite, names), threads, profileTo: join(folder, 'run') };
+    const form = { rewrite: renameNodes(rewrite, names), threads, profileTo: join(folder.path, PROFILE) };
     const replica = await sessions.open(form);
     const fetches = replica.facts.outputs.flatMap(({ name, isTensor }) => (isTensor ? [name] : []));
     const fed = inputs.map(({ dims }) => ({ dims: dims as readonly number[] }));
@@ -38,11 +40,10 @@ export async function timeNodes(
     for (let run = 0; run <= RUNS; run++) await replica.run(feeds.map(wholePart), fetches);
     // The profile is written when the session ends.
     await sessions.close();
-    const [file] = await readdir(folder);
-    return readTimes(await readFile(join(folder, file!), 'utf8'), names);
+    const file = (await readdir(folder.path)).find((name) => name.startsWith(PROFILE));
+    return readTimes(await readFile(join(folder.path, file!), 'utf8'), names);
   } finally {
     await sessions.close();
-    await rm(folder, { recursive: true, force: true });
   }
 }
 
