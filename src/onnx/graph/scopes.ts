@@ -37,14 +37,13 @@ function describePlace(place: BodyPlace | undefined): string {
 /** What runs inside some nodes, each once: their bodies, and the functions that they or their bodies call. */
 export function contentsOf({ functions }: Graph, nodes: Iterable<Node>): Set<ScannedBodies> {
   const found = new Set<ScannedBodies>();
-  const add = (content: ScannedBodies | undefined): void => {
-    if (!content || found.has(content)) return;
-    found.add(content);
-    if (functions.size > 0) for (const key of content.operators.keys()) add(functions.get(key)?.content);
-  };
+  const add = (content: ScannedBodies | undefined): void => void (content && found.add(content));
   for (const node of nodes) {
     add(node.scanned.bodies);
     if (functions.size > 0) add(functions.get(operatorKey(node))?.content);
   }
+  // Those that are added meanwhile get their turn.
+  if (functions.size > 0)
+    for (const { operators } of found) for (const key of operators.keys()) add(functions.get(key)?.content);
   return found;
 }

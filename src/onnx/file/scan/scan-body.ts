@@ -14,6 +14,11 @@ export interface Operator {
   readonly overload: string;
 }
 
+/** An operator, and how many nodes have it. */
+export interface CountedOperator extends Operator {
+  readonly count: number;
+}
+
 /** Where a body is: an attribute of a node, which may itself be inside a body. */
 export interface BodyPlace {
   readonly attribute: string;
@@ -32,7 +37,7 @@ export interface ScannedBodies {
   /** Their named nodes, with the place of the first. */
   readonly nodes: ReadonlyMap<string, BodyPlace | undefined>;
   /** The operators of their nodes, by {@link operatorKey}. */
-  readonly operators: ReadonlyMap<string, Operator>;
+  readonly operators: ReadonlyMap<string, CountedOperator>;
   /** Tensors whose values lie in another file. */
   readonly external: readonly { readonly name: string; readonly tensor: ScannedTensor }[];
   /** The tensors whose values they state. */
@@ -65,7 +70,7 @@ export class BodyScanner {
   readonly #reader: WireReader;
   readonly #tensors = new Map<string, BodyPlace | undefined>();
   readonly #nodes = new Map<string, BodyPlace | undefined>();
-  readonly #operators = new Map<string, Operator>();
+  readonly #operators = new Map<string, Draft<CountedOperator>>();
   readonly #external: { name: string; tensor: ScannedTensor }[] = [];
   readonly #held = { floats: 0, bytes: 0 };
   #captures = new Set<string>();
@@ -122,7 +127,7 @@ export class BodyScanner {
 
   #scanNode(field: Field, scope: Scope, place: BodyPlace | undefined): void {
     const reader = this.#reader;
-    const operator = { domain: '', opType: '', overload: '' };
+    const operator = { domain: '', opType: '', overload: '', count: 0 };
     const places: Draft<BodyPlace>[] = [];
     const external: { attribute: string; tensor: ScannedTensor }[] = [];
     let name = '';
@@ -152,7 +157,9 @@ export class BodyScanner {
       }
     });
     if (name !== '') this.#add(this.#nodes, name, place);
-    this.#add(this.#operators, operatorKey(operator), operator);
+    const key = operatorKey(operator);
+    this.#add(this.#operators, key, operator);
+    this.#operators.get(key)!.count++;
     for (const draft of places) {
       draft.opType = operator.opType;
       draft.node = name || (firstOutput ?? '');

@@ -8,12 +8,27 @@ export interface Site {
   readonly initializer: Value;
 }
 
+/** The sites behind Identity nodes that were passed: a chain of them is walked once, and a circle ends. */
+const behind = new WeakMap<Node, Site | undefined>();
+
 /** The site behind an input of a node; undefined if it is no initializer. */
 export function siteOf(node: Node, slot: number): Site | undefined {
-  const value = node.inputs[slot];
-  if (!value) return undefined;
-  if (value.initializer) return value.initializer.parts ? undefined : { node, slot, initializer: value };
-  return value.producer && isIdentity(value.producer) ? siteOf(value.producer, 0) : undefined;
+  const passed: Node[] = [];
+  let found: Site | undefined;
+  for (let [at, place] = [node, slot]; ; [at, place] = [passed.at(-1)!, 0]) {
+    const value = at.inputs[place];
+    const { initializer, producer } = value ?? {};
+    if (initializer && !initializer.parts) found = { node: at, slot: place, initializer: value! };
+    if (initializer || !producer || !isIdentity(producer)) break;
+    if (behind.has(producer)) {
+      found = behind.get(producer);
+      break;
+    }
+    behind.set(producer, undefined);
+    passed.push(producer);
+  }
+  for (const identity of passed) behind.set(identity, found);
+  return found;
 }
 
 export function isIdentity({ domain, opType }: Node): boolean {

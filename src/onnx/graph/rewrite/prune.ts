@@ -218,8 +218,11 @@ function checkTensor({ request, value }: CutOutput): void {
   );
 }
 
-/** The functions that kept nodes call, also in bodies and through other functions. A function that calls itself is refused. */
-function reachFunctions(graph: Graph, nodes: ReadonlySet<Node>): Set<ScannedFunction> {
+/**
+ * The functions that kept nodes call, also in bodies and through other functions: those that are called before those that call them. A
+ * function that calls itself is refused.
+ */
+export function reachFunctions(graph: Graph, nodes: ReadonlySet<Node>): Set<ScannedFunction> {
   const done = new Set<ScannedFunction>();
   if (graph.functions.size === 0) return done;
   const functionsAmong = (keys: Iterable<string>): ScannedFunction[] =>

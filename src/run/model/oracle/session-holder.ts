@@ -1,6 +1,7 @@
 /** Holds one session for questions about a model, on the CPU and without optimisation unless a question asks for it. */
 import { TapirError } from '../../../base/errors.js';
 import type { Naming } from '../../../onnx/graph/rewrite/lay-out.js';
+import { measureExpansion } from '../../../onnx/graph/rewrite/expansion.js';
 import type { Cut } from '../../../onnx/graph/rewrite/prune.js';
 import type { Rewrite } from '../../../onnx/graph/rewrite/rewrite.js';
 import { readDevice } from '../../runtime/lanes/device.js';
@@ -32,7 +33,7 @@ export interface SessionForm {
 }
 
 /**
- * The most nodes and outputs that a question may open. ONNX Runtime 1.30 takes 0.3 s of CPU to open a chain of 20,000 nodes, 8 s for
+ * The most nodes (those of functions at each of their calls) and outputs that a question may open. ONNX Runtime 1.30 takes 0.3 s of CPU to open a chain of 20,000 nodes, 8 s for
  * 200,000, and more than a minute if each of them is an output.
  */
 const MOST_NODES = 50_000;
@@ -83,8 +84,8 @@ export class SessionHolder {
 }
 
 /** Refuses a cut that no session opens for a question. Call it before work that only such a session needs. Throws `SESSION_FAILED`. */
-export function checkOpenable({ nodes, outputs }: Pick<Cut, 'nodes' | 'outputs'>): void {
-  const size = Math.max(nodes.size, outputs.length);
+export function checkOpenable(cut: Pick<Cut, 'graph' | 'nodes' | 'outputs'>): void {
+  const size = Math.max(measureExpansion(cut).nodes, cut.outputs.length);
   if (size <= MOST_NODES) return;
   const count = (number: number): string => number.toLocaleString('en-US');
   const reason = `${count(size)} nodes or outputs are more than ${count(MOST_NODES)}, and ONNX Runtime takes minutes to look at them`;
