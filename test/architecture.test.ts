@@ -176,13 +176,11 @@ const IMPORTED_BY: Readonly<Record<string, readonly string[]>> = {
   'prom-client': ['cli/terminal/metrics-server.ts', 'products/serve/batches/metrics.ts'],
   'ml-matrix': ['onnx/tensor/vectors/principal-components.ts'],
   'umap-js': ['products/pages/report/collect/umap.ts'],
-  // base/http/http.ts has its types only.
-  undici: ['base/http/http-agents.ts', 'base/http/http.ts'],
   'hyparquet-writer': ['datasets/formats/metadata.ts', 'datasets/formats/saved-columns.ts'],
   'apache-arrow': ['datasets/formats/library.ts'],
 };
 
-const LOADED_LAZILY = ['onnxruntime-node', 'koffi', 'sharp', 'undici'];
+const LOADED_LAZILY = ['onnxruntime-node', 'koffi', 'sharp'];
 
 /** A file of the package: what it imports, types included, as files of the package and as names of other packages. */
 interface SourceFile {

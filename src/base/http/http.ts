@@ -1,6 +1,6 @@
 /** The HTTP client: GET requests with limits on addresses, redirects, bytes and time. */
-import type { Dispatcher } from 'undici';
-import { proxyAgent, publicAgent } from './http-agents.js';
+import type { IncomingMessage } from 'node:http';
+import { authorizationOf } from './authorization.js';
 import { HttpFailure, type FailureKind } from './http-failure.js';
 import { RequestClock, type TimeLimit } from './request-clock.js';
 import type { RequestHeaders } from './request-headers.js';
@@ -88,14 +88,22 @@ async function follow(text: string, rules: HttpRules, clock: RequestClock): Prom
   const authorization = rules.authorization ? { authorization: rules.authorization } : authorizationOf(url);
   for (let redirects = 0; ; redirects++) {
     const headers = url.origin === origin ? { ...authorization, ...rules.originHeaders } : {};
-    const answer = await get(url, { ...rules.headers, ...headers }, rules, clock.signal);
-    const { statusCode, statusText, body } = answer;
+    // The modules take long to load, and most programs never need them.
+    const { sendGet } = await import('./http-agents.js');
+    const answer = await sendGet({
+      url,
+      // Sizes and ranges are those of the content itself, so it must not arrive compressed.
+      headers: { 'user-agent': 'onnx-tapir', 'accept-encoding': 'identity', ...rules.headers, ...headers },
+      allowPrivate: rules.allowPrivate,
+      signal: clock.signal,
+    });
+    const { statusCode = 0, statusMessage = '' } = answer;
     if ((rules.statuses ?? [200]).includes(statusCode)) return read(answer, url, clock);
-    body.on('error', () => undefined).destroy();
+    answer.on('error', () => undefined).destroy();
     const { location } = answer.headers;
     if (!IS_REDIRECT.has(statusCode) || typeof location !== 'string') {
       const isTransient = statusCode >= 500 || IS_TRANSIENT.has(statusCode);
-      const said = `the server answers ${statusCode} ${statusText}`.trim();
+      const said = `the server answers ${statusCode} ${statusMessage}`.trim();
       throw new HttpFailure(isTransient ? 'transient' : 'failed', said, {
         status: statusCode,
         retryAfterMs: retryAfterOf(answer.headers['retry-after']),
@@ -134,42 +142,8 @@ function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
-/** Returns the `Authorization` header for the user and password in an address. Throws {@link HttpFailure} if they cannot be decoded. */
-export function authorizationOf({ username, password }: URL): { readonly authorization?: string } {
-  if (username === '' && password === '') return {};
-  try {
-    const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-    return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` };
-  } catch {
-    throw new HttpFailure('refused', 'the user name or password in the address cannot be read');
-  }
-}
-
-async function get(
-  url: URL,
-  headers: Readonly<Record<string, string>>,
-  { allowPrivate }: HttpRules,
-  signal: AbortSignal,
-): Promise<Dispatcher.ResponseData> {
-  const agent = await (allowPrivate ? proxyAgent() : publicAgent());
-  return agent.request({
-    origin: url.origin,
-    path: url.pathname + url.search,
-    method: 'GET',
-    // Sizes and ranges are those of the content itself, so it must not arrive compressed.
-    headers: { 'user-agent': 'onnx-tapir', 'accept-encoding': 'identity', ...headers },
-    signal,
-    // The clock limits the time.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-  });
-}
-
-function read(
-  { statusCode, headers, body }: Dispatcher.ResponseData,
-  { href }: URL,
-  clock: RequestClock,
-): HttpResponse {
+function read(body: IncomingMessage, { href }: URL, clock: RequestClock): HttpResponse {
+  const { statusCode = 0, headers } = body;
   const header = (name: string): string | null => {
     const value = headers[name];
     return (Array.isArray(value) ? value[0] : value) ?? null;

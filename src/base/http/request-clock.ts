@@ -67,9 +67,12 @@ function codeOf(error: unknown): string {
   return typeof code === 'string' ? code : '';
 }
 
+/** The codes of connections that ended in the midst of a request, and of answers that are not HTTP. */
+const BREAKS = /^(?:ECONNRESET|EPIPE|HPE_|ERR_STREAM)/;
+
 /** The messages of network errors may contain the address: their codes do not. */
 function networkReason(error: unknown): string {
   const code = codeOf(error);
   if (code === '') return reasonOf(error);
-  return code.startsWith('UND_ERR') ? 'the connection broke' : `the server cannot be reached (${code})`;
+  return BREAKS.test(code) ? 'the connection broke' : `the server cannot be reached (${code})`;
 }

@@ -1,6 +1,8 @@
 /** The HTTP client, against servers in this process. */
 import type { ServerResponse } from 'node:http';
-import { setImmediate } from 'node:timers/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { setImmediate, setTimeout as delay } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { HttpFailure } from '../../../src/base/http/http-failure.js';
@@ -11,6 +13,7 @@ import { runNode } from '../../support/run.js';
 import { projectPath } from '../../support/fixtures.js';
 import { startServer } from '../../support/file-server.js';
 import { failureOf } from '../../support/failure.js';
+import { rounds, someOf } from '../../support/rounds.js';
 
 const RULES: HttpRules = {
   http: 'all',
@@ -288,12 +291,11 @@ describe('addresses in messages', () => {
   });
 });
 
-it('loads undici with the first request, and lets the process end after it', async () => {
+it('loads the HTTP modules with the first request, and lets the process end after it', async () => {
   const server = await startServer((_request, response) => response.end('content'));
   const code = `
-    import { createRequire } from 'node:module';
     import { fetchUrl } from ${JSON.stringify(projectPath('src/base/http/http.ts'))};
-    const isLoaded = () => Object.keys(createRequire(${JSON.stringify(projectPath('package.json'))}).cache).some((file) => file.includes('/undici/'));
+    const isLoaded = () => process.moduleLoadList.includes('NativeModule https');
     const before = isLoaded();
     const { bytes } = await fetchUrl(${JSON.stringify(server.url)}, ${JSON.stringify(RULES)}, 100);
     console.log(before, isLoaded(), String(bytes));`;
@@ -303,3 +305,63 @@ it('loads undici with the first request, and lets the process end after it', asy
   const ended = await runNode(['--import', 'tsx', '--input-type=module', '-e', code], { env });
   expect(ended).toMatchObject({ code: 0, stdout: 'false true content\n' });
 }, 60_000);
+
+describe('a server that closes the connection behind its answer', () => {
+  const bytes = Buffer.alloc(4_000_000, 'ab');
+  /** Sends a head, then so many bytes, and closes: in good order, or with a reset. */
+  const startClosing = async (sent: number, isReset: boolean, head = `Content-Length: ${bytes.length}`) => {
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.once('data', () => {
+        socket.write(`HTTP/1.1 200 OK\r\nConnection: close\r\n${head}\r\n\r\n`);
+        socket.write(bytes.subarray(0, sent), () => (isReset ? socket.resetAndDestroy() : socket.end()));
+      });
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  };
+  /** Reads slower than the network. */
+  async function readSlowly(url: string): Promise<number> {
+    let read = 0;
+    for await (const chunk of (await openUrl(url, RULES)).body) {
+      read += chunk.byteLength;
+      await delay(1);
+    }
+    return read;
+  }
+
+  it.each(['Content-Length: 4000000', 'X-Length: none'])('is read to the end, slowly (%s)', async (head) => {
+    const url = await startClosing(bytes.length, false, head);
+    for (let round = 0; round < rounds(2, 10); round++) expect(await readSlowly(url)).toBe(bytes.length);
+  });
+
+  it.each(someOf([1, 2, 3, 4, 5, 6, 7, 8, 9], 4))('breaks after %i tenths, as a failure', async (tenths) => {
+    for (const isReset of [false, true]) {
+      const url = await startClosing((bytes.length * tenths) / 10, isReset);
+      for (let round = 0; round < rounds(1, 10); round++)
+        expect(await failureOf(readSlowly(url), HttpFailure)).toMatchObject({ kind: 'transient' });
+    }
+  });
+
+  it('after it kept it open for a while is asked again on a new one', async () => {
+    let connections = 0;
+    const server = createServer((socket) => {
+      const isFirst = ++connections === 1;
+      let requests = 0;
+      socket
+        .on('error', () => undefined)
+        .on('data', () => {
+          if (isFirst && ++requests === 2) socket.resetAndDestroy();
+          else socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
+        });
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    expect([await textOf(url), await textOf(url)]).toEqual(['ok', 'ok']);
+    expect(connections).toBe(2);
+  });
+});

@@ -17,6 +17,7 @@ import { sendCut, sendFile, startServer } from '../../support/file-server.js';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
 import { runNode } from '../../support/run.js';
 import { failureOf } from '../../support/failure.js';
+import { rounds, someOf } from '../../support/rounds.js';
 
 const scratch = scratchFolder();
 const bytes = Uint8Array.from({ length: 300_000 }, (_, i) => (i * 31 + (i >> 8)) & 255);
@@ -130,6 +131,27 @@ describe('pullModel', () => {
       ['bytes=200000-', '"one"'],
     ]);
   });
+
+  it.each(someOf([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 4))(
+    'resumes where a server that closes each connection resets it, after %i tenths of the rest',
+    async (tenths) => {
+      for (let round = 0; round < rounds(1, 10); round++) {
+        const server = await startServer((request, response, nth) => {
+          response.setHeader('connection', 'close');
+          if (nth > 3) return sendFile(request, response, bytes);
+          const start = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? '')?.[1] ?? 0);
+          const end = start + Math.floor(((bytes.length - start) * tenths) / 10);
+          response.writeHead(start > 0 ? 206 : 200, {
+            etag: '"one"',
+            'content-length': bytes.length - start,
+            'content-range': `bytes ${start}-${bytes.length - 1}/${bytes.length}`,
+          });
+          response.write(bytes.subarray(start, end), () => request.socket.resetAndDestroy());
+        });
+        expect(await pull(createModel(server.url))).toMatchObject([{ sha256, isNew: true }]);
+      }
+    },
+  );
 
   it('resumes in the next pull', async () => {
     const server = await startServer((request, response, nth) =>

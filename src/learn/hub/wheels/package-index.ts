@@ -1,7 +1,8 @@
 /** Finds a file on a Python package index, or on a mirror of it, by its name: where it is and its size (PEP 691). */
 import { invalidOption } from '../../../base/checks.js';
 import { HttpFailure } from '../../../base/http/http-failure.js';
-import { authorizationOf, fetchUrl, isHttpUrl } from '../../../base/http/http.js';
+import { authorizationOf } from '../../../base/http/authorization.js';
+import { fetchUrl, isHttpUrl } from '../../../base/http/http.js';
 import { labelOfUrl } from '../../../base/printable.js';
 import { parseJson } from '../../../base/read-json.js';
 import { downloadRules, retryDownload, type Authorized, type DownloadOptions } from '../download-file.js';
