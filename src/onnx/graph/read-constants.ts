@@ -17,8 +17,12 @@ export function readConstants(reader: WireReader): Constants {
   const attributesOf = oncePer((node: Node) => readAttributes(reader, node.scanned));
   const integersOf = (value: Value): readonly number[] | undefined => {
     let source = value;
-    while (source.producer?.opType === 'Identity' && source.producer.inputs[0])
+    // In a damaged file they can form a circle.
+    const passed = new Set<Value>();
+    while (source.producer?.opType === 'Identity' && source.producer.inputs[0] && !passed.has(source)) {
+      passed.add(source);
       [source] = source.producer.inputs as [Value];
+    }
     if (source.initializer) return readIntegers(reader, source.initializer);
     if (source.producer?.opType !== 'Constant') return undefined;
     const constant = attributesOf(source.producer);
