@@ -8,6 +8,7 @@ import type { Tensor } from '../../onnx/tensor/tensor.js';
 import { copyTensor } from '../../onnx/tensor/tensor-part.js';
 import { describeInputs } from '../../run/model/open/value-info.js';
 import { describeFeature, type FeatureInfo } from '../../run/model/prune/feature-info.js';
+import { rememberValue } from '../../run/model/prune/model-tokens.js';
 import { prunedInternals, type PrunedModel } from '../../run/model/prune/pruned-model.js';
 import type { OutputDtype, PerOutput } from '../../run/model/prune/rewrite-options.js';
 import type { Runnable } from '../../run/runtime/run-batch.js';
@@ -81,11 +82,14 @@ export async function recordOf<Key extends string>(
 ): Promise<Record<Key, Tensor>> {
   const given = new Set<string>();
   const entries: [string, Tensor][] = [];
-  for (const [i, { key, tensor: name }] of prunedInternals.of(pruned).rewrite.outputs.entries()) {
+  const { model, rewrite } = prunedInternals.of(pruned);
+  for (const [i, { key, tensor: name, value, computed }] of rewrite.outputs.entries()) {
     const tensor = byTensor.get(name)!;
     // oxlint-disable-next-line no-await-in-loop -- copies run one after the other anyway
     const own = given.has(name) ? await copyTensor(tensor) : tensor;
-    entries.push([key, asDescribed((isKept ? kept : outputs)[i]!, own)]);
+    const described = asDescribed((isKept ? kept : outputs)[i]!, own);
+    if (computed.length === 0) rememberValue(described, model, value);
+    entries.push([key, described]);
     given.add(name);
   }
   // Exactly the keys of the request.

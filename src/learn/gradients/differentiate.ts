@@ -103,6 +103,7 @@ export async function differentiate(
     request,
     typeOf: (value) => ({ elemType: elemTypeOf(typeOf(value)) ?? 0, dims: typeOf(value).dims }),
     tokensOf: () => null,
+    placesOf: () => null,
     measured: new Map(),
     isGradient: true,
     rewrite,

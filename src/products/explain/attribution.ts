@@ -195,11 +195,12 @@ export class Attribution {
   async #ofLayer(method: LayerMethod, job: Job): Promise<Found> {
     const { image, forward } = job;
     const layer = this.layer!;
-    const read = (tensor: Tensor): Maps => readMaps(layer, tensor, this.#passes.plan.layerLayout, image.size);
     const isForward = method === 'score-cam' || method === 'eigen-cam';
     const pass = isForward
       ? forward!
       : await this.#passes.backward(job.feeds, job.seeds, job.signal, forward);
+    const read = (tensor: Tensor): Maps =>
+      readMaps(layer, tensor, this.#passes.plan.layerLayout, image.size, pass.layer);
     const activations = read(pass.layer!);
     const map =
       method === 'score-cam'

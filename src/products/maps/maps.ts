@@ -2,7 +2,8 @@
 import { TapirError } from '../../base/errors.js';
 import type { FeatureInfo } from '../../run/model/prune/feature-info.js';
 import type { Tensor } from '../../onnx/tensor/tensor.js';
-import { findGrid } from '../../onnx/graph/rewrite/token-grid.js';
+import { findGrid, placedGrid } from '../../onnx/graph/rewrite/token-grid.js';
+import { placesOfTensor } from '../../run/model/prune/model-tokens.js';
 import { makeTensor } from '../../onnx/tensor/tensor.js';
 import { permute } from '../../onnx/tensor/permute.js';
 
@@ -24,6 +25,7 @@ export interface Maps {
  * @param name - The name of the tensor in messages.
  * @param layout - The order of the axes; where it is unknown, `NCHW` or `NLC`.
  * @param imageSize - Height and width of the image that the tokens are patches of; where it is unknown, it counts as square.
+ * @param source - What a run gave, where the tensor was made of it: its model tells where patches are.
  * @throws {@link TapirError} `OUTPUT_MISFIT` for what is neither a float32 map nor a grid of tokens.
  */
 export function readMaps(
@@ -31,9 +33,10 @@ export function readMaps(
   tensor: Tensor,
   layout: FeatureInfo['layout'],
   imageSize: Size | undefined,
+  source: object = tensor,
 ): Maps {
   const found =
-    tensor.dtype === 'float32' ? findMaps(tensor, layout, imageSize) : 'only float32 is read here';
+    tensor.dtype === 'float32' ? findMaps(tensor, layout, imageSize, source) : 'only float32 is read here';
   if (typeof found !== 'string') return found;
   const actual = `${tensor.dtype} [${tensor.dims.join(', ')}]`;
   throw new TapirError('OUTPUT_MISFIT', `"${name}" is ${actual}: ${found}`, {
@@ -46,6 +49,7 @@ export function findMaps(
   tensor: Tensor<'float32'>,
   layout: FeatureInfo['layout'],
   imageSize: Size | undefined,
+  source: object = tensor,
 ): Maps | string {
   const { dims } = tensor;
   if (dims.length !== 3 && dims.length !== 4)
@@ -59,11 +63,16 @@ export function findMaps(
   }
   const tokens = dims[isFirst ? 2 : 1]!;
   const measured = imageSize && { imageSize, tokens, channels, follows: undefined };
-  const grid = findGrid(tokens, undefined, measured);
+  const places = isFirst ? null : placesOfTensor(source, tokens, imageSize);
+  if (places === 'moved') return 'its graph moves the patches of a photo in a way that cannot be read';
+  const grid = places ? placedGrid(places) : findGrid(tokens, undefined, measured);
   if (typeof grid === 'string') return grid;
-  const { prefix } = grid;
-  const patches = data.filter((_, i) => i % tokens >= prefix);
-  return { rows, channels, size: grid.size!, data: patches, prefix };
+  const order = grid.tokens ?? Array.from({ length: tokens - grid.prefix }, (_, i) => grid.prefix + i);
+  const patches = Float32Array.from(
+    { length: rows * channels * order.length },
+    (_, i) => data[Math.floor(i / order.length) * tokens + order[i % order.length]!]!,
+  );
+  return { rows, channels, size: grid.size!, data: patches, prefix: tokens - order.length };
 }
 
 /** Undoes {@link readMaps} for an image: the axes in the model's order. */

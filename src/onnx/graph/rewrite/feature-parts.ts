@@ -2,11 +2,13 @@
 import { TapirError } from '../../../base/errors.js';
 import type { ImageAxes } from '../image-axes.js';
 import type { Layout } from '../layout.js';
+import type { TokenPlaces } from '../places.js';
 import { takeTokenPart, type TokenPart, type TokenParts } from '../token-parts.js';
 import { ELEMENT_TYPE, elementTypeName, isFloatType, type Dim } from '../../file/wire/schema.js';
 import {
   describeTokens,
   findGrid,
+  placedGrid,
   provenGrid,
   reshapeToMap,
   type MeasuredTokens,
@@ -45,6 +47,8 @@ export interface FeatureFacts {
   readonly image: ImageAxes | undefined;
   /** The tokens, if they are proven. */
   readonly tokens: TokenParts | null;
+  /** Where the patches are among the tokens, for a photo of one size; `moved` if something may have moved them that cannot be read. */
+  readonly placesOf: () => TokenPlaces | 'moved' | null;
   /** The tokens as runs of the graph show them, if they are not proven and the file leaves their number open. */
   readonly measured: MeasuredTokens | undefined;
 }
@@ -84,7 +88,7 @@ export function withFeatureParts(
   const nodes = new NodeBuilder(rewrite.names, output.key, opset, refuse);
   let state: State = { tensor: output.tensor, ...facts, dims: tokenDims(facts), part: 'all' };
   if (parts.part !== 'all') state = takePart(nodes, state, parts.part, facts, output.request, refuse);
-  if (parts.tokensToMap) state = tokensToMap(nodes, state, facts, refuse);
+  if (parts.tokensToMap) state = tokensToMap(nodes, state, facts, output.request, refuse);
   if (parts.pool !== 'none') state = pooled(nodes, state, parts.pool, facts, refuse);
   if (parts.l2Normalize) state = normalized(nodes, state, refuse);
   const wanted = parts.dtype === 'keep' ? facts.elemType : ELEMENT_TYPE[parts.dtype];
@@ -134,12 +138,15 @@ function takePart(
   nodes: NodeBuilder,
   state: State,
   part: TokenPart,
-  { tokens, measured, dims }: FeatureFacts,
+  { tokens, measured, dims, placesOf }: FeatureFacts,
   request: string,
   refuse: Refuse,
 ): State {
   if (dims.length !== 3 && dims.length > 0) throw refuse('only tokens [N, L, C] have parts');
-  const follows = part === 'patches' ? measured?.follows : undefined;
+  const isMeasured = part === 'patches' && !tokens && measured?.follows !== undefined;
+  const places = isMeasured ? placesOf() : null;
+  if (places === 'moved' || (places && placedGrid(places).tokens)) throw moved(request);
+  const follows = isMeasured ? measured.follows : undefined;
   const [start, end] = tokens?.[part] ?? (follows ? [follows.prefix, null] : []);
   if (start === undefined) throw ambiguous(request, part);
   if (start === end) throw refuse(`it has no ${part === 'class' ? 'class token' : 'register tokens'}`);
@@ -168,31 +175,55 @@ function ambiguous(output: string, part: TokenPart): TapirError {
   );
 }
 
+function moved(output: string): TapirError {
+  const reason = 'its graph moves the patches of a photo in a way that cannot be read';
+  return new TapirError(
+    'FEATURE_AMBIGUOUS',
+    `"${output}" has tokens, but ${reason}; export the model for one image size, request a layer in which they are in rows again, or take the tokens as they are and put them in rows yourself`,
+    { details: { output, part: 'patches', reason } },
+  );
+}
+
+/** The grid of a value's tokens. `request`: throws `FEATURE_AMBIGUOUS` for this output if the order of its patches is not known. */
 function gridOf(
   { dims, layout }: State,
-  { imageSize, image, tokens, measured, ...whole }: FeatureFacts,
+  { imageSize, image, tokens, measured, placesOf, ...whole }: FeatureFacts,
   refuse: Refuse,
+  request?: string,
 ): TokenGrid {
   if (dims.length !== 3 || layout === 'NCL') throw refuse('tokens are [N, L, C]');
-  const grid =
-    (tokens && provenGrid(tokens, imageSize, image)) ?? findGrid(whole.dims[1], imageSize, measured);
+  const proven = tokens && provenGrid(tokens, imageSize, image);
+  if (proven) return proven;
+  const places = placesOf();
+  const placed = places && places !== 'moved' ? placedGrid(places) : undefined;
+  const isUnknown = places === 'moved' || (placed?.tokens && measured?.follows);
+  if (request !== undefined && isUnknown) throw moved(request);
+  if (placed && !measured?.follows) return placed;
+  const grid = findGrid(whole.dims[1], imageSize, measured);
   if (typeof grid === 'string') throw refuse(grid);
   return grid;
 }
 
-/** The patches of a value, without the tokens before them. */
-function patchesOf(nodes: NodeBuilder, { tensor, part }: State, prefix: number): string {
+/** The patches of a value, in rows. */
+function patchesOf(nodes: NodeBuilder, { tensor, part }: State, { prefix, tokens }: TokenGrid): string {
+  if (tokens) return nodes.add('Gather', [tensor, nodes.integers(tokens)], { axis: 1 });
   return part === 'patches' || prefix === 0 ? tensor : nodes.sliceFrom(tensor, 1, prefix);
 }
 
-function tokensToMap(nodes: NodeBuilder, state: State, facts: FeatureFacts, refuse: Refuse): State {
+function tokensToMap(
+  nodes: NodeBuilder,
+  state: State,
+  facts: FeatureFacts,
+  request: string,
+  refuse: Refuse,
+): State {
   if (state.layout !== null && PLACES[state.layout] !== undefined)
     throw refuse(`it is a map already (${state.layout}); leave out tokensToMap (--tokens-to-map)`);
   if (state.part === 'class' || state.part === 'registers')
     throw refuse('only patches make a map; take part "all" or "patches"');
-  const grid = gridOf(state, facts, refuse);
+  const grid = gridOf(state, facts, refuse, request);
   const [batch = null, , channels = null] = state.dims;
-  const patches = patchesOf(nodes, state, grid.prefix);
+  const patches = patchesOf(nodes, state, grid);
   const turned = nodes.add('Transpose', [patches], { perm: [0, 2, 1] });
   const tensor = reshapeToMap(nodes, turned, grid);
   return {
@@ -227,7 +258,7 @@ function pooled(nodes: NodeBuilder, state: State, pool: Pool, facts: FeatureFact
       throw refuse(`pool "cls" needs the class token, which is no part of the ${part}; use "mean-tokens"`);
     if (pool === 'cls')
       return { ...state, ...vector, tensor: nodes.add('Gather', [tensor, nodes.integers(0)], { axis: 1 }) };
-    const averaged = part === 'all' ? patchesOf(nodes, state, gridOf(state, facts, refuse).prefix) : tensor;
+    const averaged = part === 'all' ? patchesOf(nodes, state, gridOf(state, facts, refuse)) : tensor;
     return { ...state, ...vector, tensor: nodes.reduce('ReduceMean', averaged, [1], false) };
   }
   const axes = layout === null ? undefined : PLACES[layout];

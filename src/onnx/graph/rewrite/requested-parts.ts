@@ -8,7 +8,8 @@ import type { TokenParts } from '../token-parts.js';
 import { isPlain, withFeatureParts, type FeatureParts } from './feature-parts.js';
 import { withImageInput, type ImageNormalization } from './image-input.js';
 import type { Rewrite, RewriteOutput } from './rewrite.js';
-import type { MeasuredTokens } from './token-grid.js';
+import type { TokenPlaces } from '../places.js';
+import type { MeasuredTokens, Size } from './token-grid.js';
 
 /** The parts of a request. */
 export interface RequestedParts {
@@ -25,6 +26,8 @@ export interface KnownValues {
   readonly typeOf: TypeOf;
   /** The tokens of a value of these dims, if they are proven. */
   readonly tokensOf: (value: Value, dims: readonly Dim[] | null) => TokenParts | null;
+  /** Where the patches of a value's tokens are, for a photo of the size that was measured, or that the file states. */
+  readonly placesOf: (value: Value, size: Size | undefined) => TokenPlaces | 'moved' | null;
   /** Tokens that were measured, because neither the file nor the graph proves them. */
   readonly measured: ReadonlyMap<Value, MeasuredTokens>;
 }
@@ -53,7 +56,7 @@ function withParts(
   rewrite: Rewrite,
   output: RewriteOutput,
   parts: FeatureParts,
-  { typeOf, tokensOf, measured }: KnownValues,
+  { typeOf, tokensOf, placesOf, measured }: KnownValues,
 ): Rewrite {
   if (isPlain(parts)) return rewrite;
   const { elemType = 0, dims } =
@@ -67,6 +70,7 @@ function withParts(
     imageSize: imageSize(graph),
     image: image && inputs.includes(image.value) ? image : undefined,
     tokens: tokensOf(output.value, dims ?? null),
+    placesOf: () => placesOf(output.value, measured.get(output.value)?.imageSize),
     measured: measured.get(output.value),
   });
 }

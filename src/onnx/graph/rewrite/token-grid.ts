@@ -1,10 +1,11 @@
 /** The grid of patch tokens `[N, L, C]`: its rows and columns, and the tokens before the patches. */
 import type { Dim } from '../../file/wire/schema.js';
 import type { ImageAxes } from '../image-axes.js';
+import type { TokenPlaces } from '../places.js';
 import type { TokenParts } from '../token-parts.js';
 import type { NodeBuilder } from './node-builder.js';
 
-type Size = readonly [height: number, width: number];
+export type Size = readonly [height: number, width: number];
 
 /** The tokens of a value whose number the file leaves open, as runs of the graph show them. */
 export interface MeasuredTokens {
@@ -34,6 +35,8 @@ export interface TokenGrid {
   /** Rows and columns; null if they depend on the image, see `follows`. */
   readonly size: Size | null;
   readonly follows: FollowingTokens | undefined;
+  /** The tokens of the patches, row by row, where they are not those behind the prefix. */
+  readonly tokens?: readonly number[];
 }
 
 /** Tokens before the patches: none, a class token, and a distillation token (DeiT) or four registers (DINOv2). */
@@ -85,6 +88,13 @@ export function provenGrid(
   return end === null || end - prefix === rows * columns
     ? { prefix, size: [rows, columns], follows: undefined }
     : undefined;
+}
+
+/** The grid of tokens whose places the graph tells, for a photo of one size. */
+export function placedGrid({ size, count, tokens }: TokenPlaces): TokenGrid {
+  const [prefix] = tokens as [number];
+  const isBehind = tokens.length === count - prefix && tokens.every((token, i) => token === prefix + i);
+  return { prefix, size, follows: undefined, ...(isBehind ? {} : { tokens }) };
 }
 
 /** Finds the grid of tokens that are not proven. Returns the reason as text if there is no grid. */

@@ -146,7 +146,7 @@ function readFeatures(
   const tensor = readTensor(name, features);
   const values = floatsOf(tensor);
   if (!values) throw mismatch(name, 'a tensor of numbers', tensor.dtype);
-  return readMaps(name, makeTensor('float32', tensor.dims, values), layout, shape);
+  return readMaps(name, makeTensor('float32', tensor.dims, values), layout, shape, features);
 }
 
 /** Paints the places of one image, from a column of the picture on. */

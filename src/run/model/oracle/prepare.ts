@@ -24,7 +24,7 @@ import type { MeasuredTokens } from '../../../onnx/graph/rewrite/token-grid.js';
 import type { TensorType } from '../../../onnx/file/wire/write-model.js';
 import { checkInputSizes } from '../open/input-sizes.js';
 import { modelInternals } from '../open/model-state.js';
-import { tokensOf } from '../prune/model-tokens.js';
+import { placesOf, tokensOf } from '../prune/model-tokens.js';
 import type { OnnxModel } from '../open/open-model.js';
 import { describeInputs, describeValue } from '../open/value-info.js';
 import { correctedType, typeFrom, type InferredType } from '../prune/feature-info.js';
@@ -47,7 +47,12 @@ export async function prepareRewrite(
   const started = startRewrite(cut, request.tidy, (value) => inputType(value, typeOf));
   checkInputSizes(request.inputSizes, [...model.inputs, ...describeInputs(started)]);
   const measured = await measureUnproven(started, request, typeOf, sessions);
-  const known: KnownValues = { typeOf, measured, tokensOf: (value, dims) => tokensOf(model, value, dims) };
+  const known: KnownValues = {
+    typeOf,
+    measured,
+    tokensOf: (value, dims) => tokensOf(model, value, dims),
+    placesOf: (value, size) => placesOf(model, value, size),
+  };
   // A file of which nothing is cut comes back as it is.
   const isOpen = request.fillTypes && !(isUncut(cut) && request.naming === 'tensors');
   const filled = isOpen ? await fillTypes(started, request, typeOf, sessions, inferred) : started;

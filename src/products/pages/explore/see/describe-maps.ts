@@ -31,7 +31,8 @@ export async function describeMaps(
 ): Promise<PageFeatures> {
   const { dtype, dims } = tensor;
   const values = floatsOf(tensor) ?? new Float32Array();
-  const found = values.length > 0 ? findMaps(makeTensor('float32', dims, values), layout, imageSize) : '';
+  const found =
+    values.length > 0 ? findMaps(makeTensor('float32', dims, values), layout, imageSize, tensor) : '';
   const places = typeof found === 'string' ? undefined : { ...found, rows: 1 };
   const isMap = places !== undefined && countPlaces(places) > 1;
   const maps = isMap ? drawMaps(places) : null;
