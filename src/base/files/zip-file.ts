@@ -112,22 +112,35 @@ function describe(entry: Entry, name: string): ZipEntry {
   };
 }
 
-/** Checks that the directory ends where it says: programs without zip64 write the number of entries modulo 65 536. */
+/** What may stand behind the directory: its signature, and the records of its end. */
+const AFTER_DIRECTORY: ReadonlySet<number | undefined> = new Set([0x05054b50, 0x06054b50, 0x06064b50]);
+
+/** Checks that the directory ends where its entries do: programs without zip64 write the number of entries modulo 65 536. */
 async function checkEnd(zip: ZipFile, file: SharedFile): Promise<void> {
   // The types of yauzl are wrong: this is a number.
   const next = await file.read(zip.readEntryCursor as unknown as number, 4);
-  if (next.length === 4 && next.readUInt32LE(0) === DIRECTORY_SIGNATURE)
+  const found = next.length === 4 ? next.readUInt32LE(0) : undefined;
+  if (found === DIRECTORY_SIGNATURE)
     throw new Error(`the zip has more entries than the ${zip.entryCount} that it declares`);
+  if (!AFTER_DIRECTORY.has(found))
+    throw new Error(
+      `the directory of the zip is damaged: nothing ends it behind its ${zip.entryCount} entries`,
+    );
 }
 
 /**
  * Returns the position of an entry's first byte in the zip. The bytes of a stored entry are there unchanged. Throws an Error if no entry is
- * there.
+ * there, or one of another name.
  */
-export async function locateZipEntry(file: SharedFile, { headerAt }: ZipEntry): Promise<number> {
-  const header = await file.read(headerAt, LOCAL_HEADER.bytes);
+export async function locateZipEntry(
+  file: SharedFile,
+  { headerAt, name, rawName }: ZipEntry,
+): Promise<number> {
+  const header = await file.read(headerAt, LOCAL_HEADER.bytes + rawName.length);
   if (header.length < LOCAL_HEADER.bytes || header.readUInt32LE(0) !== LOCAL_HEADER.signature)
     throw new Error(`there is no entry at byte ${headerAt} of the zip`);
+  if (header.readUInt16LE(26) !== rawName.length || !header.subarray(LOCAL_HEADER.bytes).equals(rawName))
+    throw new Error(`the directory of the zip calls an entry "${name}", and the entry has another name`);
   return headerAt + LOCAL_HEADER.bytes + header.readUInt16LE(26) + header.readUInt16LE(28);
 }
 

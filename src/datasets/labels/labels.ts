@@ -46,12 +46,11 @@ export async function readLabels(
   option = 'labels',
   among?: RowSet,
 ): Promise<RowLabels> {
-  const { inputs, listed } = await openLabels(dataset, given, option);
+  const { inputs, unmet } = await openLabels(dataset, given, option);
   const names = new NameTable();
   const ofRow = new Int32Array(countRows(dataset)).fill(NO_LABEL);
-  let [used, unlabelled, failed] = [0, 0, 0];
+  let [unlabelled, failed] = [0, 0];
   for await (const { row, label } of inputs) {
-    if (label !== null) used++;
     if (row !== null && among?.has(row) === false) continue;
     if (row === null) failed++;
     else if (label === null) unlabelled++;
@@ -61,7 +60,7 @@ export async function readLabels(
   for (const [row, label] of ofRow.entries()) if (label !== NO_LABEL) ofRow[row] = places[label]!;
   if (classes.length < 2)
     throw invalidOption(option, 'a source of at least two classes', describeClasses(given, classes));
-  const unknown = listed ? listed.size - used : 0;
+  const unknown = unmet?.size ?? 0;
   const warnings = [
     ...(unlabelled > 0 ? [`${unlabelled} images have no label and are left out`] : []),
     ...(failed > 0 ? [`${counted(failed, 'image')} left out, which could not be embedded`] : []),
@@ -79,33 +78,41 @@ function describeClasses(given: ProbeLabels, classes: readonly string[]): string
 /** An open source of labels. */
 interface OpenLabels {
   readonly inputs: AsyncIterable<LabelledInput>;
-  /** The labels of a table by path, of which a dataset may lack some. */
-  readonly listed: ReadonlyMap<unknown, unknown> | undefined;
+  /** The paths of a table that no input has had so far. */
+  readonly unmet?: ReadonlySet<unknown>;
 }
 
 /** Opens a source of labels. */
 export async function openLabels(dataset: Dataset, given: ProbeLabels, option: string): Promise<OpenLabels> {
   if (typeof given === 'string' && given.startsWith(COLUMN))
-    return { inputs: readColumnLabels(dataset, given.slice(COLUMN.length)), listed: undefined };
+    return { inputs: readColumnLabels(dataset, given.slice(COLUMN.length)) };
   if (typeof given === 'string' && Object.hasOwn(FOLDERS, given)) {
     const place = FOLDERS[given as keyof typeof FOLDERS];
     const folderOf = (path: string): string | undefined => path.split('/').slice(0, -1).at(place);
-    return { inputs: labelPaths(dataset, folderOf), listed: undefined };
+    return { inputs: labelPaths(dataset, folderOf) };
   }
   const isTable = typeof given === 'string' && TABLE.test(given);
   const listed: unknown = isTable ? await readTableLabels(given) : given;
   if (!(listed instanceof Map)) throw invalidOption(option, EXPECTED, given);
-  return { inputs: labelPaths(dataset, labelsByName(listed as ReadonlyMap<string, string>)), listed };
+  const unmet = new Set<unknown>(listed.keys());
+  const urls = urlsByName(listed as ReadonlyMap<string, string>);
+  const labelOf = (path: string): string | undefined => {
+    const given = listed.has(path) ? [path] : (urls.get(path) ?? []);
+    for (const one of given) unmet.delete(one);
+    const labels = new Set(given.map((one) => listed.get(one) as string));
+    return labels.size === 1 ? [...labels][0] : undefined;
+  };
+  return { inputs: labelPaths(dataset, labelOf), unmet };
 }
 
-/** The labels by the names of photos: a table may list URLs as they are fetched. Names with several labels have none. */
-function labelsByName(listed: ReadonlyMap<string, string>): (path: string) => string | undefined {
-  const byName = new Map<string, string | undefined>();
-  for (const [path, label] of listed) {
+/** URLs of a table by the names of their photos: a table may list them as they are fetched. */
+function urlsByName(listed: ReadonlyMap<string, string>): ReadonlyMap<string, readonly string[]> {
+  const urls = new Map<string, string[]>();
+  for (const path of listed.keys()) {
     const name = nameOfUrl(path);
-    if (name !== path) byName.set(name, byName.has(name) && byName.get(name) !== label ? undefined : label);
+    if (name !== path) urls.set(name, [...(urls.get(name) ?? []), path]);
   }
-  return (path) => listed.get(path) ?? byName.get(path);
+  return urls;
 }
 
 async function* labelPaths(

@@ -81,7 +81,7 @@ export function movePlaces(
   return { dims, channel, rows: take(from.rows), columns: take(from.columns) };
 }
 
-/** Elements that become one, along some axes: it lies in their middle. The axes stay, of size 1. */
+/** Elements that become one, along some axes: it lies in their middle, or nowhere if it is made of the whole photo. The axes stay, of size 1. */
 export function poolPlaces(from: Placed, axes: readonly number[]): Placed {
   const dims = from.dims.map((size, axis) => (axes.includes(axis) ? 1 : size));
   const sizes = from.dims.with(from.channel, 1);
@@ -94,7 +94,7 @@ export function poolPlaces(from: Placed, axes: readonly number[]): Placed {
       const to = index.reduce((sum, at, axis) => sum + (axes.includes(axis) ? 0 : at * strides[axis]!), 0);
       sums[to]! += (place * count) / places.length;
     }
-    return sums;
+    return count === dims[0] ? sums.fill(NaN) : sums;
   };
   return { ...from, dims, rows: average(from.rows), columns: average(from.columns) };
 }

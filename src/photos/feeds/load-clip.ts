@@ -3,6 +3,7 @@ import { invalidOption, type Options } from '../../base/checks.js';
 import { integer, optional, readOptions, type Fields } from '../../base/options.js';
 import { misfitImage } from '../images/file/image-errors.js';
 import type { ImageSource } from '../images/file/image-source.js';
+import { checkOneRow } from '../images/transform/check-transform.js';
 import type { LoadedImage } from '../images/transform/load-pixels.js';
 import { createTransform, type TransformLike } from './create-transform.js';
 import { loadImage } from './load-image.js';
@@ -75,6 +76,7 @@ export async function loadClip(
   const there = frames.filter((_, at) => at >= start && (at - start) % stride === 0);
   const count = options.frames ?? Math.max(1, there.length);
   const chosen = createTransform(transform);
+  checkOneRow(chosen.options, 'with clips');
   if (there.length < count) {
     const reason = `it has ${frames.length} frames, and ${start + (count - 1) * stride + 1} are needed`;
     throw misfitImage(reason, 'the clip', 'ask for fewer frames, or a smaller stride or start');

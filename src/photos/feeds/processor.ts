@@ -5,7 +5,7 @@ import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
 import { countCrops, type CropRows } from '../images/pixels/crops.js';
 import type { Size } from '../images/pixels/geometry.js';
 import type { ClipPlan } from '../images/transform/clip-options.js';
-import { checkTiled } from '../images/transform/read-tiles.js';
+import { checkOneRow } from '../images/transform/check-transform.js';
 import type { TilePlan } from '../images/transform/tile-options.js';
 import type { Transform } from '../images/transform/transform.js';
 
@@ -44,7 +44,7 @@ export function processorOf(
   { cropRows = 'mean', tiles, clips }: RowChoice = {},
 ): Processor {
   const { channels, isFloat, tensors } = transform;
-  if (tiles) checkTiled(transform);
+  if (tiles) checkOneRow(transform.options, 'with tiles');
   if (clips) checkFrames(transform, tiles);
   const rows = countCrops(transform.options.crops);
   const photo = transform.outputSize ?? (tiles ? sizeOfTiles(transform, tiles) : null);
@@ -56,9 +56,9 @@ export function processorOf(
 
 /** Refuses transforms that a frame of a clip cannot have. Throws `OPTION_INVALID`. */
 function checkFrames({ options, outputSize, isFloat }: Transform, tiles: TilePlan | undefined): void {
-  const { patches, crops, resampler } = options;
+  const { patches, resampler } = options;
   if (tiles) throw invalidOption('tiles', 'left out with clips', tiles.size);
-  if (crops !== 'center') throw invalidOption('crops', '"center" with clips', crops);
+  checkOneRow(options, 'with clips');
   if (patches) throw invalidOption('transform', 'one with a single tensor, with clips', patches.processor);
   if (isFloat) throw invalidOption('resampler', 'one that resizes bytes, with clips', resampler);
   if (!outputSize)

@@ -82,6 +82,11 @@ describe('loadClip', () => {
     await expect(loadClip([sea], small, { stride: 0 })).rejects.toMatchObject({ code: 'OPTION_INVALID' });
   });
 
+  it.each(['nchw', 'nhwc'] as const)('refuses several crops of a frame, %s', async (layout) => {
+    const crops = loadClip([sea], { ...small, crops: 'five', layout });
+    await expect(crops).rejects.toMatchObject({ code: 'OPTION_INVALID', details: { option: 'crops' } });
+  });
+
   it('takes antialias: false with torch’s arithmetic only', () => {
     expect(() => createTransform({ antialias: false })).toThrow('antialias');
     expect(() => createTransform({ antialias: false, resampler: 'torch', interpolation: 'bicubic' })).toThrow(

@@ -10,6 +10,12 @@ import type { UnreadFiles } from '../items/unread-files.js';
 /** Longer entries are refused. No photo within the pixel limit is this long. */
 export const MAX_ENTRY_BYTES: number = 1024 ** 3;
 
+/** The kind of archive that a file name says; undefined for other files. */
+export function archiveKind(name: string): 'tar' | 'zip' | undefined {
+  if (/\.zip$/i.test(name)) return 'zip';
+  return /\.(tar|tgz|tar\.gz)$/i.test(name) ? 'tar' : undefined;
+}
+
 /** An entry whose name says that it is an image. */
 export interface ImageEntry {
   /** The name of the image in the dataset. */
@@ -23,7 +29,7 @@ export interface ImageEntry {
  * as `../a.jpg` is only a name.
  *
  * @param prefix - Goes before the name: the archive, if there are several.
- * @param unread - Counts the entry if it looks like an image that is not read.
+ * @param unread - Counts the entry if it is left out.
  * @param decoded - The name as text, if the archive says how to decode it. Without it the name must be UTF-8.
  */
 export function nameEntry(
@@ -35,6 +41,7 @@ export function nameEntry(
   const text = decoded ?? (isUtf8(name) ? Buffer.from(name).toString('utf8') : spellBytes(name));
   const kind = kindOfName(text);
   if (kind === 'unread') unread.add(text);
+  if (kind === 'other') unread.addOther(archiveKind(text) ? 'archive' : 'other file');
   if (kind !== 'image') return undefined;
   const path = prefix + text.replaceAll('\0', '\u2400');
   if (text.includes('\0')) return { path, refusal: 'its name holds a NUL character' };

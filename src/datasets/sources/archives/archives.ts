@@ -8,14 +8,8 @@ import { asInvalidSource, invalidSource } from '../items/source-errors.js';
 import type { UnreadFiles } from '../items/unread-files.js';
 import { listTar } from './tar.js';
 import { SharedFile } from '../../../base/files/shared-file.js';
-import { listZipEntries, readZipEntry, type ZipEntry } from '../../../base/files/zip-file.js';
-import { itemOfArchive, nameEntry, refuseSize, type ImageEntry } from './archive-entry.js';
-
-/** The kind of archive that a file name says; undefined for other files. */
-export function archiveKind(name: string): 'tar' | 'zip' | undefined {
-  if (/\.zip$/i.test(name)) return 'zip';
-  return /\.(tar|tgz|tar\.gz)$/i.test(name) ? 'tar' : undefined;
-}
+import { listZipEntries, locateZipEntry, readZipEntry, type ZipEntry } from '../../../base/files/zip-file.js';
+import { archiveKind, itemOfArchive, nameEntry, refuseSize, type ImageEntry } from './archive-entry.js';
 
 /** Lists the images in an archive, named as its entries. Throws `SOURCE_INVALID`. */
 export function listArchive(path: string, unread: UnreadFiles, prefix = ''): AsyncGenerator<SourceItem> {
@@ -49,7 +43,7 @@ export async function* listShards(
  * Lists the images in a zip, in the order of its directory, by extension. The folder `__MACOSX/` is left out. An image is read
  * and inflated later, when it is embedded, to no more than its stated size.
  *
- * @throws {@link TapirError} `SOURCE_INVALID` if the directory cannot be read. An entry that is encrypted, compressed by another
+ * @throws {@link TapirError} `SOURCE_INVALID` if the directory cannot be read, or names what is left out otherwise than its entry does. An entry that is encrypted, compressed by another
  * method than deflate, or longer than 1 GiB is an item with an error.
  */
 async function* listZip(path: string, prefix: string, unread: UnreadFiles): AsyncGenerator<SourceItem> {
@@ -57,8 +51,13 @@ async function* listZip(path: string, prefix: string, unread: UnreadFiles): Asyn
   try {
     for await (const entry of listZipEntries(file)) {
       const { name, rawName } = entry;
-      const named = name.startsWith('__MACOSX/') ? undefined : nameEntry(rawName, prefix, unread, name);
+      const named =
+        name.startsWith('__MACOSX/') || name.endsWith('/')
+          ? undefined
+          : nameEntry(rawName, prefix, unread, name);
       if (named) yield itemOfEntry(file, entry, named);
+      // A damaged name is no reason to leave out an image.
+      else if (!name.endsWith('/')) await locateZipEntry(file, entry);
     }
   } catch (error) {
     throw asInvalidSource(path, error);

@@ -1,10 +1,10 @@
 /** Photos by class → batches to train and to evaluate on. */
-import { invalidOption } from '../../../base/checks.js';
 import { createRandom, seedOf, shuffled } from '../../../base/random.js';
 import { loadTensors } from '../../../photos/feeds/open-feeds.js';
 import type { FeedPlan } from '../../../photos/feeds/feed-plan.js';
 import { planPictures } from '../../../photos/feeds/plan-feeds.js';
 import type { TrainBatch } from '../trainer.js';
+import { checkOneRow } from '../../../photos/images/transform/check-transform.js';
 import { DecodeLanes } from '../../../photos/images/lanes/decode-lanes.js';
 import type { Transform } from '../../../photos/images/transform/transform.js';
 import type { OnnxModel } from '../../../run/model/open/open-model.js';
@@ -39,8 +39,7 @@ export class TrainingPhotos {
   /** @throws {@link TapirError} `OPTION_INVALID` for a transform that does not fit the model. */
   constructor(model: OnnxModel, plan: PhotoPlan) {
     const { transform, threads } = plan;
-    const { crops } = transform.options;
-    if (crops !== 'center') throw invalidOption('transform.crops', '"center" for training', crops);
+    checkOneRow(transform.options, 'for training');
     this.#plan = plan;
     this.#feeds = planPictures({ inputs: model.inputs, imageNormalization: null }, transform);
     this.#lanes = new DecodeLanes(transform, threads);

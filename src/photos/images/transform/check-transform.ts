@@ -10,6 +10,11 @@ import type { ChannelNumbers, FirstStep, TransformOptions } from './transform-op
 
 const MAX_SIDE = 65_536;
 
+/** Refuses a transform that makes several rows of a photo. Throws `OPTION_INVALID`, which says where. */
+export function checkOneRow({ crops }: TransformOptions, where: string): void {
+  if (crops !== 'center') throw invalidOption('crops', `"center" ${where}`, crops);
+}
+
 /** Checks options and returns a frozen deep copy: the caller may change its arrays and objects afterwards. Throws `OPTION_INVALID`. */
 export function checkTransform(options: TransformOptions): TransformOptions {
   const channelOrder = checkOneOf('channelOrder', options.channelOrder, ['rgb', 'bgr', 'grey']);

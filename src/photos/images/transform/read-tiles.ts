@@ -1,5 +1,4 @@
 /** A picture → tiles, transformed like photos. */
-import { invalidOption } from '../../../base/checks.js';
 import { openPicture, type Picture } from '../decode/picture.js';
 import { openImageSource, type ImageSource } from '../file/image-source.js';
 import { misfitImage } from '../file/image-errors.js';
@@ -8,6 +7,7 @@ import type { Region, Size } from '../pixels/geometry.js';
 import { copyRows, toGrey, type RgbImage } from '../pixels/rgb-image.js';
 import { TileGrid, type Tile } from '../pixels/tile-grid.js';
 import { fillWith, type ImageRegions } from '../resample/resample.js';
+import { checkOneRow } from './check-transform.js';
 import type { FloatImage } from './float-image.js';
 import { imageOf, type LoadedImage } from './load-pixels.js';
 import type { TilePlan } from './tile-options.js';
@@ -114,7 +114,7 @@ export async function sampleTiles(
   tiles: TilePlan,
   { most, maxSide }: { readonly most: number; readonly maxSide: number },
 ): Promise<SampledTiles> {
-  checkTiled(transform);
+  checkOneRow(transform.options, 'with tiles');
   const file = await openImageSource(source);
   const reader = await TileReader.open(file, transform, tiles);
   const { picture, grid } = reader;
@@ -172,18 +172,13 @@ export function transformTile(
   return transform.applyFloat(image, into && new Float32Array(into.buffer, into.byteOffset, into.length / 4));
 }
 
-/** Refuses transforms of which a tile has several rows. Throws `OPTION_INVALID`. */
-export function checkTiled({ options }: Transform): void {
-  if (options.crops !== 'center') throw invalidOption('crops', '"center" with tiles', options.crops);
-}
-
 /** The tiles of a picture, one after the other. Throws as `loadTiles` does. */
 export async function* readTiles(
   source: ImageSource,
   transform: Transform,
   plan: TilePlan,
 ): AsyncGenerator<LoadedTile> {
-  checkTiled(transform);
+  checkOneRow(transform.options, 'with tiles');
   const reader = await TileReader.open(await openImageSource(source), transform, plan);
   const { picture, grid } = reader;
   try {

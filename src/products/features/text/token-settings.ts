@@ -205,10 +205,24 @@ function classOf(settings: JsonFields): string {
   return typeof name === 'string' ? name.replace(/Fast$/, '') : '';
 }
 
-/** The side that a class has where no file states one. */
+/** Classes of transformers that pad in front where no file states a side (5.24, with the names of their aliases). */
+const PADS_LEFT: ReadonlySet<string> = new Set([
+  'CodeLlamaTokenizer',
+  'CohereTokenizer',
+  'CpmAntTokenizer',
+  'GemmaTokenizer',
+  'LlamaTokenizer',
+  'MistralCommonBackend',
+  'MistralCommonTokenizer',
+  'Siglip2Tokenizer',
+  'XLNetTokenizer',
+]);
+
+/** The side where tokenizer_config.json states none: that of tokenizer.json, else that of the class. */
 function defaultPadSide({ settings, tokenizer }: TokenizerFiles): 'left' | 'right' {
-  if (classOf(settings) === 'Siglip2Tokenizer') return 'left';
-  return fieldsOf(tokenizer.padding)?.['direction'] === 'Left' ? 'left' : 'right';
+  const direction = fieldsOf(tokenizer.padding)?.['direction'];
+  if (direction === 'Left' || direction === 'Right') return direction === 'Left' ? 'left' : 'right';
+  return PADS_LEFT.has(classOf(settings)) ? 'left' : 'right';
 }
 
 function sideOf({ path, settings }: TokenizerFiles, field: string): 'left' | 'right' | undefined {

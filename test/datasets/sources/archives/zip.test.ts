@@ -99,6 +99,40 @@ describe('a zip', () => {
     });
   });
 
+  it('whose directory is damaged, so that an image would be left out by its name, is not taken for whole', async () => {
+    const files = [1, 2, 3].map((i) => ({ name: `${i}.jpg`, bytes: text }));
+    const zip = makeZip(files);
+    const renamed = Buffer.from(zip);
+    renamed.write('n', zip.lastIndexOf('3.jpg') + 3);
+    const at = zip.lastIndexOf('3.jpg');
+    const shifted = Buffer.concat([zip.subarray(0, at), Buffer.from('\0\t\0'), zip.subarray(at)]);
+    for (const [damaged, reason] of [
+      [renamed, /calls an entry "3\.jng"/],
+      [shifted, /another name|directory/],
+    ] as const) {
+      const { error } = await untilError(write(damaged));
+      expect(error).toMatchObject({ code: 'SOURCE_INVALID', message: expect.stringMatching(reason) });
+    }
+    const before = Buffer.concat([
+      zip.subarray(0, zip.lastIndexOf('PK\x05\x06')),
+      Buffer.from('junk'),
+      zip.subarray(zip.lastIndexOf('PK\x05\x06')),
+    ]);
+    const { items, error } = await untilError(write(before));
+    expect(items).toHaveLength(3);
+    expect(error).toMatchObject({ code: 'SOURCE_INVALID', message: expect.stringContaining('directory') });
+  });
+
+  it('counts what it leaves out by name', async () => {
+    const inner = makeZip([{ name: 'a.jpg', bytes: text }]);
+    const names = ['a.jpg', 'notes.txt', 'b.json', 'inner.zip', 'shard.tar.gz', 'c.jxl', 'd/'];
+    const source = openSource(write(makeZip(names.map((name) => ({ name, bytes: inner })))));
+    const found: string[] = [];
+    for await (const { path } of source) found.push(path);
+    expect(found).toEqual(['a.jpg']);
+    expect(source.unread).toEqual({ '.jxl': 1, archive: 2, 'other file': 2 });
+  });
+
   it('that was cut off or broken anywhere ends with an error, and never hangs', async () => {
     const noise = Buffer.from(Array.from({ length: 3000 }, (_, i) => (i * i * 31) % 251));
     const whole = makeZip([

@@ -51,9 +51,9 @@ describe('openSource', () => {
     const archives = { 'a.tar': tar, 'a.tar.gz': gzipSync(tar), 'a.zip': makeZip(files) };
     for (const [name, bytes] of Object.entries(archives)) {
       writeFileSync(join(scratch, name), bytes);
-      expect(await unreadIn(join(scratch, name)), name).toEqual(COUNTS);
+      expect(await unreadIn(join(scratch, name)), name).toEqual({ ...COUNTS, 'other file': 1 });
     }
-    expect(await unreadIn(join(scratch, '?.tar'))).toEqual(COUNTS);
+    expect(await unreadIn(join(scratch, '?.tar'))).toEqual({ ...COUNTS, 'other file': 1 });
   });
 
   it('counts those that a pattern without extension matches', async () => {
@@ -79,6 +79,10 @@ describe('describeUnread', () => {
       expect.stringMatching(
         /^1 symbolic link was skipped: photos are embedded under the names of their files; /,
       ),
+    ]);
+    expect(describeUnread({ archive: 1, 'other file': 2 })).toEqual([
+      expect.stringMatching(/^1 archive was skipped: /),
+      expect.stringMatching(/^2 other files were skipped: /),
     ]);
     expect(describeUnread({ '.heic': 12 })[0]).toMatch(
       /^12 \.heic files were skipped: to read them, install .*libheif-js/,
