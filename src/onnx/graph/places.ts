@@ -49,14 +49,24 @@ export function isAligned(a: Placed, b: Placed): boolean {
 /** Places are compared to this part of the photo. */
 const CLOSE = 1e-6;
 
-/** The same elements with other dims; undefined if that cuts through the channels. */
+/**
+ * The same elements with other dims; undefined if that cuts through the channels. Pixels that become channels, as those of a patch do, lie
+ * in their middle.
+ */
 export function reshapePlaces(from: Placed, dims: readonly number[]): Placed | undefined {
-  const before = product(from.dims.slice(0, from.channel));
-  const channels = from.dims[from.channel];
-  const channel = dims.findIndex(
-    (size, axis) => size === channels && product(dims.slice(0, axis)) === before,
-  );
-  return channel >= 0 && product(dims) === product(from.dims) ? { ...from, dims, channel } : undefined;
+  if (product(dims) !== product(from.dims)) return undefined;
+  for (let first = from.channel; first >= 0; first--)
+    for (let last = from.channel; last < from.dims.length; last++) {
+      const before = product(from.dims.slice(0, first));
+      const size = product(from.dims.slice(first, last + 1));
+      const channel = dims.findIndex((one, axis) => one === size && product(dims.slice(0, axis)) === before);
+      if (channel < 0) continue;
+      const merged = [...from.dims.keys()].filter(
+        (axis) => axis >= first && axis <= last && axis !== from.channel,
+      );
+      return { ...poolPlaces(from, merged), dims, channel };
+    }
+  return undefined;
 }
 
 /**
@@ -83,6 +93,7 @@ export function movePlaces(
 
 /** Elements that become one, along some axes: it lies in their middle, or nowhere if it is made of the whole photo. The axes stay, of size 1. */
 export function poolPlaces(from: Placed, axes: readonly number[]): Placed {
+  if (axes.every((axis) => from.dims[axis] === 1)) return from;
   const dims = from.dims.map((size, axis) => (axes.includes(axis) ? 1 : size));
   const sizes = from.dims.with(from.channel, 1);
   const strides = stridesOf(dims.with(from.channel, 1));

@@ -264,6 +264,20 @@ function countAlong(walk: Walk, value: Value, axis: number): number | undefined 
   return asked !== undefined && asked > 1 ? asked : source && countAlong(walk, source, axis);
 }
 
+/** A border around a map. */
+const pad: Rule = (walk, node, placed) => {
+  const { dims, channel } = placed;
+  const pads = walk.sizes.listOf(node.inputs[1]) ?? walk.constants.attributesOf(node).get('pads')?.ints;
+  const isMap = dims.length === 4 && channel % 2 === 1 && isAligned(placed, placeMap(dims, channel));
+  if (!isMap) return UNREADABLE;
+  // A border of unknown width moves nothing.
+  if (pads?.length !== 8 || pads[channel] !== 0 || pads[0] !== 0) return undefined;
+  return placeMap(
+    dims.map((size, axis) => size + pads[axis]! + pads[axis + 4]!),
+    channel,
+  );
+};
+
 const reduce: Rule = (walk, node, placed) => {
   const attributes = walk.constants.attributesOf(node);
   const given = walk.sizes.listOf(node.inputs[1]) ?? attributes.get('axes')?.ints;
@@ -285,6 +299,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   Flatten: reshape,
   Gather: gather,
   MaxPool: slide,
+  Pad: pad,
   ReduceMax: reduce,
   ReduceMean: reduce,
   ReduceSum: reduce,

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { modelInternals } from '../../../src/run/model/open/model-state.js';
 import { openModel } from '../../../src/run/model/open/open-model.js';
 import { placesOf } from '../../../src/run/model/prune/model-tokens.js';
+import { ELEMENT_TYPE } from '../../../src/onnx/file/wire/schema.js';
 import { modelBytes, type NodeSpec, type WeightSpec } from '../../support/graphs.js';
 
 const list = (values: readonly number[]): WeightSpec => ({
@@ -49,7 +50,7 @@ async function find(...nodes: readonly NodeSpec[]) {
   const spec = {
     inputs: [
       { name: 'x', dims: ['n', 3, 16, 16] },
-      { name: 'i', dims: [16], elemType: 'int64' as const },
+      { name: 'i', dims: [16], elemType: ELEMENT_TYPE.int64 },
     ],
     outputs: [{ name: nodes.at(-1)!.outputs[0]!, dims: ['n', 'l', 2] }],
     nodes: [...PATCHES, ...nodes],

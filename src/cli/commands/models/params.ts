@@ -2,12 +2,14 @@
 import { counted } from '../../../base/printable.js';
 import type { Command } from 'commander';
 import { writeStateDict } from '../../../learn/parameters/dicts/write-state-dict.js';
+import type { Graph } from '../../../onnx/graph/graph.js';
+import { quantisedWeights } from '../../../onnx/graph/quantised-weights.js';
 import { contentsOf } from '../../../onnx/graph/scopes.js';
 import { modelInternals } from '../../../run/model/open/model-state.js';
-import { ELEMENT_BITS, ELEMENT_TYPE } from '../../../onnx/file/wire/schema.js';
+import { countElements, parameterTypes, sum } from '../../../run/model/oracle/model-costs.js';
 import { elementCount, type Tensor } from '../../../onnx/tensor/tensor.js';
 import { invalidOption } from '../../../base/checks.js';
-import { openModel, type OnnxModel } from '../../../run/model/open/open-model.js';
+import { openModel } from '../../../run/model/open/open-model.js';
 import type { Parameter } from '../../../run/model/open/named-parameters.js';
 import { findModelFile, MODEL_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { formatDims, formatTable } from '../../terminal/table.js';
@@ -35,15 +37,18 @@ async function runParams(terminal: Terminal, path: string, flags: ParamsFlags): 
   const model = await openModel(await findModelFile(path, terminal, yes));
   const parameters = model.namedParameters();
   const { graph } = modelInternals.of(model);
-  const inside = [...contentsOf(graph, graph.nodes)].reduce((sum, { held }) => sum + held.floats, 0);
+  const inside = sum([...contentsOf(graph, graph.nodes)], ({ held }) => held.floats);
   if (inside > 0)
     terminal.err(
       `note: ${inside.toLocaleString('en')} more numbers lie inside functions and the bodies of If, Loop and Scan: they are not listed, loaded or trained\n`,
     );
-  const small = countSmall(model, parameters);
-  if (small > 0)
+  const listed = new Set(parameters.flatMap(({ initializers }) => initializers));
+  const levels = [...quantisedWeights(graph)];
+  const unlisted = levels.filter(({ name }) => !listed.has(name));
+  const more = countElements(graph, unlisted).parameters;
+  if (more > 0)
     terminal.err(
-      `note: ${small.toLocaleString('en')} more numbers are weights of 8 bits or fewer: they are not listed, loaded or trained; the file in floats that they were made from has them\n`,
+      `note: ${more.toLocaleString('en')} parameters are weights of a quantised model: they are not listed, loaded or trained; the file in floats that they were made from has them\n`,
     );
   if (save !== undefined) {
     const stored = parameters.filter(isSaved);
@@ -61,22 +66,7 @@ async function runParams(terminal: Terminal, path: string, flags: ParamsFlags): 
     terminal.err(`written: ${save} (${counted(stored.length, 'tensor')}${note})\n`);
   }
   if (json) printJson(terminal, parameters);
-  else if (save === undefined) terminal.out(parameterTable(parameters, terminal));
-}
-
-/** Elements of tensors of 8 bits or fewer that are no listed buffers. Truths are no weights. */
-function countSmall(model: OnnxModel, parameters: readonly Parameter[]): number {
-  const listed = new Set(parameters.flatMap(({ initializers }) => initializers));
-  const { graph } = modelInternals.of(model);
-  let count = 0;
-  for (const { name, initializer } of graph.values.values()) {
-    if (!initializer || listed.has(name) || initializer.elemType === ELEMENT_TYPE.bool) continue;
-    const isSmall = (ELEMENT_BITS.get(initializer.elemType) ?? Infinity) <= 8;
-    const elements = elementCount(initializer.dims);
-    // Zero points are small, too.
-    if (isSmall && elements > 1) count += elements;
-  }
-  return count;
+  else if (save === undefined) terminal.out(parameterTable(graph, parameters, more, terminal));
 }
 
 /** State dicts hold what a network learns and its buffers. */
@@ -84,27 +74,38 @@ function isSaved({ kind, origin }: Parameter): boolean {
   return kind !== 'constant' && origin.kind !== 'folded';
 }
 
-function parameterTable(parameters: readonly Parameter[], terminal: Terminal): string {
-  const rows = parameters.map(({ name, dtype, dims, kind, origin, initializers, mergedWith }) => [
-    name,
-    dtype,
-    formatDims(dims),
-    kind,
-    origin.kind === 'folded' && origin.norm !== null ? `folded with ${origin.norm}` : origin.kind,
-    initializers.join(', '),
-    mergedWith.join(', '),
-  ]);
+/** @param unlisted - Parameters that are not in the list. */
+function parameterTable(
+  graph: Graph,
+  parameters: readonly Parameter[],
+  unlisted: number,
+  terminal: Terminal,
+): string {
+  const levels = new Set([...quantisedWeights(graph)].map(({ name }) => name));
+  const kindOf = ({ initializers, kind }: Parameter): Parameter['kind'] =>
+    initializers.some((name) => levels.has(name)) ? 'parameter' : kind;
+  const rows = parameters.map((parameter) => {
+    const { name, dtype, dims, origin, initializers, mergedWith } = parameter;
+    return [
+      name,
+      dtype,
+      formatDims(dims),
+      kindOf(parameter),
+      origin.kind === 'folded' && origin.norm !== null ? `folded with ${origin.norm}` : origin.kind,
+      initializers.join(', '),
+      mergedWith.join(', '),
+    ];
+  });
   const header = ['name', 'dtype', 'dims', 'kind', 'origin', 'in the file', 'shared with'];
   const totals = (['parameter', 'buffer', 'constant'] as const).flatMap((wanted) => {
-    const ofKind = parameters.filter(({ kind }) => kind === wanted);
-    const count = ofKind.reduce(
-      (sum, { dims }) => sum + dims.reduce((product, size) => product * size, 1),
-      0,
-    );
-    const what = wanted === 'parameter' ? 'parameters' : `elements of ${wanted}s`;
-    return count === 0 && wanted !== 'parameter' ? [] : [`${count.toLocaleString('en')} ${what}`];
+    const ofKind = parameters.filter((parameter) => kindOf(parameter) === wanted);
+    const isParameter = wanted === 'parameter';
+    const count = sum(ofKind, ({ dims }) => elementCount(dims)) + (isParameter ? unlisted : 0);
+    const types = parameterTypes(graph).join(' and ');
+    const what = isParameter ? `parameters${types && `, ${types}`}` : `elements of ${wanted}s`;
+    return count === 0 && !isParameter ? [] : [`${count.toLocaleString('en')} ${what}`];
   });
   const layout = { columns: terminal.columns, names: [0, 5], spare: [6, 5, 3, 1] };
   const table = formatTable([header, ...rows], layout);
-  return `${table}\n${counted(parameters.length, 'tensor')}: ${totals.join(', ')}\n`;
+  return `${table}\n${counted(parameters.length, 'tensor')}: ${totals.join('; ')}\n`;
 }

@@ -131,11 +131,12 @@ export function reshapeToMap(nodes: NodeBuilder, input: string, { size, follows 
 export function describeTokens(request: string, measured: MeasuredTokens): string {
   const { imageSize, tokens, follows } = measured;
   const grid = findGrid(undefined, undefined, measured);
-  const patches =
-    typeof grid === 'string' || !grid.size
-      ? `patches of ${follows!.patch}×${follows!.patch} pixels`
-      : `a grid of ${grid.size.join('×')} patches`;
-  const prefix = typeof grid === 'string' ? 0 : grid.prefix;
+  const run = `"${request}" has ${tokens} tokens in a run on an image of ${imageSize.join('×')}`;
+  if (typeof grid === 'string') return run;
+  const patches = !grid.size
+    ? `patches of ${follows!.patch}×${follows!.patch} pixels`
+    : `a grid of ${grid.size.join('×')} patches`;
+  const { prefix } = grid;
   const before = prefix === 0 ? '' : ` after ${prefix} other ${prefix === 1 ? 'token' : 'tokens'}`;
-  return `"${request}" has ${tokens} tokens in a run on an image of ${imageSize.join('×')}: ${patches}${before}`;
+  return `${run}: ${patches}${before}`;
 }

@@ -24,10 +24,11 @@ export function renderExplorer(
   });
 }
 
-function subtitleOf({ nodes, weights, sizeBytes, outputs }: ModelStructure): Markup {
+function subtitleOf({ nodes, weights, parameterTypes, sizeBytes, outputs }: ModelStructure): Markup {
   const parameters = weights.reduce((sum, [elements]) => sum + elements, 0);
+  const types = parameterTypes.length > 0 ? `, ${parameterTypes.join(' and ')}` : '';
   const outs = outputs.length === 1 ? '1 output' : `${formatCount(outputs.length)} outputs`;
-  return markup`${formatLarge(parameters)} parameters · ${formatBytes(sizeBytes)} · ${formatCount(nodes.length)} nodes · ${outs}<span id="at"></span>`;
+  return markup`${formatLarge(parameters)} parameters${types} · ${formatBytes(sizeBytes)} · ${formatCount(nodes.length)} nodes · ${outs}<span id="at"></span>`;
 }
 
 const MAIN = markup`<noscript><p class="note">This page needs its script, which this browser does not run.</p></noscript>

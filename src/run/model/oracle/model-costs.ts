@@ -2,11 +2,12 @@
 import { TapirError } from '../../../base/errors.js';
 import type { Graph, Node, Value } from '../../../onnx/graph/graph.js';
 import { findParameters } from '../../../onnx/graph/parameters/find-parameters.js';
+import { quantisedWeights } from '../../../onnx/graph/quantised-weights.js';
 import { contentsOf } from '../../../onnx/graph/scopes.js';
 import { nodeMacs } from '../../../onnx/graph/cost/macs.js';
 import { cutGraph, outputsOf } from '../../../onnx/graph/rewrite/prune.js';
 import { keptInputs, startRewrite, type Rewrite } from '../../../onnx/graph/rewrite/rewrite.js';
-import { ELEMENT_BITS, ELEMENT_TYPE } from '../../../onnx/file/wire/schema.js';
+import { ELEMENT_BITS, ELEMENT_TYPE, elementTypeName } from '../../../onnx/file/wire/schema.js';
 import type { ScannedTensor } from '../../../onnx/file/scan/scan-value.js';
 import { WireReader } from '../../../onnx/file/wire/wire.js';
 import type { TensorType } from '../../../onnx/file/wire/write-model.js';
@@ -31,7 +32,7 @@ export interface MeasuredAt {
 
 /** Elements of tensors by what they are to the network. */
 export interface ElementCounts {
-  /** Of learnable tensors. */
+  /** Of learnable tensors, and of weights that are stored as levels. */
   readonly parameters: number;
   /** Of running statistics and of integers that a module holds. */
   readonly buffers: number;
@@ -188,15 +189,27 @@ export function weighTensors(
 /** Counts the elements of initializers. */
 export function countElements(graph: Graph, initializers: readonly Value[]): ElementCounts {
   const { kinds } = findParameters(graph);
+  const levels = quantisedWeights(graph);
   const counts = { parameter: 0, buffer: 0, constant: 0 };
   for (const value of initializers) {
-    const kind = kinds.get(value) ?? 'constant';
+    const kind = levels.has(value) ? 'parameter' : (kinds.get(value) ?? 'constant');
     const count = elementCount(value.initializer!.dims);
     const isCounted =
       value.initializer!.elemType !== ELEMENT_TYPE.int64 && (kind !== 'constant' || count > 1);
     if (isCounted) counts[kind] += count;
   }
   return { parameters: counts.parameter, buffers: counts.buffer, constants: counts.constant };
+}
+
+/** The types of a graph's parameters, those of most elements first. */
+export function parameterTypes(graph: Graph): readonly string[] {
+  const counts = new Map<string, number>();
+  for (const value of graph.values.values()) {
+    const count = value.initializer ? countElements(graph, [value]).parameters : 0;
+    const type = elementTypeName(value.initializer?.elemType ?? 0);
+    if (count > 0 && type !== undefined) counts.set(type, (counts.get(type) ?? 0) + count);
+  }
+  return [...counts].toSorted(([, a], [, b]) => b - a).map(([type]) => type);
 }
 
 /** Elements of tensors of all kinds. */

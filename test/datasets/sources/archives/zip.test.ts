@@ -127,7 +127,7 @@ describe('a zip', () => {
     const inner = makeZip([{ name: 'a.jpg', bytes: text }]);
     const names = ['a.jpg', 'notes.txt', 'b.json', 'inner.zip', 'shard.tar.gz', 'c.jxl', 'd/'];
     const source = openSource(write(makeZip(names.map((name) => ({ name, bytes: inner })))));
-    const found: string[] = [];
+    const found: unknown[] = [];
     for await (const { path } of source) found.push(path);
     expect(found).toEqual(['a.jpg']);
     expect(source.unread).toEqual({ '.jxl': 1, archive: 2, 'other file': 2 });

@@ -10,7 +10,12 @@ import { nameValues } from '../../../../onnx/graph/names/name-list.js';
 import { contentsOf } from '../../../../onnx/graph/scopes.js';
 import { nodeRoles } from '../../../../onnx/graph/roles.js';
 import { modelInternals } from '../../../../run/model/open/model-state.js';
-import { bytesOf, countElements, weighTensors } from '../../../../run/model/oracle/model-costs.js';
+import {
+  bytesOf,
+  countElements,
+  parameterTypes,
+  weighTensors,
+} from '../../../../run/model/oracle/model-costs.js';
 import { describeValue } from '../../../../run/model/open/value-info.js';
 import type {
   StructureBox,
@@ -50,6 +55,7 @@ export function describeModel(model: OnnxModel, path: string): ModelStructure {
     outputs: graph.outputs.map(placeOf).filter((place) => place !== undefined),
     nodes,
     values,
+    parameterTypes: parameterTypes(graph),
     weights: [
       ...weights.map((value): [number, number] => [
         countElements(graph, [value]).parameters,

@@ -70,6 +70,8 @@ export interface ModelStructure {
   readonly nodes: readonly StructureNode[];
   /** What stands for itself beside the nodes: the inputs of the model, and all outputs of nodes after the first. */
   readonly values: readonly ValuePlace[];
+  /** The types of its parameters, those of most elements first. */
+  readonly parameterTypes: readonly string[];
   /** Parameters and bytes of each initializer, and of what the bodies and the function of a node hold. */
   readonly weights: readonly (readonly [elements: number, bytes: number])[];
   /** The first one is the model. */
