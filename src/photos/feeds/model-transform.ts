@@ -116,10 +116,14 @@ function closest(facts: PixelFacts): Options<TransformOptions> {
   const { channels, height, width, isLast, scaling, ultralytics, elemType } = facts;
   const size = height !== undefined && width !== undefined ? { height, width } : undefined;
   const isDetector = ultralytics !== undefined && ultralytics !== 'classify';
+  // Its classify_transforms take the shortest side and the centre, and squash where the sides differ.
+  const side = ultralytics === 'classify' && height === width ? (height ?? GUESSED_SIDE) : undefined;
   const resize =
-    size === undefined
-      ? { crop: GUESSED_SIDE }
-      : { resize: isDetector ? ({ fit: 'inside', ...size } as const) : size, crop: size };
+    side !== undefined
+      ? { resize: side, crop: side }
+      : size === undefined
+        ? { crop: GUESSED_SIDE }
+        : { resize: isDetector ? ({ fit: 'inside', ...size } as const) : size, crop: size };
   const isRaw = isPixelScaling(scaling) || ultralytics !== undefined || !isFloatType(elemType);
   const half = channels === GREY ? ([0.5] as const) : ([0.5, 0.5, 0.5] as const);
   const isGuessed = channels !== GREY && !isLast;

@@ -2,7 +2,7 @@
 import { TapirError } from '../../base/errors.js';
 import type { FeatureInfo } from '../../run/model/prune/feature-info.js';
 import type { Tensor } from '../../onnx/tensor/tensor.js';
-import { findGrid, placedGrid } from '../../onnx/graph/rewrite/token-grid.js';
+import { findGrid, MOVED, movedPatches, placedGrid } from '../../onnx/graph/rewrite/token-grid.js';
 import { placesOfTensor } from '../../run/model/prune/model-tokens.js';
 import { makeTensor } from '../../onnx/tensor/tensor.js';
 import { permute } from '../../onnx/tensor/permute.js';
@@ -26,7 +26,8 @@ export interface Maps {
  * @param layout - The order of the axes; where it is unknown, `NCHW` or `NLC`.
  * @param imageSize - Height and width of the image that the tokens are patches of; where it is unknown, it counts as square.
  * @param source - What a run gave, where the tensor was made of it: its model tells where patches are.
- * @throws {@link TapirError} `OUTPUT_MISFIT` for what is neither a float32 map nor a grid of tokens.
+ * @throws {@link TapirError} `OUTPUT_MISFIT` for what is neither a float32 map nor a grid of tokens; `FEATURE_AMBIGUOUS` for tokens that
+ * the model moved in a way that cannot be read.
  */
 export function readMaps(
   name: string,
@@ -38,6 +39,7 @@ export function readMaps(
   const found =
     tensor.dtype === 'float32' ? findMaps(tensor, layout, imageSize, source) : 'only float32 is read here';
   if (typeof found !== 'string') return found;
+  if (found === MOVED) throw movedPatches(name);
   const actual = `${tensor.dtype} [${tensor.dims.join(', ')}]`;
   throw new TapirError('OUTPUT_MISFIT', `"${name}" is ${actual}: ${found}`, {
     details: { output: name, actual, reason: found },
@@ -64,7 +66,7 @@ export function findMaps(
   const tokens = dims[isFirst ? 2 : 1]!;
   const measured = imageSize && { imageSize, tokens, channels, follows: undefined };
   const places = isFirst ? null : placesOfTensor(source, tokens, imageSize);
-  if (places === 'moved') return 'its graph moves the patches of a photo in a way that cannot be read';
+  if (places === 'moved') return MOVED;
   const grid = places ? placedGrid(places) : findGrid(tokens, undefined, measured);
   if (typeof grid === 'string') return grid;
   const order = grid.tokens ?? Array.from({ length: tokens - grid.prefix }, (_, i) => grid.prefix + i);

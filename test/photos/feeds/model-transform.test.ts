@@ -169,7 +169,13 @@ describe('a model without a configuration', () => {
       'a classifier of Ultralytics',
       model(NCHW, [], {}, { author: 'Ultralytics', task: 'classify' }),
       /Ultralytics wrote it/,
-      { crop: { height: 224, width: 224 }, mean: null },
+      { resize: 224, crop: 224, mean: null },
+    ],
+    [
+      'a classifier of Ultralytics for sides that differ',
+      model(['N', 3, 64, 128], [], {}, { author: 'Ultralytics', task: 'classify' }),
+      /Ultralytics wrote it/,
+      { resize: { height: 64, width: 128 }, crop: { height: 64, width: 128 }, mean: null },
     ],
   ])('is refused, with a transform to paste: %s', async (_, bytes, reason, options) => {
     const error = await choose(bytes).catch((caught: unknown) => caught as Error);

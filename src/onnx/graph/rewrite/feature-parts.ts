@@ -8,6 +8,7 @@ import { ELEMENT_TYPE, elementTypeName, isFloatType, type Dim } from '../../file
 import {
   describeTokens,
   findGrid,
+  movedPatches,
   placedGrid,
   provenGrid,
   reshapeToMap,
@@ -145,7 +146,7 @@ function takePart(
   if (dims.length !== 3 && dims.length > 0) throw refuse('only tokens [N, L, C] have parts');
   const isMeasured = part === 'patches' && !tokens && measured?.follows !== undefined;
   const places = isMeasured ? placesOf() : null;
-  if (places === 'moved' || (places && placedGrid(places).tokens)) throw moved(request);
+  if (places === 'moved' || (places && placedGrid(places).tokens)) throw movedPatches(request);
   const follows = isMeasured ? measured.follows : undefined;
   const [start, end] = tokens?.[part] ?? (follows ? [follows.prefix, null] : []);
   if (start === undefined) throw ambiguous(request, part);
@@ -175,15 +176,6 @@ function ambiguous(output: string, part: TokenPart): TapirError {
   );
 }
 
-function moved(output: string): TapirError {
-  const reason = 'its graph moves the patches of a photo in a way that cannot be read';
-  return new TapirError(
-    'FEATURE_AMBIGUOUS',
-    `"${output}" has tokens, but ${reason}; export the model for one image size, request a layer in which they are in rows again, or take the tokens as they are and put them in rows yourself`,
-    { details: { output, part: 'patches', reason } },
-  );
-}
-
 /** The grid of a value's tokens. `request`: throws `FEATURE_AMBIGUOUS` for this output if the order of its patches is not known. */
 function gridOf(
   { dims, layout }: State,
@@ -197,7 +189,7 @@ function gridOf(
   const places = placesOf();
   const placed = places && places !== 'moved' ? placedGrid(places) : undefined;
   const isUnknown = places === 'moved' || (placed?.tokens && measured?.follows);
-  if (request !== undefined && isUnknown) throw moved(request);
+  if (request !== undefined && isUnknown) throw movedPatches(request);
   if (placed && !measured?.follows) return placed;
   const grid = findGrid(whole.dims[1], imageSize, measured);
   if (typeof grid === 'string') throw refuse(grid);

@@ -1,4 +1,5 @@
 /** The grid of patch tokens `[N, L, C]`: its rows and columns, and the tokens before the patches. */
+import { TapirError } from '../../../base/errors.js';
 import type { Dim } from '../../file/wire/schema.js';
 import type { ImageAxes } from '../image-axes.js';
 import type { TokenPlaces } from '../places.js';
@@ -95,6 +96,18 @@ export function placedGrid({ size, count, tokens }: TokenPlaces): TokenGrid {
   const [prefix] = tokens as [number];
   const isBehind = tokens.length === count - prefix && tokens.every((token, i) => token === prefix + i);
   return { prefix, size, follows: undefined, ...(isBehind ? {} : { tokens }) };
+}
+
+/** Why tokens make no map, where something may have moved them. */
+export const MOVED = 'its graph moves the patches of a photo in a way that cannot be read';
+
+/** The error for such tokens. */
+export function movedPatches(output: string): TapirError<'FEATURE_AMBIGUOUS'> {
+  return new TapirError(
+    'FEATURE_AMBIGUOUS',
+    `"${output}" has tokens, but ${MOVED}; export the model for one image size, request a layer in which they are in rows again, or take the tokens as they are and put them in rows yourself`,
+    { details: { output, part: 'patches', reason: MOVED } },
+  );
 }
 
 /** Finds the grid of tokens that are not proven. Returns the reason as text if there is no grid. */

@@ -71,7 +71,8 @@ const PLACE_PIXELS = 16;
  * images of several sizes. The pictures of several images stand side by side, and the same colour means the same in all.
  * @param given - See {@link FeatureDrawOptions}.
  * @returns The bytes of the file.
- * @throws {@link TapirError} `OUTPUT_MISFIT` for what has no places; `INPUT_MISMATCH`; `OPTION_INVALID`; `DEPENDENCY_MISSING`
+ * @throws {@link TapirError} `OUTPUT_MISFIT` for what has no places; `FEATURE_AMBIGUOUS` for tokens of a run whose model moves patches in a way
+ * that cannot be read; `INPUT_MISMATCH`; `OPTION_INVALID`; `DEPENDENCY_MISSING`
  * without sharp.
  *
  * @example
