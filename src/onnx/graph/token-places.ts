@@ -55,6 +55,7 @@ export function followPlaces(
     typeof batch === 'number' ? batch : 1,
     typeof channels === 'number' ? channels : 3,
   ];
+  if (rows * height * width > MOST_PLACES) return () => null;
   const isFirst = image.axis === 2;
   const dims = isFirst ? [rows, channel, height, width] : [rows, height, width, channel];
   walk.found.set(image.value, placeMap(dims, isFirst ? 1 : 3));
@@ -69,6 +70,9 @@ export function followPlaces(
   }
   return (value) => readPlaces(walk.found, value);
 }
+
+/** Larger maps are not followed. */
+const MOST_PLACES = 2 ** 22;
 
 function startWalk(graph: Graph, constants: Constants): Walk {
   const roles = nodeRoles(graph);
@@ -142,6 +146,12 @@ function weightDims(walk: Walk, weight: Value): readonly number[] | undefined {
     : dims;
 }
 
+/** A map, if its sizes are possible. */
+function mapOf(dims: readonly number[], channel: number): Found {
+  const places = dims.reduce((all, size, axis) => (axis === channel ? all : all * size), 1);
+  return places > 0 && places <= MOST_PLACES ? placeMap(dims, channel) : UNREADABLE;
+}
+
 /** Windows over a map: the result is a map. */
 const slide: Rule = (walk, node, placed) => {
   const attributes = walk.constants.attributesOf(node);
@@ -163,7 +173,7 @@ const slide: Rule = (walk, node, placed) => {
     const room = (before + pads - list('dilations', i, 1) * (size - 1) - 1) / stride;
     return (attributes.get('ceil_mode')?.int === 1 ? Math.ceil(room) : Math.floor(room)) + 1;
   });
-  return placeMap([placed.dims[0]!, channels, ...sides], 1);
+  return mapOf([placed.dims[0]!, channels, ...sides], 1);
 };
 
 const reshape: Rule = (walk, node, placed) => {
@@ -229,7 +239,7 @@ const gather: Rule = (walk, node, placed) => {
   const rank = walk.dimsOf(node.inputs[1])?.length ?? 0;
   if (axis === placed.channel)
     return rank === 1 && index ? { ...placed, dims: placed.dims.with(axis, index.length) } : undefined;
-  if (!index || rank > 1) return UNREADABLE;
+  if (!index || rank > 1 || placed.dims[axis] === undefined) return UNREADABLE;
   const size = placed.dims[axis]!;
   const chosen = movePlaces(placed, placed.dims.with(axis, index.length), placed.channel, (at) =>
     at.with(axis, index[at[axis]!]! < 0 ? index[at[axis]!]! + size : index[at[axis]!]!),
@@ -241,6 +251,7 @@ const gather: Rule = (walk, node, placed) => {
 const concat: Rule = (walk, node, placed) => {
   const given = walk.constants.attributesOf(node).get('axis')?.int ?? 0;
   const axis = given < 0 ? given + placed.dims.length : given;
+  if (placed.dims[axis] === undefined) return UNREADABLE;
   const parts = node.inputs.map((value): Found | undefined => {
     const found = walk.found.get(value!);
     if (found) return found;
@@ -272,7 +283,7 @@ const pad: Rule = (walk, node, placed) => {
   if (!isMap) return UNREADABLE;
   // A border of unknown width moves nothing.
   if (pads?.length !== 8 || pads[channel] !== 0 || pads[0] !== 0) return undefined;
-  return placeMap(
+  return mapOf(
     dims.map((size, axis) => size + pads[axis]! + pads[axis + 4]!),
     channel,
   );
