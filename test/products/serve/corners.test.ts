@@ -100,13 +100,16 @@ describe('a compressed body', () => {
   });
 });
 
-it('takes base64 with line breaks, as MIME and base64(1) write it, and refuses other characters', async () => {
+it('takes base64 with line breaks, as MIME and base64(1) write it, and as a data URI; refuses other characters', async () => {
   const lines = IMAGE.toString('base64').replaceAll(/.{76}/g, '$&\r\n');
   const type = { 'content-type': 'application/json' };
-  const { results } = (await (
-    await post('/embed', json({ image: `${lines}\n` }), type)
-  ).json()) as EmbedReply;
-  expect(results[0]!.features!['v']).toEqual(expected);
+  for (const image of [
+    `${lines}\n`,
+    `data:image/jpeg;base64,${IMAGE.toString('base64').replace(/=+$/, '')}`,
+  ]) {
+    const { results } = (await (await post('/embed', json({ image }), type)).json()) as EmbedReply;
+    expect(results[0]!.features!['v']).toEqual(expected);
+  }
   expect(await refusalOf(await post('/embed', json({ image: `${lines}!` }), type))).toEqual([
     400,
     'REQUEST_INVALID',

@@ -117,6 +117,16 @@ describe('vectors by the official client', () => {
     vectors.forEach((vector) => expect(Math.hypot(...vector)).toBeCloseTo(1, 6));
   });
 
+  it('cuts vectors to the dimensions that are asked for, then gives them length 1', async () => {
+    const input = [TEXTS[0], { image: base64(PHOTOS[1]!) }];
+    const cut = await embed(both, { model: 'clip', input, dimensions: 3 });
+    const expected = [textVectors[0]!, imageVectors[1]!].map((vector) => unitOf(vector.slice(0, 3)));
+    cut.forEach((vector, i) => {
+      expect(vector).toHaveLength(3);
+      vector.forEach((value, j) => expect(value).toBeCloseTo(expected[i]![j]!, 6));
+    });
+  });
+
   it('a chat of one message, as vLLM’s clients send it', async () => {
     const content = [{ type: 'image_url', image_url: { url: dataUri(PHOTOS[2]!) } }];
     const response = await fetch(`${both}/v1/embeddings`, {
@@ -190,11 +200,11 @@ describe('refusals, as the client reads them', () => {
     ['an unknown model', 404, 'model', 'model_not_found', { model: 'other', input: image }],
     ['a text without a tower', 400, 'input.1', 'request_invalid', { model: 'tiny', input: [image, 'a'] }],
     [
-      'other dimensions',
+      'more dimensions than the vectors have',
       400,
       'dimensions',
       'request_invalid',
-      { model: 'tiny', dimensions: 64, input: image },
+      { model: 'tiny', dimensions: 129, input: image },
     ],
     ['a URL', 403, null, 'urls_disabled', { model: 'tiny', input: { image: 'https://example.com/a.jpg' } }],
   ])('%s', async (_, status, param, code, body) => {

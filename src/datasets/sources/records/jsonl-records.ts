@@ -1,5 +1,6 @@
 /** Records of JSON lines: each has the path or the bytes of an image, and other fields. */
 import { nameOfUrl } from '../../../base/url-names.js';
+import { readBase64 } from '../../../base/read-base64.js';
 import { missingImage } from '../../../photos/images/file/image-errors.js';
 import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 import { itemOfEntry, type EntryPlan } from '../../../photos/feeds/items/entries.js';
@@ -50,10 +51,11 @@ function readRecord(line: Line, plan: EntryPlan): SourceRecord<Carried> {
     return { item: { path, image: '', ...held, error: missingImage(path ?? 'an image') }, extra };
   if (typeof value !== 'string' || value === '') throw fail(`it has no text in the field "${field}"`);
   if (!isBytes) return { item: itemOfEntry(value, plan), extra };
-  if (!isBase64(value)) throw fail(`its field "${field}" is not base64`);
+  const image = readBase64(value);
+  if (!image) throw fail(`its field "${field}" holds no image in base64, bare or as a data URI`);
   // Copies: a slice would keep the whole line in memory, image included.
   for (const [name, part] of fields) fields.set(name, Buffer.from(part, 'utf8').toString('utf8'));
-  const item: SourceItem = { path, image: Buffer.from(value, 'base64'), ...held };
+  const item: SourceItem = { path, image, ...held };
   return { item, extra };
 }
 
@@ -62,10 +64,4 @@ function fieldOf(values: Readonly<Record<string, unknown>>, column: string): str
   return [column, ...(column === PATH_FIELD ? [IMAGE_FIELD] : [])].find((name) =>
     Object.hasOwn(values, name),
   );
-}
-
-/** Searches for a wrong character: a regular expression for the whole text overflows the stack at some megabytes. */
-function isBase64(text: string): boolean {
-  const digits = text.endsWith('==') ? text.length - 2 : text.endsWith('=') ? text.length - 1 : text.length;
-  return text.length % 4 === 0 && !/[^A-Za-z0-9+/]/.test(text.slice(0, digits));
 }

@@ -6,11 +6,11 @@ import type { FastifyRequest } from 'fastify';
 import { fetchUrl } from '../../../base/http/http.js';
 import { HttpFailure } from '../../../base/http/http-failure.js';
 import { nameOfUrl } from '../../../base/url-names.js';
+import { readBase64 } from '../../../base/read-base64.js';
 import { reasonOf } from '../../../base/errors.js';
 import { HttpError } from '../http/http-error.js';
 import { isCompressed } from '../http/read-body.js';
 import { countParts } from './count-parts.js';
-import { readBase64 } from '../http/read-base64.js';
 import type { RequestState } from '../http/requests.js';
 import type { ServiceSetup } from '../batches/service-options.js';
 
@@ -49,7 +49,15 @@ export async function readSentImages(
   if (urls) return fetchImages(urls, setup, state);
   const texts = images ?? [image!];
   if (texts.length > setup.maxImages) throw tooManyImages(setup.maxImages);
-  return texts.map((text) => sentImage(null, readBase64(images ? '"images"' : '"image"', text)));
+  return texts.map((text) => {
+    const bytes = readBase64(text);
+    if (bytes) return sentImage(null, bytes);
+    const what = images ? '"images" must hold images' : '"image" must hold an image';
+    throw new HttpError(
+      'REQUEST_INVALID',
+      `${what} in base64, bare or as a data URI (data:image/jpeg;base64,…)`,
+    );
+  });
 }
 
 function sentImage(name: string | null, bytes: Uint8Array): SentImage {

@@ -1,8 +1,7 @@
 /** The body of `POST /v1/embeddings`: OpenAI's fields, and the ways in which other services' clients send images. */
 import { isPlainObject } from '../../../base/checks.js';
+import { readBase64 } from '../../../base/read-base64.js';
 import { FieldError } from '../http/openai-error.js';
-import { HttpError } from '../http/http-error.js';
-import { readBase64 } from '../http/read-base64.js';
 import { MAX_TEXT_LENGTH, MAX_TEXTS } from '../batches/text-batcher.js';
 
 /** What a vector is made from. `param` is the field that holds it. */
@@ -18,7 +17,7 @@ export interface EmbeddingRequest {
   readonly items: readonly EmbeddingItem[];
   /** JSON numbers, or the bytes of float32 in base64. */
   readonly format: 'float' | 'base64';
-  /** Number of elements that the caller expects; undefined for any. */
+  /** Number of elements that vectors are cut to; undefined for all. */
   readonly dimensions: number | undefined;
 }
 
@@ -109,11 +108,7 @@ function readImage(param: string, image: unknown): EmbeddingItem {
   if (typeof image !== 'string' || image === '')
     throw new FieldError(param, `${param} must hold an image: a data URI, base64, or a URL`);
   if (/^https?:\/\//i.test(image)) return { type: 'url', url: image, param };
-  const [, base64 = image] = /^data:image\/[\w.+-]+;base64,(.*)$/is.exec(image) ?? [];
-  try {
-    return { type: 'image', bytes: readBase64(param, base64), param };
-  } catch (error) {
-    if (!(error instanceof HttpError)) throw error;
-    throw new FieldError(param, `${param} must hold an image: a data URI in base64, base64, or a URL`);
-  }
+  const bytes = readBase64(image);
+  if (bytes) return { type: 'image', bytes, param };
+  throw new FieldError(param, `${param} must hold an image: a data URI in base64, base64, or a URL`);
 }

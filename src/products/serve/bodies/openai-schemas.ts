@@ -33,7 +33,11 @@ export const EMBEDDINGS_REQUEST: Schema = object(
       enum: ['float', 'base64'],
       description: 'base64 holds float32, little-endian',
     },
-    dimensions: { type: 'integer', minimum: 1, description: 'refused unless it is the vectors’ size' },
+    dimensions: {
+      type: 'integer',
+      minimum: 1,
+      description: 'vectors are cut to this size, then get length 1',
+    },
     modality: {
       type: 'string',
       enum: ['text', 'image'],

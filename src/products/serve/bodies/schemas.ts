@@ -16,7 +16,11 @@ function list(items: Schema): Schema {
 
 const SIZE: Schema = { type: 'integer', minimum: 0 };
 
-const IMAGE: Schema = { type: 'string', minLength: 1, description: 'an encoded image in base64' };
+const IMAGE: Schema = {
+  type: 'string',
+  minLength: 1,
+  description: 'an encoded image in base64, bare or as a data URI',
+};
 const URLS: Schema = {
   type: 'array',
   minItems: 1,

@@ -72,12 +72,12 @@ function embeddingsRoute(context: ServiceContext): Route {
       const asked = readEmbeddingRequest(request.body as Readonly<Record<string, unknown>>);
       const output = chooseOutput(context, asked.model);
       const { dimensions } = asked;
-      if (dimensions !== undefined && dimensions !== output.elements)
+      if (dimensions !== undefined && dimensions > output.elements)
         throw new FieldError(
           'dimensions',
-          `the vectors of this model have ${output.elements} elements; they are not shortened`,
+          `the vectors of this model have ${output.elements} elements, fewer than dimensions (${dimensions})`,
         );
-      const embedded = await embedItems(context, asked.items, output, context.stateOf(request));
+      const embedded = await embedItems(context, asked, output, context.stateOf(request));
       void reply.type('application/json; charset=utf-8');
       return toJson(asked.model ?? context.setup.name, asked.format, embedded);
     },

@@ -6,7 +6,7 @@ import { isAboutImage } from '../http/http-error.js';
 import { FieldError } from '../http/openai-error.js';
 import type { RequestState } from '../http/requests.js';
 import type { ImageFeatures } from '../batches/image-batcher.js';
-import type { EmbeddingItem } from '../bodies/openai-input.js';
+import type { EmbeddingItem, EmbeddingRequest } from '../bodies/openai-input.js';
 import type { EncodedText } from '../batches/text-batcher.js';
 import { listVectorOutputs, toFloats, type VectorOutput } from '../batches/vector-outputs.js';
 
@@ -48,10 +48,10 @@ export interface Embedded {
   readonly tokens: number;
 }
 
-/** Embeds items, in order. Throws {@link FieldError} for the first that cannot be embedded. */
+/** Embeds items, in order; `dimensions` cuts vectors before they get length 1. Throws {@link FieldError} for the first that cannot be embedded. */
 export async function embedItems(
   context: ServiceContext,
-  items: readonly EmbeddingItem[],
+  { items, dimensions }: Pick<EmbeddingRequest, 'items' | 'dimensions'>,
   output: VectorOutput,
   state: RequestState,
 ): Promise<Embedded> {
@@ -63,9 +63,9 @@ export async function embedItems(
     if (one.status === 'rejected') throw itemError(one.reason, items[index]!);
     if ('vector' in one.value) {
       tokens += one.value.tokens;
-      return unitVector(one.value.vector);
+      return unitVector(one.value.vector.subarray(0, dimensions));
     }
-    return unitVector(toFloats(one.value.features[output.key]!));
+    return unitVector(toFloats(one.value.features[output.key]!).subarray(0, dimensions));
   });
   return { vectors, tokens };
 }
