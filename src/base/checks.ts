@@ -157,7 +157,12 @@ export function checkSignal(value: unknown): AbortSignal | undefined {
  * an object of options.
  */
 export function givenFields<Given extends object>(given: Given, what: string): Given {
-  if (!isPlainObject(given)) throw invalidOption(what, 'an options object', given);
+  if (!isPlainObject(given)) {
+    const [expected, actual] = ['an options object', show(given)];
+    throw new TapirError('OPTION_INVALID', `${what} takes ${expected}, got ${actual}`, {
+      details: { option: what, expected, actual },
+    });
+  }
   const fields = Object.entries(given).filter(([, value]) => value !== undefined);
   // A field that may be undefined is optional: the type holds without it.
   return Object.freeze(Object.fromEntries(fields)) as Given;

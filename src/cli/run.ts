@@ -9,11 +9,17 @@ export function commandOf(words: readonly string[]): string | undefined {
 
 /** Runs a command line, given without the program's name. Errors go to the terminal. Gives the exit code. */
 export async function run(words: readonly string[], terminal: Terminal): Promise<number> {
+  let inWordsOf = (message: string): string => message;
   try {
-    const { createProgram } = await import('./program.js');
+    const [{ createProgram }, { nameFlags }] = await Promise.all([
+      import('./program.js'),
+      import('./flags/name-flags.js'),
+    ]);
+    inWordsOf = (message) => nameFlags(message, undefined);
     const named = words.filter((word) => !word.startsWith('-'));
     const isWhole = /(?:^| )(?:-h|--help) all\b/.test(words.join(' '));
     const program = await createProgram(terminal, named, isWhole);
+    program.hook('preAction', (_, command) => void (inWordsOf = (message) => nameFlags(message, command)));
     await program.parseAsync(words, { from: 'user' });
     // A command that sets its own exit code has ended normally, even after a signal: a service does.
     return terminal.exitCode ?? terminal.stopped ?? EXIT.done;
@@ -25,7 +31,8 @@ export async function run(words: readonly string[], terminal: Terminal): Promise
     if (stopped === undefined) writeErrorFile(process.env, error);
     // Commander has printed its own message.
     if (usage !== undefined) return EXIT.usage;
-    if (stopped !== EXIT.done) terminal.err(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
+    if (stopped !== EXIT.done)
+      terminal.err(stopped === undefined ? inWordsOf(messageOf(error)) : 'tapir: stopped\n');
     return stopped ?? exitCodeOf(error);
   }
 }

@@ -88,9 +88,9 @@ export function readExtractorOptions(
   const { parallel = {} } = asked;
   const split = givenFields(parallel, 'parallel');
   if (asked.device !== undefined && asked.devices !== undefined)
-    throw invalidOption('device', 'left out where "devices" is given', asked.device);
+    throw invalidOption('device', 'left out where option "devices" is given', asked.device);
   if (place?.devices === undefined && Object.keys(split).length > 0)
-    throw invalidOption('parallel', 'left out without "devices"', parallel);
+    throw invalidOption('parallel', 'left out without option "devices"', parallel);
   const defaults = {
     ...defaultsOf(FEATURE_EXTRACTOR_FIELDS),
     ...inherited?.lane,

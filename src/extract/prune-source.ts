@@ -31,7 +31,11 @@ export async function pruneSource(
     (option) => option !== 'outputDtype' && Object.hasOwn(asked, option),
   );
   if (changed === undefined) return pruned;
-  throw invalidOption(changed, 'left out without "returnNodes": the pruned model runs as it is', 'a value');
+  throw invalidOption(
+    changed,
+    'left out without option "returnNodes": the pruned model runs as it is',
+    'a value',
+  );
 }
 
 /** Cuts a model for names, without them for its outputs. */

@@ -48,7 +48,7 @@ describe('givenFields', () => {
   it('refuses what is not an options object', () => {
     for (const given of [null, [], 'cpu', 3])
       expect(() => givenFields(given as object, 'parallel')).toThrow(
-        /^option "parallel" must be an options object, got /,
+        /^parallel takes an options object, got /,
       );
   });
 

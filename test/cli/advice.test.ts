@@ -65,7 +65,7 @@ describe('advice', () => {
       'a transform that is no JSON',
       [...embed, '--transform', '{"resize":3'],
       2,
-      /"transform" must be JSON that can be parsed/,
+      /--transform must be JSON that can be parsed/,
     ],
     [
       'options that no library has',
@@ -77,7 +77,7 @@ describe('advice', () => {
       'a flag that another one needs',
       ['models', 'create', 'resnet18'],
       2,
-      /"--out" must be given: the ONNX file to write \[/,
+      /--out must be given: the ONNX file to write \[/,
     ],
     [
       'weights that torchvision lacks',
@@ -96,6 +96,12 @@ describe('advice', () => {
       ['draw', 'cam', model, 'a.jpg', 'b.jpg'],
       2,
       /cam takes one path here, got 2: run it once for each photo/,
+    ],
+    [
+      'clips for a model of photos',
+      [...embed, '--frames', '8'],
+      2,
+      /tapir: --frames must be left out: the model's input .* has no axis of frames, got 8/,
     ],
     ['a name like a known model', ['nodes', 'resnet5'], 3, /nearest: "resnet-50".*tapir models list/],
   ])('for %s', async (_, args, code, message) => {
@@ -158,11 +164,11 @@ describe('advice', () => {
       runTapir([...embed.slice(0, 2), '--model', two, '--return', node, '--out', join(scratch, 'two')]);
     const both = await of('sum');
     expect(both.stderr).toMatch(
-      /^tapir: option "model" must be one with a single image input.*\(run one of several inputs in code with extractor\.run\(\{ "image": …, "meta": … \}\), or return a value that needs the image alone\), got "image float32/,
+      /^tapir: --model must be one with a single image input.*\(run one of several inputs in code with extractor\.run\(\{ "image": …, "meta": … \}\), or return a value that needs the image alone\), got "image float32/,
     );
     expect(both.code).toBe(2);
     expect((await of('pool')).stderr).toMatch(
-      /option "transform" must be one that fits the model's input "image"/,
+      /tapir: --transform must be one that fits the model's input "image"/,
     );
     await using extractor = await createFeatureExtractor(two, ['sum']);
     await expect(embedImages(extractor, ['a.jpg']).next()).rejects.toMatchObject({

@@ -249,12 +249,9 @@ describe('tapir embed on several devices', () => {
 
   it.each([
     [['--devices', 'cpu:0,cpu:0'], /"cpu:0" is named twice/],
-    [['--devices', 'cpu:0,gpu'], /option "--devices" must be/],
-    [
-      ['--devices', 'cpu:0', '--device', 'cpu'],
-      /option "--device" must be left out where --devices is given/,
-    ],
-    [['--format', 'jsonl'], /option "--format" must be npy, arrow or parquet for a dataset/],
+    [['--devices', 'cpu:0,gpu'], /tapir: --devices must be/],
+    [['--devices', 'cpu:0', '--device', 'cpu'], /tapir: --device must be left out where --devices is given/],
+    [['--format', 'jsonl'], /tapir: --format must be npy, arrow or parquet for a dataset/],
   ])('refuses %j', async (flags, message) => {
     const ended = await runTapir([...embed, join(scratch, 'refused'), ...flags]);
     expect(ended.code).toBe(2);
@@ -397,7 +394,7 @@ describe('wrong input ends with one clear message and the right code', () => {
       'a wrong choice',
       ['embed', photos, '--model', model, ...base, '--transform', 'resnet'],
       2,
-      /option "transform" must be "auto", "ImageNet1K_V1", .*got "resnet"/,
+      /tapir: --transform must be "auto", "ImageNet1K_V1", .*got "resnet"/,
     ],
     [
       'a missing model',

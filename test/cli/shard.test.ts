@@ -114,7 +114,7 @@ describe('tapir embed --shard auto', () => {
       { WORLD_SIZE: '2' },
       /WORLD_SIZE set, RANK, LOCAL_RANK are not.*\[LAUNCHER_INVALID\]/,
     ],
-    ['a part that is not there', '3/3', {}, /option "--shard.index" must be an integer from 0 to 2, got 3/],
+    ['a part that is not there', '3/3', {}, /tapir: --shard.index must be an integer from 0 to 2, got 3/],
     ['something else', 'some', {}, /It must be i\/n with i from 0, or auto/],
   ])('refuses %s', async (_, shard, env, message) => {
     const out = join(scratch, 'refused');

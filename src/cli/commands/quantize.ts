@@ -15,10 +15,11 @@ import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from 
 import { collect } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
-import { withReturnNodes } from '../flags/return-flags.js';
+import { splitFlag, withReturnNodes } from '../flags/return-flags.js';
 import { addSaveFlags, readSaveFlags, saveWithTransform, type SaveFlags } from '../flags/save-flags.js';
 import { reportLeftOut } from '../terminal/left-out.js';
 import { loweringText } from '../terminal/lowering-text.js';
+import { shellWord } from '../terminal/shell-word.js';
 import { formatTable } from '../terminal/table.js';
 import { withStepLines } from '../terminal/progress-view.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
@@ -88,11 +89,26 @@ async function runQuantize(
   // An assumption is no configuration.
   const stated = flags.transform === 'auto' && !transform.source ? undefined : transform;
   await saveWithTransform(out, stated, saving.overwrite, () => quantized.model.save(out, saving));
+  const compare = compareCommand([path, out, photos], (await openModel(out)).outputs, flags);
   if (flags.json) printJson(terminal, { ...report, failures: failures.length, file: out });
   else
     terminal.out(
-      `${loweringText(report)}${'calibration' in report ? staticText(report, out, terminal.columns) : ''}\nwritten: ${out}\n`,
+      `${loweringText(report)}${'calibration' in report ? staticText(report, out, terminal.columns) : ''}\nwritten: ${out}\ncompare them on other photos: ${compare}\n`,
     );
+}
+
+/** The command that compares a model with what was made of it, output by output. */
+function compareCommand(
+  paths: readonly string[],
+  outputs: readonly { readonly name: string }[],
+  { return: names = [], transform }: QuantizeFlags,
+): string {
+  const returns = names.flatMap((flag, i) => {
+    const { name } = outputs[i]!;
+    return ['--return', `${splitFlag(flag).name}=${name}`, '--return-b', name];
+  });
+  const words = [...paths, ...returns, ...(transform === 'auto' ? [] : ['--transform', transform])];
+  return ['tapir compare', ...words.map(shellWord)].join(' ');
 }
 
 function staticText({ calibration, speeds }: StaticReport, out: string, columns: number | undefined): string {

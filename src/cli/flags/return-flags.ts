@@ -24,7 +24,8 @@ export function readReturnFlags(flags: readonly string[]): ReturnNodes {
   return flags.every((flag) => !flag.includes('=')) ? [...flags] : pairs;
 }
 
-function splitFlag(flag: string): { readonly name: string; readonly key: string } {
+/** A flag as name and key. */
+export function splitFlag(flag: string): { readonly name: string; readonly key: string } {
   const equals = flag.lastIndexOf('=');
   return equals < 0
     ? { name: flag, key: flag }

@@ -167,6 +167,6 @@ export function readFolderOptions(
 function checkColumns(keys: readonly string[], format: FeatureFormat): void {
   const taken = keys.find((key) => /^(row|path)$/i.test(key));
   if (taken === undefined) return;
-  const expected = `free of the key "${taken}": files of format "${format}" have a column "${taken.toLowerCase()}" already; choose another key (--return NAME=KEY), or format "npy"`;
+  const expected = `free of the key "${taken}": files of format "${format}" have a column "${taken.toLowerCase()}" already; choose another key (NAME=KEY names it), or format "npy"`;
   throw invalidOption('returnNodes', expected, taken);
 }

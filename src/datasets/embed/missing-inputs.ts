@@ -77,6 +77,6 @@ function isMissing(error: unknown): boolean {
 export function noneFound(source: string, held: number): Error {
   return invalidSource(
     source,
-    `it has none of the ${held} images of the dataset, so none is marked as removed; check that the source is the right one and mounted, run without --remove-missing (removeMissing), or replace the dataset (--overwrite)`,
+    `it has none of the ${held} images of the dataset, so none is marked as removed; check that the source is the right one and mounted, run without option "removeMissing", or replace the dataset (option "overwrite")`,
   );
 }

@@ -120,7 +120,7 @@ export class PrecisionCheck implements BatchCheck {
         : '';
     throw new TapirError(
       'PRECISION_TOO_LOW',
-      `output "${output}" in ${precision} is too far from float32: on the first ${compared.images} images the least cosine is ${shown}, below the limit of ${minCosine} (minCosine); ${choose}choose precision "float32" (--precision float32), another node as output, or a lower limit (--min-cosine)`,
+      `output "${output}" in ${precision} is too far from float32: on the first ${compared.images} images the least cosine is ${shown}, below the limit of ${minCosine}; ${choose}choose precision "float32", another node as output, or a lower limit (option "minCosine")`,
       { details: { output, cosine, minCosine } },
     );
   }

@@ -49,7 +49,7 @@ function stack(key: string, tensors: readonly Tensor[]): Tensor {
   if (odd)
     throw new TapirError(
       'OUTPUT_NOT_BATCHED',
-      `output "${key}" has [${odd.dims.join(', ')}] for one photo after [${dims.join(', ')}] for another, so it cannot be one array; ask for a tensor with a row per photo, cut pictures into tiles of one size (tiles, --tile), or take each photo's own from embedImages`,
+      `output "${key}" has [${odd.dims.join(', ')}] for one photo after [${dims.join(', ')}] for another, so it cannot be one array; ask for a tensor with a row per photo, cut pictures into tiles of one size (option "tiles"), or take each photo's own from embedImages`,
       { details: { output: key, dims: odd.dims, rows: tensors.length } },
     );
   const size = elementCount(dims);

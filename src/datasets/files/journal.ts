@@ -159,7 +159,7 @@ function checkShape(path: string, where: string, entry: unknown, shapes: Shapes)
 function damaged(path: string, reason: string): TapirError<'DATASET_INVALID'> {
   return new TapirError(
     'DATASET_INVALID',
-    `the journal "${path}" cannot be used: ${reason}; choose another folder, or start over (--overwrite)`,
+    `the journal "${path}" cannot be used: ${reason}; choose another folder, or start over (option "overwrite")`,
     { details: { path, reason } },
   );
 }

@@ -102,7 +102,7 @@ function checkPart({ name, folder, manifest, journal }: Part, first: Part): void
     const list = showDifferences(differences, `in "${name}"`, `in "${first.name}"`);
     throw new TapirError(
       'DATASET_MISMATCH',
-      `the parts were made with different settings: ${list}. Embed one of them again (--overwrite)`,
+      `the parts were made with different settings: ${list}. Embed one of them again (option "overwrite")`,
       { details: { path: folder, differences } },
     );
   }

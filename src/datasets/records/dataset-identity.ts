@@ -66,7 +66,7 @@ export function checkSame(path: string, differences: readonly Difference[]): voi
   const list = showDifferences(differences, 'there', 'in this run');
   throw new TapirError(
     'DATASET_MISMATCH',
-    `"${path}" holds a dataset that was made with other settings: ${list}. Choose another folder, or replace the dataset (--overwrite)`,
+    `"${path}" holds a dataset that was made with other settings: ${list}. Choose another folder, or replace the dataset (option "overwrite")`,
     { details: { path, differences } },
   );
 }

@@ -194,7 +194,7 @@ function storedFeatures(
     if (stored[key].dtype === dtype && tensor.dims.slice(1).join() === dims.join()) continue;
     throw new TapirError(
       'OUTPUT_NOT_BATCHED',
-      `output "${key}" has rows of [${tensor.dims.slice(1).join(', ')}] ${tensor.dtype} instead of [${dims.join(', ')}] ${dtype}; ask for a tensor with a row per photo, or cut pictures into tiles of one size (--tile)`,
+      `output "${key}" has rows of [${tensor.dims.slice(1).join(', ')}] ${tensor.dtype} instead of [${dims.join(', ')}] ${dtype}; ask for a tensor with a row per photo, or cut pictures into tiles of one size (option "tiles")`,
       { details: { output: key, dims: tensor.dims, rows: tensor.dims[0]! } },
     );
   }

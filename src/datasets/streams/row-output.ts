@@ -49,7 +49,7 @@ export function checkKeys({ names, columns }: RowShape): void {
   if (taken)
     throw invalidOption(
       'returnNodes',
-      `made of other keys than ${names.join(', ')}, which every row has (--return NAME=KEY)`,
+      `made of other keys than ${names.join(', ')}, which every row has (NAME=KEY names them)`,
       taken.key,
     );
 }
@@ -65,6 +65,6 @@ export function checkCarried(
   const refuse = (reason: string): Error =>
     invalidSource(source, `its ${what} "${name}" has the name of ${reason}`, { line });
   if (shape.columns.some(({ key }) => key === name))
-    throw refuse(`the output "${name}"; rename one of them (--return NAME=KEY)`);
+    throw refuse(`the output "${name}"; rename one of them (option "returnNodes", NAME=KEY)`);
   if (shape.names.includes(name)) throw refuse(`a ${what} that every row has; rename it`);
 }

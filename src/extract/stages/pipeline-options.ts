@@ -160,9 +160,13 @@ function readRows(options: PipelineOptions): ReadChains {
 function readPlaces(options: PipelineOptions): ReadChains {
   const given: unknown = options.stages;
   const expected = 'a list of { until or module, devices }';
-  refuseUnused(PIPELINE_FIELDS, options, ['cuts', 'maxTensors'], 'a pipeline with "stages"');
+  refuseUnused(PIPELINE_FIELDS, options, ['cuts', 'maxTensors'], 'a pipeline with option "stages"');
   if (!Array.isArray(options.devices) || options.devices.length > 0)
-    throw invalidOption('devices', 'left out: "stages" names the devices of each stage', options.devices);
+    throw invalidOption(
+      'devices',
+      'left out: option "stages" names the devices of each stage',
+      options.devices,
+    );
   if (!Array.isArray(given) || given.length === 0) throw invalidOption('stages', expected, given);
   const spans: StageSpan[] = [];
   const places = given.map((stage: unknown, i): ReadPlace => {

@@ -88,7 +88,7 @@ function several(reference: RepositoryReference, candidates: readonly string[]):
   const example = formatReference({ ...reference, file: candidates[0], variant: undefined });
   return invalidOption(
     'file',
-    `one of the model files of ${reference.repository} (--file FILE, or "${example}"): ${shorten(candidates)}`,
+    `one of the model files of ${reference.repository} (option "file", or "${example}"): ${shorten(candidates)}`,
     reference.file,
   );
 }

@@ -27,7 +27,7 @@ export function planImages(model: ImageTaker, processor: Processor): FeedPlan {
   const { transform, clips, rows: crops, bytes } = processor;
   const { channels, outputSize } = transform;
   const size = clips ? outputSize : processor.size;
-  const { input, dtype, dims, frames } = findImageInput(model, channels, clips !== undefined);
+  const { input, dtype, dims, frames } = findImageInput(model, channels, clips?.frames);
   const [rows, ...wanted] = frames === undefined ? dims : dims.toSpliced(frames, 1);
   const isLast = frames === undefined ? chooseLayout(wanted, dtype, transform) : frames === BEFORE_PIXELS;
   const axes = size && axesOf(size, channels, isLast);
@@ -35,7 +35,7 @@ export function planImages(model: ImageTaker, processor: Processor): FeedPlan {
     throw invalidOption('transform', 'one whose results all have the same size (set crop)', 'no fixed size');
   if (!fits(wanted, axes ?? axesOf({ height: 'any', width: 'any' }, channels, isLast))) {
     const shown = `"${input.name}" [${dims.join(', ')}]`;
-    const expected = `one that fits the model's input ${shown}${adviseFit(wanted, isLast)} (on the command line: --transform)`;
+    const expected = `one that fits the model's input ${shown}${adviseFit(wanted, isLast)}`;
     throw invalidOption(
       'transform',
       expected,
@@ -113,7 +113,7 @@ const BEFORE_PIXELS = 1;
 function findImageInput(
   model: ImageTaker,
   channels: number,
-  hasFrames: boolean,
+  clips: number | undefined,
 ): {
   readonly input: TensorInfo;
   readonly dtype: ImageType;
@@ -125,17 +125,17 @@ function findImageInput(
   const dtype = IMAGE_TYPES.find((type) => type === (input?.dtype ?? 'float32'));
   const { dims } = input ?? {};
   if (input && others.length === 0 && dims && dtype) {
-    if (dims.length === 4 && !hasFrames) return { input, dtype, dims, frames: undefined };
+    if (dims.length === 4 && clips === undefined) return { input, dtype, dims, frames: undefined };
     const isLast = dims[4] === channels && dims[1] !== channels;
-    if (dims.length === 5 && hasFrames)
+    if (dims.length === 5 && clips !== undefined)
       return { input, dtype, dims, frames: isLast ? BEFORE_PIXELS : BEHIND_CHANNELS };
     const shown = `"${input.name}" [${dims.join(', ')}]`;
     if (dims.length === 4)
-      throw invalidOption('clips', `left out: the model's input ${shown} has no axis of frames`, true);
+      throw invalidOption('clips', `left out: the model's input ${shown} has no axis of frames`, clips);
     if (dims.length === 5)
       throw invalidOption(
         'clips',
-        `given, for a model whose input ${shown} takes clips of frames (on the command line: --clip 16)`,
+        `given, for a model whose input ${shown} takes clips of frames (such as 16)`,
         undefined,
       );
   }

@@ -210,7 +210,7 @@ describe('a check', () => {
       code: 'PRECISION_TOO_LOW',
       details: { output: 'f', minCosine: 0.9999 },
     });
-    expect((run.failure as Error).message).toMatch(/--precision float32.*--min-cosine/);
+    expect((run.failure as Error).message).toMatch(/precision "float32".*option "minCosine"/);
     await run.close();
   });
 
@@ -410,6 +410,6 @@ describe('tapir embed --min-cosine', () => {
       ),
     );
     expect(ended.code).toBe(2);
-    expect(ended.stderr).toContain('option "--min-cosine" must be left out with --out -');
+    expect(ended.stderr).toContain('tapir: --min-cosine must be left out with --out -');
   });
 });

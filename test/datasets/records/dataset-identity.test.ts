@@ -76,7 +76,7 @@ describe('identities', () => {
         code: 'DATASET_MISMATCH',
         message:
           '"out" holds a dataset that was made with other settings: the list of outputs is "f", "g" there and "embedding" in this ' +
-          'run. Choose another folder, or replace the dataset (--overwrite)',
+          'run. Choose another folder, or replace the dataset (option "overwrite")',
         details: {
           path: 'out',
           differences: [{ what: 'the list of outputs', there: '"f", "g"', asked: '"embedding"' }],

@@ -61,7 +61,7 @@ function readIndex(text: string): ReturnType<typeof splitCredentials> {
   } catch {
     // The value may contain a password.
     const expected = 'the address of a package index, such as https://index.example/simple';
-    throw invalidOption('indexUrl', `${expected} (--index-url, PIP_INDEX_URL)`, '(hidden)');
+    throw invalidOption('indexUrl', `${expected} (PIP_INDEX_URL gives it, too)`, '(hidden)');
   }
 }
 

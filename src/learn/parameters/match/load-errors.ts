@@ -65,7 +65,7 @@ export function ambiguous(key: string, candidates: readonly string[]): TapirErro
 /** `STATE_AMBIGUOUS`, for the epsilon of a folded norm. */
 export function unknownEpsilon(layer: string, norm: string): TapirError<'STATE_AMBIGUOUS'> {
   return ambiguity(
-    `the model does not show the epsilon of "${norm}", which was folded into "${layer}.weight"; state it (option epsilon, --epsilon: torch's default is 1e-5, many networks have 1e-3), or pass the state dict of the model's present weights (option reference, --reference)`,
+    `the model does not show the epsilon of "${norm}", which was folded into "${layer}.weight"; state it (option "epsilon": torch's default is 1e-5, many networks have 1e-3), or pass the state dict of the model's present weights (option "reference")`,
     `${norm}.running_var`,
   );
 }

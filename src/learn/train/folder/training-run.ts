@@ -191,7 +191,7 @@ function readNotes(state: string): TrainingNotes | undefined {
   const record = readJson(join(state, RECORD_FILE), (reason) =>
     invalid(
       state,
-      `${RECORD_FILE} cannot be read (${reason}); make it readable, or give another folder (--state)`,
+      `${RECORD_FILE} cannot be read (${reason}); make it readable, or give another folder (option "state")`,
     ),
   );
   if (record === undefined) return undefined;
@@ -204,7 +204,7 @@ function readNotes(state: string): TrainingNotes | undefined {
 function isLonger(state: string, done: number, epochs: number): Error {
   return invalid(
     state,
-    `it has trained ${done} epochs, more than ${epochs}; give at least ${done} (--epochs), another folder (--state), or overwrite it (--overwrite)`,
+    `it has trained ${done} epochs, more than ${epochs}; give at least ${done} (option "epochs"), another folder (option "state"), or overwrite it (option "overwrite")`,
   );
 }
 
@@ -223,7 +223,7 @@ function notFinite(step: number, loss: number): TapirError<'LOSS_NOT_FINITE'> {
 function isOther(state: string, key: string, there: unknown, now: unknown): Error {
   return invalid(
     state,
-    `it was trained with another "${key}" (${show(there)}, now ${show(now)}); give the former one, another folder (--state), or overwrite it (--overwrite)`,
+    `it was trained with another "${key}" (${show(there)}, now ${show(now)}); give the former one, another folder (option "state"), or overwrite it (option "overwrite")`,
   );
 }
 

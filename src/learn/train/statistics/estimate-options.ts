@@ -90,9 +90,9 @@ export function checkMode({ mode, momentum }: EstimateOptions): void {
 export function readFolded(options: FoldedOptions): Omit<FoldedKnowledge, 'source'> {
   const { state, reference, prefix, epsilon, sourceMoments } = options;
   if (state !== undefined && sourceMoments !== undefined)
-    throw invalidOption('sourceMoments', 'left out where "state" is given: that is exact', 'both');
+    throw invalidOption('sourceMoments', 'left out where option "state" is given: that is exact', 'both');
   if (reference !== undefined && state === undefined)
-    throw invalidOption('reference', 'left out without "state"', 'a state dict');
+    throw invalidOption('reference', 'left out without option "state"', 'a state dict');
   return {
     state: state && readState(state, prefix),
     reference: reference && readReference(reference, prefix),

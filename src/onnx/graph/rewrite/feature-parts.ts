@@ -210,7 +210,7 @@ function tokensToMap(
   refuse: Refuse,
 ): State {
   if (state.layout !== null && PLACES[state.layout] !== undefined)
-    throw refuse(`it is a map already (${state.layout}); leave out tokensToMap (--tokens-to-map)`);
+    throw refuse(`it is a map already (${state.layout}); leave out option "tokensToMap"`);
   if (state.part === 'class' || state.part === 'registers')
     throw refuse('only patches make a map; take part "all" or "patches"');
   const grid = gridOf(state, facts, refuse, request);

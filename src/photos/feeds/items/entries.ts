@@ -39,7 +39,7 @@ export function itemOfEntry(text: string, plan: EntryPlan): SourceItem {
     const error = unavailableImage('IMAGE_DENIED', name, 'it is a URL, which is not fetched', { advice });
     return { path, image: '', error };
   }
-  const expected = `true (on the command line: --allow-http) for a source that lists URLs, such as ${name}`;
+  const expected = `true for a source that lists URLs, such as ${name}`;
   throw invalidOption('allowHttp', expected, false);
 }
 

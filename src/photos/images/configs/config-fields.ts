@@ -137,7 +137,7 @@ export class ConfigFields {
 
   /** The error for a field that cannot be followed. */
   refuse(field: string, reason: string): TapirError<'TRANSFORM_UNSUPPORTED'> {
-    const message = `the ${this.#library} configuration cannot be followed: "${field}": ${reason}; state the transform yourself (--transform, createTransform)`;
+    const message = `the ${this.#library} configuration cannot be followed: "${field}": ${reason}; state the transform yourself (option "transform", createTransform)`;
     return new TapirError('TRANSFORM_UNSUPPORTED', message, { details: { field, reason } });
   }
 }

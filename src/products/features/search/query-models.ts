@@ -128,7 +128,7 @@ export async function openQueryTower(
   if (path === undefined)
     throw invalidOption(
       'textModel',
-      `${expected}, or the image model beside its text tower as "model"`,
+      `${expected}, or the image model beside its text tower as option "model"`,
       path,
     );
   // The tower beside another image model would give vectors of another space.

@@ -41,8 +41,8 @@ import { renderComparison } from './render-comparison.js';
 /** Options of {@link compareModels}. */
 export interface CompareOptions extends TransformChoice {
   /**
-   * What to return, by the same keys from both models; undefined compares the graph outputs: those of the same name, or the only
-   * output of each.
+   * What to return from both models; undefined compares the graph outputs, and if B was cut out of A, the values of A that its outputs
+   * are. Outputs with the same key belong together, or the only output of each.
    * @default undefined
    */
   readonly returnNodes: ReturnNodes | undefined;
@@ -192,8 +192,9 @@ async function compareRows(
   const { bOnPixelsOfA } = setups;
   const named = await readClassLabels(a.model.source);
   const classes = 'labels' in named ? named.labels.length : undefined;
-  const comparers = keys.map((key) => ({
+  const comparers = keys.map(([key, keyOfB]) => ({
     key,
+    keyOfB,
     own: new OutputComparer(classes),
     onPixelsOfA: bOnPixelsOfA && new OutputComparer(classes),
   }));
@@ -208,9 +209,9 @@ async function compareRows(
       const error = ofA.error ?? ofB.error ?? other?.error;
       if (error) failures.push({ path, error });
       if (!ofA.features || !ofB.features || error) continue;
-      for (const { key, own, onPixelsOfA } of comparers) {
-        own.add(index, path, ofA.features[key]!, ofB.features[key]!);
-        if (other?.features) onPixelsOfA?.add(index, path, ofA.features[key]!, other.features[key]!);
+      for (const { key, keyOfB, own, onPixelsOfA } of comparers) {
+        own.add(index, path, ofA.features[key]!, ofB.features[keyOfB]!);
+        if (other?.features) onPixelsOfA?.add(index, path, ofA.features[key]!, other.features[keyOfB]!);
       }
     }
   } finally {

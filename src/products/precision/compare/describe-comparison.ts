@@ -10,7 +10,9 @@ export function describeVerdict(outputs: readonly ComparedOutput[]): string {
   const compared = outputs.flatMap((output) => (output.cosine ? [{ ...output, ...output.cosine }] : []));
   const [worst] = compared.toSorted((a, b) => a.least - b.least);
   if (!worst)
-    return 'No cosine says how far the vectors agree: they have different shapes, or no image was compared.';
+    return outputs.every(({ images }) => images === 0)
+      ? 'No image was compared.'
+      : 'The vectors have different shapes, so no cosine says how far they agree.';
   if (outputs.every(({ images, identical }) => identical === images))
     return 'Both models give the same vectors for every image.';
   const words = worst.least >= CLOSE ? 'agree closely' : worst.least >= ROUGH ? 'agree roughly' : 'differ';

@@ -13,7 +13,7 @@ export type ComparedSource = ModelSource | OnnxModel | Extractor | ComparedSide;
 /** A model to compare, with what differs from the options of the comparison. */
 export interface ComparedSide {
   readonly model: ModelSource | OnnxModel | Extractor;
-  /** What to return from this model. The keys must be those of the other one. */
+  /** What to return from this model. The keys must be those of the other one, unless each model has one output. */
   readonly returnNodes?: ReturnNodes | undefined;
   /** Preprocessing for this model. */
   readonly transform?: TransformRequest | undefined;
@@ -39,13 +39,14 @@ export function readSide(
 export interface Sides extends AsyncDisposable {
   readonly a: Extractor;
   readonly b: Extractor;
-  /** Keys that both have, in the order of A. */
-  readonly keys: readonly string[];
+  /** The key of each output that is compared, and of its like in B, in the order of A. */
+  readonly keys: readonly (readonly [ofA: string, ofB: string])[];
 }
 
 /**
- * Opens both models. Without names to return, the graph outputs are compared: those of the same name, or the only output of each. Throws
- * `OPTION_INVALID` if no output of A belongs to one of B; errors of {@link createFeatureExtractor}.
+ * Opens both models. Without names to return, the graph outputs are compared; if B was cut out of A, the values of A that its outputs
+ * are. Outputs of the same name belong together, or the only output of each. Throws `OPTION_INVALID` if no output of A belongs to one of B;
+ * errors of {@link createFeatureExtractor}.
  */
 export async function openSides(givenA: Side, givenB: Side, device: Device): Promise<Sides> {
   const own: Extractor[] = [];
@@ -62,10 +63,12 @@ export async function openSides(givenA: Side, givenB: Side, device: Device): Pro
   };
   try {
     const [sourceA, sourceB] = [await openSource(givenA.model), await openSource(givenB.model)];
-    const a = await open(sourceA, givenA.returnNodes);
-    const b = await open(sourceB, givenB.returnNodes ?? pairOutputs(a, sourceB));
-    const [keysOfA, keysOfB] = [outputNames(a), outputNames(b)];
-    const keys = keysOfA.filter((key) => keysOfB.includes(key));
+    const isOpen = givenA.returnNodes === undefined && givenB.returnNodes === undefined;
+    const a = await open(sourceA, isOpen ? valuesInA(sourceA, sourceB) : givenA.returnNodes);
+    const keysOfA = outputNames(a);
+    const b = await open(sourceB, givenB.returnNodes ?? sharedOutputs(keysOfA, sourceB));
+    const keysOfB = outputNames(b);
+    const keys = pairKeys(keysOfA, keysOfB);
     if (keys.length === 0) {
       const text = keysOfB.map((name) => `"${name}"`).join(', ');
       const expected = `for both models, so that outputs have the same keys (B has ${text})`;
@@ -86,11 +89,30 @@ function outputNames(source: OnnxModel | Extractor): string[] {
   return source.outputs.map(({ name }) => name);
 }
 
-/** The outputs of B under the keys of A; undefined to take them as they are. */
-function pairOutputs(a: Extractor, b: OnnxModel | Extractor): ReturnNodes | undefined {
-  const [keys, names] = [outputNames(a), outputNames(b)];
-  if (b instanceof Extractor) return undefined;
-  const shared = keys.filter((key) => names.includes(key));
-  if (shared.length > 0) return shared;
-  return keys.length === 1 && names.length === 1 ? [[`tensor:${names[0]!}`, keys[0]!]] : undefined;
+/** The outputs of a model that A has, too, so that no others are computed; undefined to take all as they are. */
+function sharedOutputs(keysOfA: readonly string[], b: OnnxModel | Extractor): ReturnNodes | undefined {
+  const shared = outputNames(b).filter((name) => keysOfA.includes(name));
+  return b instanceof Extractor || shared.length === 0 ? undefined : shared;
+}
+
+/** Keys that both have; else the only one of each. */
+function pairKeys(keysOfA: readonly string[], keysOfB: readonly string[]): (readonly [string, string])[] {
+  const shared = keysOfA.filter((key) => keysOfB.includes(key));
+  if (shared.length > 0) return shared.map((key) => [key, key]);
+  return keysOfA.length === 1 && keysOfB.length === 1 ? [[keysOfA[0]!, keysOfB[0]!]] : [];
+}
+
+/** The values of A that the outputs of B are, as in a file that was cut out of A; undefined if A has not all of them. */
+function valuesInA(a: OnnxModel | Extractor, b: OnnxModel | Extractor): ReturnNodes | undefined {
+  if (a instanceof Extractor || b instanceof Extractor) return undefined;
+  const values = new Set(a.nodes.flatMap(({ outputs }) => outputs.map(({ name }) => name)));
+  const pairs = outputNames(b).map((key) => {
+    // What a cut adds to give an output another name.
+    const copy = b.nodes.find(
+      (node) => node.name.startsWith('tapir/Identity') && node.outputs[0]?.name === key,
+    );
+    return { key, value: copy?.inputs[0] ?? key };
+  });
+  if (!pairs.every(({ value }) => values.has(value))) return undefined;
+  return pairs.map(({ value, key }) => [`tensor:${value}`, key] as const);
 }

@@ -161,7 +161,7 @@ function choose(measured: readonly MeasuredForm[], { minCosine }: ChooseEngineOp
   const found = worst?.compared && leastCosine(worst.compared);
   throw new TapirError(
     'PRECISION_TOO_LOW',
-    `no engine and precision that is possible here is near enough to float32 (minCosine ${minCosine}): ${candidates.map(describeCandidate).join('; ')}; choose precision "auto" or "float32", or a lower limit (--min-cosine)`,
+    `no engine and precision that is possible here is near enough to float32 (minCosine ${minCosine}): ${candidates.map(describeCandidate).join('; ')}; choose precision "auto" or "float32", or a lower limit (option "minCosine")`,
     { details: { output: found?.key ?? '', cosine: found?.least ?? 0, minCosine } },
   );
 }

@@ -143,7 +143,7 @@ function tooLow(measured: readonly MeasuredCosine[], minCosine: number): TapirEr
   const shown = Math.floor(cosine * 1e6) / 1e6;
   return new TapirError(
     'PRECISION_TOO_LOW',
-    `output "${output}" in int8 is too far from float32: with all products in 8 bits the least cosine is ${shown}, and no choice of them reaches ${minCosine} (minCosine); choose precision "float32", or a lower limit (--min-cosine)`,
+    `output "${output}" in int8 is too far from float32: with all products in 8 bits the least cosine is ${shown}, and no choice of them reaches ${minCosine}; choose precision "float32", or a lower limit (option "minCosine")`,
     { details: { output, cosine, minCosine } },
   );
 }

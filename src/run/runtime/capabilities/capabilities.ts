@@ -136,7 +136,7 @@ export function checkPrecision(
     const others = ENGINES.filter((name) => CAPABILITIES[name].precisions[precision]);
     throw new TapirError(
       'PRECISION_UNSUPPORTED',
-      `precision "${precision}" is not possible with engine "${engine}": ${reason}; choose ${either('engine', others)} (--engine ${others.join(', ')}), or ${either('precision', possible)}`,
+      `precision "${precision}" is not possible with engine "${engine}": ${reason}; choose ${either('engine', others)}, or ${either('precision', possible)}`,
       { details: { precision, engine, reason } },
     );
   }

@@ -122,7 +122,7 @@ function lackingCuda(missing: readonly MissingLibrary[]): string {
     found === undefined || found.length === 0 ? name : `${name} (found: ${found.join(', ')})`,
   );
   const install = CAN_INSTALL_CUDA ? `"${INSTALL_CUDA}" brings them; or ` : '';
-  return `the CUDA provider needs ${names.join(', ')}, which cannot be found or loaded (${missing[0]!.reason}); ${install}install these versions of CUDA and cuDNN and add their folder to LD_LIBRARY_PATH before Node starts, or pass the folder as cudaLibraries (--cuda-libs)`;
+  return `the CUDA provider needs ${names.join(', ')}, which cannot be found or loaded (${missing[0]!.reason}); ${install}install these versions of CUDA and cuDNN and add their folder to LD_LIBRARY_PATH before Node starts, or pass the folder as option "cudaLibraries"`;
 }
 
 /** Explains why onnxruntime cannot start CUDA. */

@@ -54,7 +54,7 @@ const NO_DEVICES: Readonly<Record<string, string>> = {
   gpu: 'write "cuda" or "webgpu"',
   wasm: 'onnxruntime-node does not have it; write "cpu"',
   tensorrt: 'it is not supported; write "cuda"',
-  openvino: 'it is an engine; write "cpu", and engine: "openvino" (--engine openvino)',
+  openvino: 'it is an engine; write "cpu", with option "engine" as "openvino"',
   directml: 'write "dml"',
   mps: 'on a Mac, write "coreml" or "webgpu"',
   metal: 'on a Mac, write "webgpu", which runs on Metal, or "coreml"',

@@ -186,11 +186,11 @@ describe('tapir embed --out -, JSON lines', () => {
     ['--format jsonl --checksum', '--checksum'],
     ['--format jsonl --shard-size 5', '--shard-size'],
     ['--format jsonl --shard 0/2', '--shard'],
-    ['--format jsonl --return layer4=status', 'returnNodes'],
-  ])('refuses %s', async (flags, option) => {
+    ['--format jsonl --return layer4=status', '--return'],
+  ])('refuses %s', async (flags, flag) => {
     const ended = await embed('-', flags, { input: '' });
     expect(ended).toMatchObject({ code: 2, stdout: '' });
-    expect(ended.stderr).toContain(`option "${option}"`);
+    expect(ended.stderr).toContain(`tapir: ${flag} must be `);
   });
 
   it('ends when too many images fail, after their rows', async () => {

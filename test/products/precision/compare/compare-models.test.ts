@@ -1,7 +1,7 @@
 /** Two models on the same photos, from the library and the command line. */
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createFeatureExtractor, createTransform } from 'onnx-tapir';
+import { createFeatureExtractor, createTransform, pruneModel } from 'onnx-tapir';
 import { compareModels, type ModelComparison } from 'onnx-tapir/precision';
 import { describe, expect, it } from 'vitest';
 import { makeTar } from '../../../support/archives.js';
@@ -81,8 +81,25 @@ describe('compareModels', () => {
     const other = { model: second, returnNodes: { layer3: 'v' } };
     const layers = await compareModels(a, other, photos, { sample: 12, returnNodes: nodes });
     expect(layers.outputs[0]!).toMatchObject({ cosine: null, recall: { neighbours: 10 } });
-    for (const wrong of [{ model: second, returnNodes: { layer3: 'w' } }, { models: second }, {}] as never[])
+    // The only output of each, whatever it is called.
+    const named = { model: second, returnNodes: { avgpool: 'w' } };
+    expect((await compareModels(a, named, photos, { sample: 3 })).outputs).toMatchObject([
+      { key: 'v', images: 3, identical: 3 },
+    ]);
+    const two = { model: second, returnNodes: { layer3: 'w', layer4: 'x' } };
+    for (const wrong of [two, { models: second }, {}] as never[])
       await expect(compareModels(a, wrong, photos)).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+  });
+
+  it('compares a file that was cut out of the other with the values that it was cut at', async () => {
+    const cut = join(scratch, 'cut.onnx');
+    for (const cutAt of [[['avgpool', 'e']], ['avgpool']] as const) {
+      await (await pruneModel(first, cutAt)).save(cut, { overwrite: true });
+      copyFileSync(`${first}.transform.json`, `${cut}.transform.json`);
+      const { outputs } = await compareModels(first, cut, photos, { sample: 3 });
+      expect(outputs).toMatchObject([{ images: 3, identical: 3 }]);
+      expect(outputs[0]!.top1).toBeNull();
+    }
   });
 
   it('draws the same sample each time, from archives and iterables too', async () => {

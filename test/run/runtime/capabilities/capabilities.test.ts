@@ -45,7 +45,7 @@ describe('engines', () => {
       'bfloat16',
       undefined,
       'PRECISION_UNSUPPORTED',
-      'precision "bfloat16" is not possible with engine "onnxruntime": ONNX Runtime computes in float32, float16, int8; choose engine "openvino" (--engine openvino), or precision "float32" or "float16" or "int8"',
+      'precision "bfloat16" is not possible with engine "onnxruntime": ONNX Runtime computes in float32, float16, int8; choose engine "openvino", or precision "float32" or "float16" or "int8"',
     ],
     [
       'openvino',

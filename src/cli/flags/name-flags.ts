@@ -1,0 +1,29 @@
+/** Messages of the library in the words of a command: flags and arguments in place of options. */
+import type { Command } from 'commander';
+
+/** Flags whose values have other names than the options that they become. */
+const FLAGS: Readonly<Record<string, string>> = {
+  returnNodes: '--return',
+  inputSizes: '--size',
+  'parallel.sessionsPerDevice': '--sessions',
+};
+
+/** Writes the flag or argument of a command for each `option "name"` of a message. What the command lacks stays an option. */
+export function nameFlags(message: string, command: Command | undefined): string {
+  return message.replaceAll(/option "([^"]+)"/g, (text, name: string) => nameOf(name, command) ?? text);
+}
+
+function nameOf(name: string, command: Command | undefined): string | undefined {
+  // Flags that were read here, and arguments in brackets.
+  if (/^(?:--|\[)/.test(name)) return name;
+  const flags = command?.options ?? [];
+  const flag =
+    flags.find((one) => one.attributeName() === name || one.long === FLAGS[name]) ??
+    // Several flags make an option of several fields: the first one stands for it.
+    flags.find((one) => one.attributeName().startsWith(`${name}.`));
+  if (flag?.long) return flag.long;
+  if (command?.registeredArguments.some((argument) => argument.name() === name)) return `<${name}>`;
+  const [whole, ...fields] = name.split('.');
+  const outer = fields.length > 0 && nameOf(whole!, command);
+  return outer ? `"${fields.join('.')}" of ${outer}` : undefined;
+}

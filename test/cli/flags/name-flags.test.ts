@@ -1,0 +1,33 @@
+/** Messages of the library in the words of a command. */
+import { Command } from 'commander';
+import { expect, it } from 'vitest';
+import { addClipFlags } from '../../../src/cli/flags/clip-flags.js';
+import { nameFlags } from '../../../src/cli/flags/name-flags.js';
+import { addTileFlags } from '../../../src/cli/flags/tile-flags.js';
+
+const command = addTileFlags(addClipFlags(new Command().argument('<source>')))
+  .option('--return <name>')
+  .option('--text-model <file>')
+  .option('--transform <name>')
+  .option('--no-cache');
+
+it.each([
+  ['option "textModel" must be a path', '--text-model must be a path'],
+  ['option "returnNodes" must be for both models', '--return must be for both models'],
+  ['option "clips" must be left out', '--frames must be left out'],
+  ['option "clips.stride" must be 1', '--stride must be 1'],
+  ['option "tiles" must be left out, without option "source"', '--tile must be left out, without <source>'],
+  ['option "tiles.minStd" must be 8', '--tile-min-std must be 8'],
+  ['option "transform.crops" must be "center"', '"crops" of --transform must be "center"'],
+  ['option "--shard" must be i/n, option "[images...]" given', '--shard must be i/n, [images...] given'],
+  [
+    'option "cache" or option "memoryBytes", got "textModel"',
+    '--no-cache or option "memoryBytes", got "textModel"',
+  ],
+])('%s', (message, named) => {
+  expect(nameFlags(message, command)).toBe(named);
+});
+
+it('before a command is known, names flags only', () => {
+  expect(nameFlags('option "--top" and option "top"', undefined)).toBe('--top and option "top"');
+});
