@@ -1,4 +1,5 @@
 /** Runs a command line on a terminal. program.ts holds the commands. */
+import type { Command } from 'commander';
 import { EXIT, exitCodeOf, messageOf, writeErrorFile } from './terminal/exit-code.js';
 import type { Terminal } from './terminal/terminal.js';
 
@@ -9,20 +10,25 @@ export function commandOf(words: readonly string[]): string | undefined {
 
 /** Runs a command line, given without the program's name. Errors go to the terminal. Gives the exit code. */
 export async function run(words: readonly string[], terminal: Terminal): Promise<number> {
-  let inWordsOf = (message: string): string => message;
+  let command: Command | undefined;
+  let inItsWords = (message: string): string => message;
+  const spoken = Object.create(terminal, {
+    err: { value: (text: string) => terminal.err(inItsWords(text)) },
+    exitCode: { value: undefined, writable: true },
+  }) as Terminal;
   try {
     const [{ createProgram }, { nameFlags }] = await Promise.all([
       import('./program.js'),
       import('./flags/name-flags.js'),
     ]);
-    inWordsOf = (message) => nameFlags(message, undefined);
+    inItsWords = (message) => nameFlags(message, command);
     const named = words.filter((word) => !word.startsWith('-'));
     const isWhole = /(?:^| )(?:-h|--help) all\b/.test(words.join(' '));
-    const program = await createProgram(terminal, named, isWhole);
-    program.hook('preAction', (_, command) => void (inWordsOf = (message) => nameFlags(message, command)));
+    const program = await createProgram(spoken, named, isWhole);
+    program.hook('preAction', (_, running) => void (command = running));
     await program.parseAsync(words, { from: 'user' });
     // A command that sets its own exit code has ended normally, even after a signal: a service does.
-    return terminal.exitCode ?? terminal.stopped ?? EXIT.done;
+    return spoken.exitCode ?? terminal.stopped ?? EXIT.done;
   } catch (error) {
     const { stopped } = terminal;
     const usage = exitCodeOfUsage(error);
@@ -31,8 +37,7 @@ export async function run(words: readonly string[], terminal: Terminal): Promise
     if (stopped === undefined) writeErrorFile(process.env, error);
     // Commander has printed its own message.
     if (usage !== undefined) return EXIT.usage;
-    if (stopped !== EXIT.done)
-      terminal.err(stopped === undefined ? inWordsOf(messageOf(error)) : 'tapir: stopped\n');
+    if (stopped !== EXIT.done) spoken.err(stopped === undefined ? messageOf(error) : 'tapir: stopped\n');
     return stopped ?? exitCodeOf(error);
   }
 }

@@ -87,8 +87,10 @@ export function addCommand(program: Command, terminal: Terminal): void {
 interface NamedQuery {
   readonly query: string;
   readonly vector: Float32Array;
-  /** Row of an input of the dataset; null for an image. */
+  /** Row of an input of the dataset; null for an image, and for several queries in one. */
   readonly row: number | null;
+  /** Rows that ask, which are no answers. */
+  readonly own: readonly number[];
 }
 
 async function runSearch(
@@ -100,11 +102,11 @@ async function runSearch(
   const { top, metric, where, device, json } = flags;
   const dataset = await openDataset(folder);
   for (const note of noteAssumed(dataset)) terminal.err(`note: ${note}\n`);
-  const key = chooseKey(dataset, flags.key, '--output');
+  const key = chooseKey(dataset, flags.key);
   const given = await readQueries(terminal, dataset, images, { ...flags, key });
   const queries = combine(dataset, key, given, flags.mean);
   const vectors = queries.map(({ vector }) => vector);
-  const exclude = queries.map(({ row }) => row);
+  const exclude = queries.map(({ own }) => own);
   const found = await withProgressLine(terminal, (watch) =>
     searchDataset(dataset, vectors, { key, top, metric, where, device, exclude, ...watch }),
   );
@@ -143,9 +145,9 @@ async function readQueries(
   for (const file of files) vectors.push(await readVectors(terminal, file));
   return {
     like: [
-      ...images.map((query, i) => ({ query, vector: shown[i]!, row: null })),
-      ...rows.map(({ name, row, vector }) => ({ query: name, row, vector })),
-      ...texts.map((query, i) => ({ query, vector: words[i]!, row: null })),
+      ...images.map((query, i) => ({ query, vector: shown[i]!, row: null, own: [] })),
+      ...rows.map(({ name, row, vector }) => ({ query: name, row, vector, own: [row] })),
+      ...texts.map((query, i) => ({ query, vector: words[i]!, row: null, own: [] })),
       ...vectors.flat(),
     ],
     unlike: words.slice(texts.length),
@@ -168,7 +170,8 @@ function combine(
       elements,
     );
   if (!isMean) return like.map((query) => ({ ...query, vector: combined([query]) }));
-  return [{ query: like.map(({ query }) => query).join(' + '), vector: combined(like), row: null }];
+  const [query, own] = [like.map((one) => one.query).join(' + '), like.flatMap((one) => one.own)];
+  return [{ query, vector: combined(like), row: null, own }];
 }
 
 async function embedWords(
@@ -193,6 +196,7 @@ async function readVectors(terminal: Terminal, file: string): Promise<NamedQuery
     query: vectors.length === 1 ? file : `${file}[${i}]`,
     vector,
     row: null,
+    own: [],
   }));
 }
 

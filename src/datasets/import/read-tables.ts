@@ -61,9 +61,9 @@ export async function* readTable(file: string, { column, path }: TableColumns): 
   let carried: readonly ParquetColumn[] = [];
   let hasOutcome = false;
   const missing = (name: string, names: readonly string[]): Error => {
-    const flag = name === column ? '--column' : '--path';
+    const option = name === column ? 'column' : 'path';
     return new Error(
-      `it has no column "${name}"; its columns are ${names.join(', ')} (${flag} names another)`,
+      `it has no column "${name}"; its columns are ${names.join(', ')} (option "${option}" names another)`,
     );
   };
   const others = (columns: readonly ParquetColumn[]): readonly string[] => {

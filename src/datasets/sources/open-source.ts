@@ -57,7 +57,7 @@ export interface PathStream {
  * Images to embed.
  *
  * Folders, archives and patterns give the files whose extension is that of an image: `.heic` and `.heif` if the optional package
- * libheif-js is installed. Others (JPEG XL, SVG, camera raw) are counted and not read. Symbolic links to what is listed itself are counted
+ * libheif-js is installed. Others (JPEG XL, SVG, camera raw, videos, PDF) are counted and not read. Symbolic links to what is listed itself are counted
  * and left out; hard links in a plain tar give the photo that they name.
  *
  * A string is the path of a folder (searched recursively), of an archive (`.tar`, `.tar.gz`, `.tgz`, `.zip`), of a list (`.txt`,
@@ -147,7 +147,7 @@ function openLocation(source: string, options: SourceOptions, signal?: AbortSign
   if (!stats && isHttpUrl(source))
     throw invalidSource(
       labelOfUrl(source),
-      'it is a URL; put it in a list or in an array, with allowHttp (tapir: --allow-http)',
+      'it is a URL; put it in a list or in an array, with option "allowHttp"',
     );
   if (!stats && isPattern(source)) return openPattern(source, options, signal);
   if (!stats) throw invalidSource(source, `no such file or folder; ${ACCEPTED}`);
@@ -164,7 +164,7 @@ function openLocation(source: string, options: SourceOptions, signal?: AbortSign
   if (kind === 'image')
     return opened('list', source, () => iterate({ path: basename(source), image: source }));
   if (kind === 'unread')
-    throw invalidSource(source, `images of this format are not read; ${unreadAdvice(extensionOf(source))}`);
+    throw invalidSource(source, `files of this format are not read; ${unreadAdvice(extensionOf(source))}`);
   throw invalidSource(source, `its extension is not supported; ${ACCEPTED}`);
 }
 

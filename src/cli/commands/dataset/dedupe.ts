@@ -38,7 +38,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
 
 async function runDedupe(terminal: Terminal, folder: string, flags: DedupeFlags): Promise<void> {
   const dataset = await openDataset(folder);
-  const key = chooseKey(dataset, flags.key, '--output');
+  const key = chooseKey(dataset, flags.key);
   const found = await withProgressLine(terminal, (watch) =>
     findDuplicates(dataset, { ...readFlags(DUPLICATE_FIELDS, flags), key, ...watch }),
   );

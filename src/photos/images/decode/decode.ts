@@ -8,7 +8,8 @@ import { labelOf, readImageFile, withImagePath, type ImageFile } from '../file/i
 import { cutOutFrame, placeFrame, readGifFrame } from '../formats/gif.js';
 import { FORMATS, type SharpFormat } from '../formats/format-table.js';
 import { readWebpHeader } from '../formats/headers.js';
-import { FORMATS_SHOWN, imageFormat, type ImageFormat } from '../formats/image-format.js';
+import { imageFormat, type ImageFormat } from '../formats/image-format.js';
+import { describeForeign } from '../formats/unread-formats.js';
 import { TooManyParts } from '../pixels/part-count.js';
 import { cutOutFirstImage, hasTiffAlpha, readTiffColour, type TiffColour } from '../formats/tiff.js';
 import { readJpegFrame } from '../jpeg/jpeg-segments.js';
@@ -63,7 +64,7 @@ export async function decodeBytes(
   const { limitPixels } = options;
   if (bytes.byteLength === 0) throw emptyImage(label);
   const format = imageFormat(bytes);
-  if (!format) throw unreadableImage(label, `its format is not ${FORMATS_SHOWN}`);
+  if (!format) throw unreadableImage(label, describeForeign(bytes));
   let isCutOff = false;
   let size: Size | undefined;
   try {

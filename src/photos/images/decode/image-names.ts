@@ -1,8 +1,9 @@
-/** What the name of a file says: an image that is read, an image that is not, or something else. */
-import { HEIF_EXTENSIONS, IMAGE_EXTENSIONS, UNREAD_EXTENSIONS } from '../formats/image-format.js';
+/** What the name of a file says: an image that is read, an image or a video that is not, or something else. */
+import { HEIF_EXTENSIONS, IMAGE_EXTENSIONS } from '../formats/image-format.js';
+import { adviceFor } from '../formats/unread-formats.js';
 import { isLibheifInstalled, LIBHEIF_ADVICE } from './open-libheif.js';
 
-/** `image` is read; `unread` is an image of a format that is not read; `other` is not an image. */
+/** `image` is read; `unread` holds pictures in a format that is not read; `other` is something else. */
 export type NameKind = 'image' | 'unread' | 'other';
 
 /** The kind of a file by the extension of its name, upper or lower case. HEIF is read if libheif-js is installed. */
@@ -10,7 +11,7 @@ export function kindOfName(name: string): NameKind {
   const extension = extensionOf(name);
   if (IMAGE_EXTENSIONS.has(extension)) return 'image';
   if (HEIF_EXTENSIONS.has(extension)) return isLibheifInstalled() ? 'image' : 'unread';
-  return UNREAD_EXTENSIONS.has(extension) ? 'unread' : 'other';
+  return adviceFor(extension) === undefined ? 'other' : 'unread';
 }
 
 /** Whether a file is an image that is read, by its name. */
@@ -26,7 +27,5 @@ export function extensionOf(name: string): string {
 
 /** What to do with files of an extension that is not read. */
 export function unreadAdvice(extension: string): string {
-  return HEIF_EXTENSIONS.has(extension)
-    ? `to read them, ${LIBHEIF_ADVICE}`
-    : 'to embed them, convert them to PNG or JPEG';
+  return adviceFor(extension) ?? `to read them, ${LIBHEIF_ADVICE}`;
 }

@@ -9,7 +9,8 @@ import {
   type StampTaker,
 } from '../file/image-file.js';
 import { FORMATS, readMarks } from '../formats/format-table.js';
-import { FORMATS_SHOWN, imageFormat, type ImageFormat } from '../formats/image-format.js';
+import { imageFormat, type ImageFormat } from '../formats/image-format.js';
+import { describeForeign } from '../formats/unread-formats.js';
 import type { Marks } from '../formats/marks.js';
 import { inMemory, readTiffPages, type TiffFile, type TiffPage } from '../formats/tiff.js';
 import { readJpegFrame } from '../jpeg/jpeg-segments.js';
@@ -135,7 +136,7 @@ async function openOther(
   const bytes = readImageFile(file, taker);
   const label = labelOf(file);
   const format = imageFormat(bytes);
-  if (!format) throw unreadableImage(label, `its format is not ${FORMATS_SHOWN}`);
+  if (!format) throw unreadableImage(label, describeForeign(bytes));
   const marks = readMarks(bytes);
   let size: Size | undefined;
   const facts = { label, format, limitPixels: MOST_DECODED, sizeBytes: bytes.length, isCutOff: false, size };

@@ -27,11 +27,6 @@ export const IMAGE_EXTENSIONS: ReadonlySet<string> = new Set([
 /** File extensions of HEIF, in lower case. The content is usually HEVC. */
 export const HEIF_EXTENSIONS: ReadonlySet<string> = new Set(['.heic', '.heif', '.hif']);
 
-/** File extensions of images that are not read, in lower case. */
-export const UNREAD_EXTENSIONS: ReadonlySet<string> = new Set(
-  ['.jxl', '.svg'].concat(['.cr2', '.cr3', '.nef', '.arw', '.dng', '.orf', '.rw2', '.raf']),
-);
-
 /** In either byte order; BigTIFFs have a plus. */
 const TIFF_STARTS = ['II*\0', 'MM\0*', 'II+\0', 'MM\0+'];
 

@@ -61,10 +61,10 @@ export interface SearchOptions {
    */
   readonly device: Device;
   /**
-   * For each query a row to leave out of its results (the query's own), or null. Empty to leave out none.
+   * For each query a row to leave out of its results (the query's own), a list of rows, or null. Empty to leave out none.
    * @default []
    */
-  readonly exclude: readonly (number | null)[];
+  readonly exclude: readonly (number | readonly number[] | null)[];
   /**
    * Only images of this label: a source as {@link trainProbe} takes its labels, `=`, and the label. `column:keep=yes`, `by-folder=sea`.
    * @default undefined, which is all images
@@ -225,7 +225,7 @@ export function checkDataset(dataset: Partial<Dataset> | null | undefined): void
 }
 
 /** Chooses the feature to search. Throws `OPTION_INVALID` for an unknown key, and for no key if the dataset has several. */
-export function chooseKey({ manifest }: Dataset, given: string | undefined, option: string = 'key'): string {
+export function chooseKey({ manifest }: Dataset, given: string | undefined): string {
   const keys = Object.keys(manifest.features);
   if (given === undefined && keys.length === 1) return keys[0]!;
   if (given !== undefined && keys.includes(given)) return given;
@@ -234,7 +234,7 @@ export function chooseKey({ manifest }: Dataset, given: string | undefined, opti
     given === undefined && keys.length > 1
       ? 'one of the features of the dataset'
       : 'a feature of the dataset';
-  throw invalidOption(option, `${which} (${list || 'it has none'})`, given);
+  throw invalidOption('key', `${which} (${list || 'it has none'})`, given);
 }
 
 /** Array.isArray, which does not narrow a readonly array. */
@@ -257,13 +257,12 @@ function readQueries(vectors: readonly (Float32Array | readonly number[])[], ele
   });
 }
 
-function readExclude(given: readonly (number | null)[], queries: number): readonly (number | null)[] {
+function readExclude(given: SearchOptions['exclude'], queries: number): readonly ReadonlySet<number>[] {
+  const rows = isList(given) ? given.map((one) => (typeof one === 'number' ? [one] : (one ?? []))) : null;
   const isRight =
-    Array.isArray(given) &&
-    (given.length === 0 || given.length === queries) &&
-    given.every((row: unknown) => row === null || Number.isSafeInteger(row));
-  if (isRight) return given;
-  throw invalidOption('exclude', 'a row or null for each query', given);
+    rows && (rows.length === 0 || rows.length === queries) && rows.flat().every(Number.isSafeInteger);
+  if (isRight) return rows.map((own) => new Set(own));
+  throw invalidOption('exclude', 'a row, a list of rows, or null for each query', given);
 }
 
 /** The state of a search. */
@@ -272,7 +271,7 @@ interface Search {
   readonly queries: readonly Query[];
   readonly best: readonly Largest[];
   readonly live: RowSet;
-  readonly exclude: readonly (number | null)[];
+  readonly exclude: readonly ReadonlySet<number>[];
   readonly slack: number;
 }
 
@@ -286,13 +285,13 @@ function merge(
   for (const [q, query] of queries.entries()) {
     const { length } = query.vector;
     const found = best[q]!;
-    const own = exclude[q] ?? null;
+    const own = exclude[q];
     for (let i = 0; i < block.rows; i++) {
       const bound = upperBound(metric, query, dots[i * count + q]!, squares[i]!, slack);
       // Rows come in order, so a later row that is equally near is not better.
       if (bound <= found.least) continue;
       const row = block.firstRow + i;
-      if (row === own || !live.has(row)) continue;
+      if (own?.has(row) || !live.has(row)) continue;
       const value = exactValue(metric, query, block.data, i * length);
       if (Number.isFinite(value)) found.add(row, value);
     }

@@ -162,7 +162,7 @@ describe('tapir embed --out -, JSON lines', () => {
       'line 3: it has no field "path" and no "image"; choose the field of the path with --column',
     ],
     ['no text', '{"path":5}', 'line 3: it has no text in the field "path"'],
-    ['no base64', '{"image":"a*=="}', 'line 3: its field "image" is not base64'],
+    ['no base64', '{"image":"a*=="}', 'line 3: its field "image" holds no image in base64'],
     ['a field of the rows', '{"path":"a","status":1}', 'line 3: its field "status" has the name'],
     [
       'a field like an output',

@@ -27,9 +27,12 @@ describe('kindOfName', () => {
       'a.orf',
       'a.rw2',
       'a.raf',
+      'a.MP4',
+      'a.mov',
+      'a.pdf',
     ])
       expect(kindOfName(name), name).toBe('unread');
-    for (const name of ['a.txt', 'jpg', '', 'heic', 'a.heic.zip'])
+    for (const name of ['a.txt', 'a.ts', 'jpg', '', 'heic', 'a.heic.zip'])
       expect(kindOfName(name), name).toBe('other');
     expect(isImageName('a.svg')).toBe(false);
     expect(extensionOf('a.b/IMG.Heic')).toBe('.heic');

@@ -140,6 +140,29 @@ describe('searchDataset', () => {
     },
   );
 
+  it('leaves several rows out of the results of a query', async () => {
+    const dataset = createDataset({
+      rows: [
+        [1, 0],
+        [1, 0.1],
+        [1, 0.2],
+        [0, 1],
+      ],
+    });
+    const found = await searchDataset(
+      dataset,
+      [
+        [1, 0],
+        [1, 0],
+      ],
+      { exclude: [[0, 1], 2], top: 2 },
+    );
+    expect(found.map((hits) => hits.map(({ row }) => row))).toEqual([
+      [2, 3],
+      [0, 1],
+    ]);
+  });
+
   it.each(METRICS)('is exact where float32 is not, by %s', async (metric) => {
     const random = createRandom(2);
     const base = Array.from({ length: 256 }, () => random() + 1);
@@ -217,6 +240,7 @@ describe('searchDataset', () => {
     ['key', [[1, 2]], { key: 'nothing' }],
     ['exclude', [[1, 2]], { exclude: [1, 2] }],
     ['exclude', [[1, 2]], { exclude: ['a'] }],
+    ['exclude', [[1, 2]], { exclude: [[0, 0.5]] }],
     ['device', [[1, 2]], { device: 'gpu' }],
     ['more', [[1, 2]], { more: 1 }],
   ])('refuses a bad "%s"', async (option, vectors, options) => {
