@@ -2,23 +2,56 @@
 
 const NEAREST = 5;
 
-/** Returns the names that are most like a request: those a few edits away, and those that contain its last part. */
+/**
+ * Returns the names that are most like a request: those a few edits away, and those that contain its last part; without one of them, names
+ * that are in the request or that it is in.
+ */
 export function nearestNames(request: string, names: Iterable<string>): string[] {
   const limit = Math.max(2, Math.ceil(request.length / 3));
   const lower = request.toLowerCase();
   const last = lower.split(/[./]/).at(-1) ?? '';
   const scored: { readonly name: string; readonly score: number }[] = [];
-  for (const name of new Set(names)) {
-    if (name === '' || name.length > 200) continue;
+  const known = [...new Set(names)].filter((name) => name !== '' && name.length <= 200);
+  for (const name of known) {
     const other = name.toLowerCase();
     const distance = editDistance(lower, other, limit);
     if (distance <= limit) scored.push({ name, score: distance });
     else if (last.length > 1 && other.split(/[./]/).includes(last)) scored.push({ name, score: limit + 1 });
   }
+  if (scored.length === 0)
+    for (const name of known) {
+      const other = name.toLowerCase();
+      if (isPartOf(lower, other) || isPartOf(other, lower)) scored.push({ name, score: 0 });
+    }
   return scored
     .sort((a, b) => a.score - b.score || a.name.length - b.name.length)
     .slice(0, NEAREST)
     .map(({ name }) => name);
+}
+
+/** Words the nearest names for a message: `; nearest is "pool"`. Empty without one. */
+export function describeNearest(names: readonly string[]): string {
+  if (names.length === 0) return '';
+  return `; nearest ${names.length === 1 ? 'is' : 'are'} ${names.map((name) => `"${name}"`).join(', ')}`;
+}
+
+/** Shorter names are parts of too many others. */
+const LEAST_PART = 4;
+
+/** Whether a name is in another one, or all but a quarter of it, as `pool` is in `avgpol`. */
+function isPartOf(part: string, whole: string): boolean {
+  if (part.length < LEAST_PART) return false;
+  // The edit distance to the nearest stretch of the whole (Sellers): it may begin and end anywhere.
+  let row = Array.from({ length: whole.length + 1 }, () => 0);
+  for (let i = 1; i <= part.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= whole.length; j++) {
+      const swap = row[j - 1]! + (part[i - 1] === whole[j - 1] ? 0 : 1);
+      next.push(Math.min(swap, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return Math.min(...row) <= part.length / LEAST_PART;
 }
 
 /** Returns the edit distance (Levenshtein, with two rows), or `limit + 1` as soon as the distance must exceed the limit. */

@@ -3,7 +3,7 @@ import { reasonOf, TapirError } from '../base/errors.js';
 import { printable, shown } from '../base/printable.js';
 import { ownSharp } from '../photos/images/decode/open-sharp.js';
 import { warmLane } from '../run/runtime/lanes/lane-start.js';
-import { commandOf, run } from './run.js';
+import { commandOf, inCommandWords, run } from './run.js';
 import { EXIT, messageOf } from './terminal/exit-code.js';
 import { cutLine, wrapLines } from './terminal/fit-lines.js';
 import { onSignal } from './terminal/signal-watch.js';
@@ -90,7 +90,7 @@ function showWarnings(): void {
   const [showAsNode] = process.listeners('warning');
   process.removeAllListeners('warning').on('warning', (warning) => {
     if ('code' in warning && String(warning.code).startsWith('TAPIR_'))
-      printError(`warning: ${warning.message}\n`);
+      printError(inCommandWords(`warning: ${warning.message}\n`));
     else showAsNode?.(warning);
   });
 }

@@ -1,5 +1,6 @@
 /** The command line: its commands. */
 import { Command, type Option } from 'commander';
+import { invalidOption } from '../base/checks.js';
 import { packageVersion } from '../base/package.js';
 import { COMMANDS, type Listed } from './command-list.js';
 import { formatHelp, readMark } from './flags/rare.js';
@@ -20,6 +21,30 @@ const INSTEAD: Readonly<Record<string, string>> = {
   photo: 'run it once for each photo',
 };
 
+/** `--return` is missing, of which more can be said once the model is open. */
+class ReturnMissing extends Error {
+  readonly model: string | undefined;
+
+  constructor(model: string | undefined) {
+    super('--return is missing');
+    this.model = model;
+  }
+
+  /** The error for the user, which names the outputs of the model. */
+  async explain(): Promise<Error> {
+    const { openModel } = await import('../run/model/open/open-model.js');
+    const { outputs = [] } =
+      this.model === undefined ? {} : await openModel(this.model).catch(() => ({ outputs: [] }));
+    const named = outputs.map(({ name, dims }) => `"${name}" [${dims?.join(', ') ?? '?'}]`).join(', ');
+    const file = named === '' ? '' : `; those of the file itself are ${named}`;
+    return invalidOption(
+      '--return',
+      `given: the outputs, by names that "tapir nodes" lists${file}`,
+      undefined,
+    );
+  }
+}
+
 /**
  * A command that knows which flags are rare, and names a misspelt flag first: commander would say that the flag meant is missing. Of several
  * paths where it takes one, it says what to give.
@@ -36,7 +61,15 @@ class TapirCommand extends Command {
   missingMandatoryOptionValue(option: Option): void {
     const misspelt = this.args.find((word) => /^-./.test(word));
     if (misspelt !== undefined) errors.unknownOption.call(this, misspelt);
+    if (option.long === '--return')
+      throw new ReturnMissing(this.opts<{ model?: string }>().model ?? this.args[0]);
     errors.missingMandatoryOptionValue.call(this, option);
+  }
+
+  override parseAsync(...given: Parameters<Command['parseAsync']>): Promise<this> {
+    return super.parseAsync(...given).catch(async (error: unknown) => {
+      throw error instanceof ReturnMissing ? await error.explain() : error;
+    });
   }
 
   _excessArguments(given: readonly string[]): void {

@@ -8,12 +8,18 @@ export function commandOf(words: readonly string[]): string | undefined {
   return words.find((word) => !word.startsWith('-'));
 }
 
+let speak = (text: string): string => text;
+
+/** A text in the words of the command that runs: with flags in place of options. */
+export function inCommandWords(text: string): string {
+  return speak(text);
+}
+
 /** Runs a command line, given without the program's name. Errors go to the terminal. Gives the exit code. */
 export async function run(words: readonly string[], terminal: Terminal): Promise<number> {
   let command: Command | undefined;
-  let inItsWords = (message: string): string => message;
   const spoken = Object.create(terminal, {
-    err: { value: (text: string) => terminal.err(inItsWords(text)) },
+    err: { value: (text: string) => terminal.err(inCommandWords(text)) },
     exitCode: { value: undefined, writable: true },
   }) as Terminal;
   try {
@@ -21,7 +27,7 @@ export async function run(words: readonly string[], terminal: Terminal): Promise
       import('./program.js'),
       import('./flags/name-flags.js'),
     ]);
-    inItsWords = (message) => nameFlags(message, command);
+    speak = (text) => nameFlags(text, command);
     const named = words.filter((word) => !word.startsWith('-'));
     const isWhole = /(?:^| )(?:-h|--help) all\b/.test(words.join(' '));
     const program = await createProgram(spoken, named, isWhole);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { nearestNames } from '../../src/base/nearest-names.js';
+import { describeNearest, nearestNames } from '../../src/base/nearest-names.js';
 
 it('ranks by edits, then by the same last part', () => {
   expect(nearestNames('layer5', ['layer4', 'fc', 'layer4.0', 'blocks.layer5'])).toEqual([
@@ -13,6 +13,20 @@ it('counts insertions, deletions and replacements, up to a third of the request'
     'sitten',
     'kittens',
     'kite',
+  ]);
+});
+
+it('finds names in the request, or that it is in, where nothing else is near', () => {
+  expect(nearestNames('avgpol', ['fc', 'pool', 'conv1'])).toEqual(['pool']);
+  expect(nearestNames('pool', ['fc', 'global_pool_2', 'conv1'])).toEqual(['global_pool_2']);
+  expect(nearestNames('fc', ['abcfcx'])).toEqual([]);
+});
+
+it('words them', () => {
+  expect([[], ['a'], ['a', 'b']].map(describeNearest)).toEqual([
+    '',
+    '; nearest is "a"',
+    '; nearest are "a", "b"',
   ]);
 });
 

@@ -14,6 +14,7 @@ const scratch = scratchFolder();
 const model = join(scratch, 'tiny.onnx');
 writeFileSync(model, buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 }).bytes);
 const out = join(scratch, 'out.onnx');
+writeFileSync(join(scratch, 'a.mp4'), 'no video');
 const embed = [
   'embed',
   projectPath('examples/photos/sea'),
@@ -33,7 +34,20 @@ describe('advice', () => {
       2,
       /unknown option '--retrun'.*--return\?/s,
     ],
-    ['a flag that is missing', ['extract', model, '-o', out], 2, /required option '--return/],
+    [
+      'outputs that are missing',
+      ['extract', model, '-o', out],
+      2,
+      /--return must be given: the outputs, by names that "tapir nodes" lists; those of the file itself are "output" \[\w+, 10\] \[OPTION/,
+    ],
+    ['a flag that is missing', ['extract', model, '--return', 'fc'], 2, /required option '-o, --out/],
+    ['a folder of models', ['nodes', scratch], 3, /it is a folder; give one of its files: .*tiny\.onnx/],
+    [
+      'a video',
+      ['embed', join(scratch, 'a.mp4'), ...embed.slice(2)],
+      2,
+      /a\.mp4" cannot be embedded: .*ffmpeg -i VIDEO\.mp4 frames\/%06d\.jpg.*for models of clips with --frames/,
+    ],
     [
       'a key before its name',
       ['extract', model, '--return', 'a=avgpool', '-o', out],

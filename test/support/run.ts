@@ -121,4 +121,4 @@ async function runHere(args: readonly string[], input: string): Promise<Ended> {
 
 /** What embedding says about a file model.onnx without a configuration. */
 export const AUTO_TRANSFORM =
-  'warning: ImageNet1K_V1 is assumed: no configuration lies beside "model.onnx". If the model was trained with other pixels, its numbers are wrong. State its own: --transform torchvision:WEIGHTS or FILE (in code, the option "transform")\n';
+  'warning: ImageNet1K_V1 is assumed: no configuration lies beside "model.onnx". If the model was trained with other pixels, its numbers are wrong. State its own with --transform: torchvision:WEIGHTS or a file\n';

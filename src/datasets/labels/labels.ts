@@ -1,6 +1,6 @@
 /** Labels of a dataset's rows, from its paths, a table, or its metadata. */
 import type { Dataset } from '../files/dataset.js';
-import { invalidOption } from '../../base/checks.js';
+import { invalidOption, show } from '../../base/checks.js';
 import { counted } from '../../base/printable.js';
 import { nameOfUrl } from '../../base/url-names.js';
 import type { RowSet } from '../../base/row-set.js';
@@ -46,7 +46,7 @@ export async function readLabels(
   option = 'labels',
   among?: RowSet,
 ): Promise<RowLabels> {
-  const { inputs, unmet } = await openLabels(dataset, given, option);
+  const { inputs, unmet, firstPath } = await openLabels(dataset, given, option);
   const names = new NameTable();
   const ofRow = new Int32Array(countRows(dataset)).fill(NO_LABEL);
   let [unlabelled, failed] = [0, 0];
@@ -58,43 +58,72 @@ export async function readLabels(
   }
   const { classes, places } = names.sorted();
   for (const [row, label] of ofRow.entries()) if (label !== NO_LABEL) ofRow[row] = places[label]!;
-  if (classes.length < 2)
-    throw invalidOption(option, 'a source of at least two classes', describeClasses(given, classes));
-  const unknown = unmet?.size ?? 0;
+  const unknown = unmet.size === 0 ? [] : [describeUnmet(unmet, firstPath())];
+  if (classes.length < 2) {
+    const found = [describeClasses(given, classes, firstPath()), ...unknown].join('; ');
+    throw invalidOption(
+      option,
+      `a source of at least two classes (${found})`,
+      typeof given === 'string' ? given : 'a Map',
+    );
+  }
   const warnings = [
     ...(unlabelled > 0 ? [`${unlabelled} images have no label and are left out`] : []),
     ...(failed > 0 ? [`${counted(failed, 'image')} left out, which could not be embedded`] : []),
-    ...(unknown > 0 ? [`${unknown} labels are for paths that the dataset does not have`] : []),
+    ...unknown,
   ];
   return { classes, ofRow, warnings };
 }
 
-function describeClasses(given: ProbeLabels, classes: readonly string[]): string {
-  const what = typeof given === 'string' ? given : 'a Map';
-  const found = classes.length === 0 ? 'no label fits an input' : `the only class is "${classes[0]!}"`;
-  return `${what}: ${found}`;
+function describeClasses(given: ProbeLabels, [only]: readonly string[], path: string | null): string {
+  if (only !== undefined) return `the only class is ${show(only)}`;
+  const isFolder = typeof given === 'string' && Object.hasOwn(FOLDERS, given) && path !== null;
+  return isFolder
+    ? `the photos lie in no folder, such as ${show(path)}; give a table with the columns path and label`
+    : 'no label fits an input';
+}
+
+/** Names of paths in a message. */
+const NAMED = 3;
+
+/** Names labels of photos that the dataset lacks. `path` is one that it has. */
+function describeUnmet(unmet: ReadonlySet<string>, path: string | null): string {
+  const named = [...unmet].slice(0, NAMED).map(show);
+  const more = unmet.size > NAMED ? ', …' : '';
+  const has = path === null ? '' : ` (it has ${show(path)})`;
+  return `${counted(unmet.size, 'label')} for paths that the dataset does not have: ${named.join(', ')}${more}${has}`;
 }
 
 /** An open source of labels. */
 interface OpenLabels {
   readonly inputs: AsyncIterable<LabelledInput>;
-  /** The paths of a table that no input has had so far. */
-  readonly unmet?: ReadonlySet<unknown>;
+  /** Paths of a table that no input had so far. */
+  readonly unmet: ReadonlySet<string>;
+  /** The first path of the inputs, once they are read; null without one. */
+  readonly firstPath: () => string | null;
 }
 
 /** Opens a source of labels. */
 export async function openLabels(dataset: Dataset, given: ProbeLabels, option: string): Promise<OpenLabels> {
+  const unmet = new Set<string>();
+  let first: string | null = null;
+  const firstPath = (): string | null => first;
+  const ofPaths = (labelOf: (path: string) => string | undefined): AsyncIterable<LabelledInput> =>
+    labelPaths(dataset, (path) => {
+      first ??= path;
+      return labelOf(path);
+    });
   if (typeof given === 'string' && given.startsWith(COLUMN))
-    return { inputs: readColumnLabels(dataset, given.slice(COLUMN.length)) };
+    return { inputs: readColumnLabels(dataset, given.slice(COLUMN.length)), unmet, firstPath };
   if (typeof given === 'string' && Object.hasOwn(FOLDERS, given)) {
     const place = FOLDERS[given as keyof typeof FOLDERS];
     const folderOf = (path: string): string | undefined => path.split('/').slice(0, -1).at(place);
-    return { inputs: labelPaths(dataset, folderOf) };
+    return { inputs: ofPaths(folderOf), unmet, firstPath };
   }
   const isTable = typeof given === 'string' && TABLE.test(given);
   const listed: unknown = isTable ? await readTableLabels(given) : given;
   if (!(listed instanceof Map)) throw invalidOption(option, EXPECTED, given);
-  const unmet = new Set<unknown>(listed.keys());
+  for (const path of listed.keys()) unmet.add(String(path));
   const urls = urlsByName(listed as ReadonlyMap<string, string>);
   const labelOf = (path: string): string | undefined => {
     const given = listed.has(path) ? [path] : (urls.get(path) ?? []);
@@ -102,7 +131,7 @@ export async function openLabels(dataset: Dataset, given: ProbeLabels, option: s
     const labels = new Set(given.map((one) => listed.get(one) as string));
     return labels.size === 1 ? [...labels][0] : undefined;
   };
-  return { inputs: labelPaths(dataset, labelOf), unmet };
+  return { inputs: ofPaths(labelOf), unmet, firstPath };
 }
 
 /** URLs of a table by the names of their photos: a table may list them as they are fetched. */

@@ -5,6 +5,7 @@ import { chooseTransform, type TransformRequest } from './choose-transform.js';
 import { TRANSFORM_PRESETS, type TransformOptions } from '../images/transform/transform-options.js';
 import { makeTransform, Transform } from '../images/transform/transform.js';
 import { fitSize } from './photo-size.js';
+import { isTokenIds } from '../../run/model/token-ids.js';
 import { notOneImage } from './plan-images.js';
 import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
 import { modelInternals } from '../../run/model/open/model-state.js';
@@ -48,7 +49,7 @@ export function chooseModelTransform(
 const TRANSFORMERS_OUTPUTS: ReadonlySet<string> = new Set(['image_embeds', 'pooler_output']);
 
 function assumeTransform(model: OnnxModel, inputs: readonly TensorInfo[]): Transform {
-  if (inputs.length > 1) throw notOneImage(inputs);
+  if (inputs.length > 1 || inputs.some(isTokenIds)) throw notOneImage(inputs);
   const facts = readPixelFacts(model);
   // No transform feeds other numbers of channels: planFeeds says so.
   const canFeed = facts !== undefined && [undefined, GREY, RGB].includes(facts.channels);
@@ -76,7 +77,7 @@ function warnOfGuess(model: OnnxModel): void {
   const { path } = modelInternals.of(model);
   const name = path === undefined ? 'the model' : show(basename(path));
   process.emitWarning(
-    `${GUESS} is assumed: no configuration lies beside ${name}. If the model was trained with other pixels, its numbers are wrong. State its own: --transform torchvision:WEIGHTS or FILE (in code, the option "transform")`,
+    `${GUESS} is assumed: no configuration lies beside ${name}. If the model was trained with other pixels, its numbers are wrong. State its own with option "transform": torchvision:WEIGHTS or a file`,
     { code: 'TAPIR_TRANSFORM_ASSUMED' },
   );
 }

@@ -5,6 +5,7 @@ import { hasChannelsLast } from '../../onnx/graph/names/pixel-input.js';
 import type { ImageNormalization } from '../../onnx/graph/rewrite/image-input.js';
 import { valuesOf, type Transform } from '../images/transform/transform.js';
 import { isNormalizedBy } from '../images/transform/value-table.js';
+import { isTokenIds } from '../../run/model/token-ids.js';
 import { encodeFloat16 } from '../../onnx/tensor/float16.js';
 import type { ImageType, SharedImages } from '../../onnx/tensor/image-feed.js';
 import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
@@ -145,6 +146,11 @@ function findImageInput(
 /** `OPTION_INVALID`, for a model that takes something else than a picture. */
 export function notOneImage(inputs: ImageTaker['inputs']): TapirError<'OPTION_INVALID'> {
   const all = inputs.map(({ name, dtype, dims }) => `${name} ${dtype} [${dims?.join(', ') ?? '?'}]`);
+  if (inputs.some(isTokenIds) && !inputs.some(({ dims }) => (dims?.length ?? 0) > 2)) {
+    const tower =
+      'an image model: this is a text tower, which embeds texts (tapir search --text, createTextEncoder)';
+    return invalidOption('model', tower, all.join('; '));
+  }
   const named = inputs.map(({ name }) => `${JSON.stringify(name)}: …`).join(', ');
   const others =
     inputs.length > 1

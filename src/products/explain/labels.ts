@@ -1,7 +1,7 @@
 /** Classes by their labels. */
 import type { ClassLabels } from '../../extract/class-labels.js';
+import { describeNearest, nearestNames } from '../../base/nearest-names.js';
 import { invalidOption } from '../../base/checks.js';
-import { nearestNames } from '../../base/nearest-names.js';
 import type { AttributionTarget, IndexTarget } from './targets.js';
 
 /** Most labels that a message lists when no label is near. */
@@ -34,9 +34,8 @@ function classOfLabel(label: string, known: ClassLabels): number {
   if (found.length === 1) return found[0]!;
   if (found.length > 1)
     throw invalidOption('target', `an index: classes ${found.join(' and ')} have one label`, label);
-  const nearest = nearestNames(label, known.labels).map((name) => `"${name}"`);
+  const nearest = describeNearest(nearestNames(label, known.labels));
   const few = known.labels.length <= MOST_LISTED ? known.labels.map((name) => `"${name}"`) : [];
-  const hint =
-    nearest.length > 0 ? `; nearest are ${nearest.join(', ')}` : few.length > 0 ? `: ${few.join(', ')}` : '';
+  const hint = nearest || (few.length > 0 ? `: ${few.join(', ')}` : '');
   throw invalidOption('target', `one of the ${known.labels.length} labels${hint}`, label);
 }

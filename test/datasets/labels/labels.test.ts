@@ -40,7 +40,7 @@ describe('labels', () => {
     expect(warnings).toEqual([
       '4 images have no label and are left out',
       '1 image left out, which could not be embedded',
-      '2 labels are for paths that the dataset does not have',
+      '2 labels for paths that the dataset does not have: "nowhere.png", "none.png" (it has "0/broken.png")',
     ]);
   });
 
@@ -108,6 +108,22 @@ describe('labels', () => {
     const dataset = datasetOf(easy);
     expect(await failureOf(train(dataset, one), TapirError)).toMatchObject({ code: 'OPTION_INVALID' });
     expect((await failureOf(train(dataset, new Map()), TapirError)).message).toContain('no label fits');
+    const misspelt = new Map([
+      ['0/0.png', 'cat'],
+      ['dgo/1.png', 'dog'],
+    ]);
+    expect((await failureOf(train(dataset, misspelt), TapirError)).message).toBe(
+      'option "labels" must be a source of at least two classes (the only class is "cat"; 1 label for paths that the dataset does not have: "dgo/1.png" (it has "0/broken.png")), got "a Map"',
+    );
+    const flat: Dataset = {
+      ...dataset,
+      async *rows() {
+        for await (const row of dataset.rows()) yield { ...row, path: row.path!.replace('/', '-') };
+      },
+    };
+    expect((await failureOf(train(flat, 'by-folder'), TapirError)).message).toContain(
+      'the photos lie in no folder, such as "0-broken.png"; give a table with the columns path and label',
+    );
     expect((await failureOf(train(dataset, 'by-colour'), TapirError)).message).toContain('by-folder');
     const file = join(scratch, 'twice.csv');
     writeFileSync(file, 'path,label\n0/0.png,a\n0/0.png,b\n');
@@ -184,7 +200,7 @@ describe('datasets on disk', () => {
       trainProbe(await openDataset(half), 'column:status', options),
       TapirError,
     );
-    expect(byStatus.message).toContain('the only class is \\"ok\\"');
+    expect(byStatus.message).toContain('the only class is "ok"');
     const absent = await failureOf(trainProbe(await openDataset(half), 'column:kind', options), TapirError);
     expect(absent).toMatchObject({ code: 'DATASET_INVALID' });
   });

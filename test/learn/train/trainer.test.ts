@@ -218,7 +218,7 @@ describe('refusals', () => {
   it.each([
     ['nothing to train', { parameters: [] }, 'OPTION_INVALID', /everything would stay frozen/],
     ['an empty name', { parameters: [''] }, 'OPTION_INVALID', /parameters/],
-    ['an unknown name', { parameters: 'fx' }, 'NAME_NOT_FOUND', /"fx".*nearest are "fc"/],
+    ['an unknown name', { parameters: 'fx' }, 'NAME_NOT_FOUND', /"fx".*nearest is "fc"/],
     ['an unknown output', { output: 'nope' }, 'NAME_NOT_FOUND', /nope/],
     ['an unknown loss', { loss: 'mean-square' }, 'OPTION_INVALID', /loss/],
     ['an unknown optimizer', { optimizer: 'lion' }, 'OPTION_INVALID', /"optimizer"/],

@@ -11,7 +11,7 @@ import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 import { missingImage } from '../../../photos/images/file/image-errors.js';
 import { carriedIn, toJson } from '../../formats/carried-columns.js';
 import { nameColumns } from '../../formats/metadata.js';
-import { findImageColumn, PATH_COLUMN } from '../items/image-column.js';
+import { findImageColumn, IMAGE_COLUMN, PATH_COLUMN, warnOfImages } from '../items/image-column.js';
 import { SourceFault } from '../items/source-errors.js';
 import type { ListEntry } from './list-entry.js';
 
@@ -50,11 +50,19 @@ export async function* readParquetEntries(
     const cell = isStruct ? ((value ?? NO_CELL) as Cell) : { bytes: value as Cell['bytes'], path: null };
     holdsPaths ??= cell.bytes instanceof Uint8Array ? isUtf8(cell.bytes) : undefined;
     const entry = holdsPaths ? textOf(cell.bytes) : photoOf(cell, record[PATH_COLUMN], row - 1);
+    if (row === 1 && column === PATH_COLUMN && hasImages(columns) && typeof entry === 'string')
+      warnOfImages(file, entry);
     if (entry === '') throw new SourceFault(`row ${row} has no text in the column "${column}"`);
     const others = holdsPaths ? carried : carried.filter(({ name }) => name !== PATH_COLUMN);
     const texts = others.map(({ name, type: kind }) => [name, toJson(record[name], kind)] as const);
     yield { entry, columns: nameColumns(texts, refuse) };
   }
+}
+
+/** Whether a column beside the paths holds images. */
+function hasImages(columns: readonly ParquetColumn[]): boolean {
+  const column = columns.find(({ name }) => name === IMAGE_COLUMN);
+  return column !== undefined && (column.type === 'other' || column.members.includes('bytes'));
 }
 
 /** Says what a column of images may be where it is something else. */

@@ -1,7 +1,7 @@
 /** The tensors of a model that training changes: parameters by torch's names, and statistics of norms. Each gets its own initializer. */
 import { show, invalidOption } from '../../../base/checks.js';
 import { TapirError } from '../../../base/errors.js';
-import { nearestNames } from '../../../base/nearest-names.js';
+import { describeNearest, nearestNames } from '../../../base/nearest-names.js';
 import type { Graph, Value } from '../../../onnx/graph/graph.js';
 import { findParameters } from '../../../onnx/graph/parameters/find-parameters.js';
 import { inverse, siteOf, type Site } from '../../../onnx/graph/parameters/site.js';
@@ -116,10 +116,9 @@ function notFound(pattern: string, parameters: readonly Parameter[]): TapirError
 }
 
 function notFoundError(request: string, reason: string, nearest: readonly string[]): TapirError {
-  const hint = nearest.length === 0 ? '' : `; nearest are ${nearest.map((name) => `"${name}"`).join(', ')}`;
   return new TapirError(
     'NAME_NOT_FOUND',
-    `"${request}" cannot be trained: ${reason}${hint} (tapir models params MODEL lists all)`,
+    `"${request}" cannot be trained: ${reason}${describeNearest(nearest)} (tapir models params MODEL lists all)`,
     {
       details: { names: [{ request, nearest }] },
     },

@@ -2,6 +2,8 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { TapirError, reasonOf } from '../../../base/errors.js';
 import { checkMachine } from '../../../base/machine-failure.js';
+import { checkOpenFiles } from '../../../base/open-files.js';
+import { describeModels } from './list-models.js';
 import { modelChanged, stampOf, type StampedFile } from '../../../base/file-stamp.js';
 
 /**
@@ -55,7 +57,8 @@ export function openFileSource(path: string): FileSource {
   if (!stats.isFile()) {
     closeSync(descriptor);
     const reason = stats.isDirectory() ? 'it is a folder' : 'it is not a regular file';
-    const message = `cannot read the model "${path}": ${reason}; give the .onnx file itself`;
+    const advice = stats.isDirectory() ? describeModels(path) : 'give the .onnx file itself';
+    const message = `cannot read the model "${path}": ${reason}; ${advice}`;
     throw new TapirError('MODEL_UNREADABLE', message, { details: { source: path, reason } });
   }
   let scratch = new Uint8Array(0);

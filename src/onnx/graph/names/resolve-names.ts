@@ -11,7 +11,7 @@ import { layerEnds } from './keras2onnx-names.js';
 import { lostActivations } from '../lost-activations.js';
 import { findInside } from '../scopes.js';
 import { groupBy } from '../../../base/group-by.js';
-import { nearestNames } from '../../../base/nearest-names.js';
+import { describeNearest, nearestNames } from '../../../base/nearest-names.js';
 
 /** A request and the value it denotes: also one of several that a name can mean, with the request for exactly that value. */
 export interface Resolved {
@@ -267,10 +267,9 @@ function unknownName(graph: Graph, request: string): Failure {
     return insideBody(request, `${place === '' ? '' : `${place}, in `}function "${fn.name}"`, callers);
   }
   const nearest = nearestNames(request, knownNames(graph));
-  const hint = nearest.length === 0 ? '' : `; nearest are ${nearest.map((name) => `"${name}"`).join(', ')}`;
   return {
     code: 'NAME_NOT_FOUND',
-    message: `no tensor, node or module is named "${request}"${hint}`,
+    message: `no tensor, node or module is named "${request}"${describeNearest(nearest)}`,
     details: { names: [{ request, nearest }] },
   };
 }

@@ -32,7 +32,8 @@ export interface ReadPictures {
   readonly whole: { readonly preview: RgbImage; readonly size: Size } | null;
 }
 
-const ASSUMED_NOTE = 'That is assumed: no configuration lies beside the model (--transform states another).';
+const ASSUMED_NOTE =
+  'That is assumed: no configuration lies beside the model (option "transform" states another).';
 /** The most tiles of a picture. */
 const MOST_TILES = 12;
 /** The longest side of the whole of a picture that is cut into tiles. */

@@ -188,8 +188,12 @@ export function readDevices(option: string, given: unknown): ResolvedDevice[] {
   const devices = given.map((device: unknown, i) => readDevice(`${option}[${i}]`, device));
   const keys = devices.map(keyOf);
   const twice = keys.find((key, i) => keys.indexOf(key) !== i);
-  if (twice !== undefined)
-    throw invalidOption(option, `a list without repetition: "${twice}" is named twice`, keys);
+  if (twice !== undefined) {
+    const { type } = devices[keys.indexOf(twice)]!;
+    const kind = twice.replace(/:[^:]*$/, '');
+    const several = COUNTED.has(type) ? `; write "${kind}:0", "${kind}:1" for several` : '';
+    throw invalidOption(option, `a list without repetition: "${twice}" is named twice${several}`, keys);
+  }
   return devices;
 }
 

@@ -106,6 +106,28 @@ describe('what a list says beside the path', () => {
     expect(await textsOf(write('.txt', 'a.jpg'))).toEqual([undefined]);
   });
 
+  it('warns once of images beside paths that name no file', async () => {
+    const warnings: Error[] = [];
+    const hear = (warning: Error): number => warnings.push(warning);
+    process.on('warning', hear);
+    const columnData = [
+      { name: 'path', data: ['none.jpg', 'b.jpg'], type: 'STRING' as const },
+      {
+        name: 'image',
+        data: [new Uint8Array([255, 216]), new Uint8Array([255])],
+        type: 'BYTE_ARRAY' as const,
+      },
+    ];
+    const file = write('.parquet', new Uint8Array(parquetWriteBuffer({ columnData })));
+    for (let i = 0; i < 2; i++) expect(await pathsOf(file)).toEqual(['none.jpg', 'b.jpg']);
+    await new Promise(setImmediate);
+    process.off('warning', hear);
+    expect(warnings).toMatchObject([{ code: 'TAPIR_IMAGES_IN_COLUMN' }]);
+    expect(warnings[0]!.message).toContain(
+      '"none.jpg" is no file. To embed the images, give option "column" as image',
+    );
+  });
+
   it('keeps the types of Parquet, and leaves out bytes', async () => {
     const columnData = [
       { name: 'path', data: ['a.jpg', 'b.jpg'], type: 'STRING' as const },

@@ -1,12 +1,13 @@
 /** The inputs of a text tower: token ids, and what goes with them. */
 import type { TensorInfo } from '../../../../onnx/tensor/tensor-info.js';
 import type { TensorLike } from '../../../../onnx/tensor/tensor.js';
+import { isTokenIds } from '../../../../run/model/token-ids.js';
 
 /** What an input of a text tower holds. */
 type Role = 'ids' | 'mask' | 'types' | 'positions';
 
+/** Those beside the ids. */
 const ROLES: readonly (readonly [role: Role, names: RegExp])[] = [
-  ['ids', /^(?:input_ids|text|tokens?|token_ids|text_input|text_tokens)$/],
   ['mask', /^(?:attention_mask|text_attention_mask|mask)$/],
   ['types', /^token_type_ids$/],
   ['positions', /^position_ids$/],
@@ -26,7 +27,8 @@ export function tokenInputsOf(inputs: readonly TensorInfo[]): TokenInputs | unde
   const others: TensorInfo[] = [];
   for (const input of inputs) {
     const isTokens = (input.dtype === 'int64' || input.dtype === 'int32') && input.dims?.length === 2;
-    const role = isTokens ? ROLES.find(([, names]) => names.test(input.name))?.[0] : undefined;
+    const beside = isTokens ? ROLES.find(([, names]) => names.test(input.name))?.[0] : undefined;
+    const role = isTokenIds(input) ? 'ids' : beside;
     if (role === undefined) others.push(input);
     else all.push({ role, input });
   }
