@@ -8,6 +8,7 @@ import type { Extractor } from '../../extract/extractor.js';
 import { TRANSFORM_PRESETS, type TransformOptions } from '../../photos/images/transform/transform-options.js';
 import type { Transform } from '../../photos/images/transform/transform.js';
 import type { EmbedSetup } from './embed-options.js';
+import { CUT } from './recorded-recipe.js';
 
 /** Describes what all runs into a dataset must have in common. */
 export function describeIdentity(
@@ -18,10 +19,9 @@ export function describeIdentity(
 ): DatasetIdentity {
   const { transform, keepDims, checksum } = setup;
   const { limitPixels: _, ...options } = recordOptions(transform.options);
-  const { resolved } = extractor.model.plan;
   return {
     model: { bytes, sha256 },
-    request: resolved.map(({ key, tensor, computed }) => ({ key, tensor, computed })),
+    request: requestOf(extractor, setup).map(({ key, tensor, computed }) => ({ key, tensor, computed })),
     transform: options,
     engine: extractor.engine,
     ...precisionsOf(extractor),
@@ -41,7 +41,7 @@ export function describeRun(extractor: Extractor, setup: EmbedSetup, model: RunR
   const { plan } = extractor.model;
   return {
     model,
-    request: plan.resolved,
+    request: requestOf(extractor, setup),
     transform: recordTransform(transform),
     engine: extractor.engine,
     binding: extractor.binding,
@@ -55,6 +55,13 @@ export function describeRun(extractor: Extractor, setup: EmbedSetup, model: RunR
     keepDims,
     normalize: extractor.imageNormalization ? 'graph' : feeds.takesPixels ? 'model' : 'cpu',
   };
+}
+
+/** The outputs; what is cut off their vectors counts as computed after the tensor. */
+function requestOf(extractor: Extractor, { dims }: EmbedSetup): RunRecord['request'] {
+  const { resolved } = extractor.model.plan;
+  if (dims === undefined) return resolved;
+  return resolved.map((one) => ({ ...one, computed: [...one.computed, `${CUT} ${dims}`] }));
 }
 
 /** What the rows are, if they are parts of images. */

@@ -8,6 +8,7 @@ import { buffersOf, type Tensor } from '../../onnx/tensor/tensor.js';
 import { runPhotosApart, type PhotoFeatures } from '../../extract/replicas/run-photos.js';
 import { groupAlike, stackPhotos } from './stack-photos.js';
 import type { EmbedSetup } from './embed-options.js';
+import { writtenFeatures } from './written-features.js';
 import type { FeedBatch, Feeds, LoadedItem } from '../../photos/feeds/feed-batches.js';
 import { openFeeds } from '../../photos/feeds/open-feeds.js';
 import type { PhotoMemory } from '../../photos/feeds/photo-memory.js';
@@ -87,8 +88,9 @@ export async function* embedBatches(
           yield {
             ...batch,
             release: () => {
-              // Features that were stacked have no buffers of a run.
-              if (setup.window === null) released.push(buffersOf(Object.values(batch.features)));
+              // Features that were stacked or cut have no buffers of a run.
+              if (setup.window === null && setup.dims === undefined)
+                released.push(buffersOf(Object.values(batch.features)));
             },
           };
       } else if (event === undefined) isLast = true;
@@ -229,8 +231,7 @@ export async function runPhotos(
     });
   const features: Record<string, Tensor> = {};
   for (const { name } of extractor.outputs) {
-    const kept = take(results[name]!);
-    features[name] = { ...kept, dims: writtenDims(kept.dims, setup) };
+    features[name] = writtenFeatures(name, take(results[name]!), setup);
   }
   return features;
 }
@@ -244,8 +245,8 @@ export async function runApart(
 ): Promise<PhotoFeatures[]> {
   const each = await runPhotosApart(extractorInternals.of(extractor), memory, photos, setup.batch, setup);
   const written = ([key, tensor]: [string, Tensor]): [string, Tensor] => {
-    const [, ...dims] = writtenDims([1, ...tensor.dims], setup);
-    return [key, { ...tensor, dims }];
+    const { dims, ...row } = writtenFeatures(key, { ...tensor, dims: [1, ...tensor.dims] }, setup);
+    return [key, { ...row, dims: dims.slice(1) } as Tensor];
   };
   return each.map((features) => Object.fromEntries(Object.entries(features).map(written)));
 }
@@ -265,10 +266,4 @@ function withSizes(error: unknown, { inputs }: Extractor, feeds: readonly Feed[]
     details: error.details,
     cause: error,
   });
-}
-
-/** The dims that are returned and written: `[N, C, 1, 1]` and `[N, C, 1, 1, 1]` become `[N, C]`, unless `keepDims` is set. */
-export function writtenDims<Size>(dims: readonly Size[], { keepDims }: EmbedSetup): readonly Size[] {
-  const isVector = dims.length >= 4 && dims.length <= 5 && dims.slice(2).every((size) => size === 1);
-  return isVector && !keepDims ? dims.slice(0, 2) : dims;
 }

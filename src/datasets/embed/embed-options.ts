@@ -1,5 +1,5 @@
 /** The options of embedding, checked against the model. */
-import { invalidOption, pickFields, type Options } from '../../base/checks.js';
+import { checkInteger, invalidOption, pickFields, type Options } from '../../base/checks.js';
 import {
   boolean,
   defaultsOf,
@@ -21,6 +21,7 @@ import { WINDOW_BATCHES, type FeedPlan } from '../../photos/feeds/feed-plan.js';
 import { CROP_ROWS, type CropRows } from '../../photos/images/pixels/crops.js';
 import { hasMean } from '../../onnx/tensor/mean-rows.js';
 import { planFeeds } from '../../photos/feeds/plan-feeds.js';
+import { checkCut } from './written-features.js';
 import {
   SOURCE_DEFAULTS,
   SOURCE_FIELDS,
@@ -40,6 +41,12 @@ export interface OneRowOptions extends SourceOptions, TransformChoice {
    * @default false
    */
   readonly keepDims: boolean;
+  /**
+   * Cuts vectors to their first elements, so many, and divides each by its Euclidean norm: for models that were trained for it (Matryoshka).
+   * All outputs must be vectors of floats, at least so long. Recorded in a dataset, whose queries are cut likewise.
+   * @default undefined
+   */
+  readonly dims: number | undefined;
   /**
    * Threads that decode images, an integer from 0 to 1024; 0 uses the cores that the devices leave free. More threads than
    * UV_THREADPOOL_SIZE (4 by default, read when Node.js starts) do not help. The `tapir` command sets this variable.
@@ -84,6 +91,7 @@ export const ONE_ROW_FIELDS: Fields<OneRowOptions> = {
   ...TRANSFORM_FIELDS,
   batch: integer(0, 4096, 0, 'images that the model takes at once; 0: 8 on the CPU, 32 on a GPU'),
   keepDims: boolean(false, 'keep trailing 1×1 dims: [2048, 1, 1] instead of [2048]'),
+  dims: optional((option, value) => checkInteger(option, value, 1, 2 ** 31 - 1)),
   decodeThreads: integer(
     0,
     1024,
@@ -142,7 +150,7 @@ export function readWithExtractor<Named extends object>(
 /** Fits checked options to the extractor; those that are left out have their defaults. Throws `OPTION_INVALID`. */
 export function setUpEmbedding(extractor: Extractor, given: Partial<EmbedOptions> = {}): EmbedSetup {
   const options: EmbedOptions = { ...EMBED_DEFAULTS, ...given };
-  const { keepDims, checksum, decodeThreads, cropRows } = options;
+  const { keepDims, dims, checksum, decodeThreads, cropRows } = options;
   const { model, photosPerRun } = extractorInternals.of(extractor);
   const { source } = model.pruned;
   const transform = chooseModelTransform(options.transform, source, model.transform, extractor.inputs);
@@ -152,11 +160,13 @@ export function setUpEmbedding(extractor: Extractor, given: Partial<EmbedOptions
   const whole = extractor.outputs.find(({ dtype }) => dtype !== null && !hasMean(dtype));
   if (feeds.processor.joins && whole)
     throw invalidOption('cropRows', `"each" for output "${whole.name}" of ${whole.dtype}`, cropRows);
+  if (dims !== undefined) for (const output of extractor.outputs) checkCut(output.name, output, dims);
   const batch = options.batch || photosPerRun;
   return {
     batch,
     window: feeds.unlike ? WINDOW_BATCHES * batch : null,
     keepDims,
+    dims,
     cropRows,
     checksum,
     decodeThreads,

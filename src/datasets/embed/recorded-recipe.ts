@@ -6,6 +6,9 @@ import { PARTS, POOLS, type RewriteOptions } from '../../run/model/prune/rewrite
 import type { Dataset } from '../files/dataset.js';
 import { readRecordedModel, type RecordedModel } from './recorded-model.js';
 
+/** The word before the number of elements that vectors were cut to. */
+export const CUT = 'dims';
+
 /** How a feature of a dataset was made. */
 export interface Recipe extends RecordedModel {
   /** The requested name. */
@@ -21,6 +24,14 @@ export function readRecipe(dataset: Dataset, key: string): Recipe {
   if (typeof own?.request !== 'string' || !Array.isArray(own.computed))
     throw datasetInvalid(dataset.folder, `its manifest does not say how "${key}" was made`);
   return { ...model, request: own.request, parts: partsOf(own.computed) };
+}
+
+/** The number of elements that the vectors of a dataset were cut to; undefined for whole ones. */
+export function readCut({ manifest }: Pick<Dataset, 'manifest'>): number | undefined {
+  const { request } = manifest as Partial<Dataset['manifest']>;
+  const words = Array.isArray(request) ? request.flatMap((one) => one?.computed ?? []) : [];
+  const cut = words.find((word) => word.startsWith(`${CUT} `));
+  return cut === undefined ? undefined : Number(cut.slice(CUT.length));
 }
 
 /** The parts that were added after the tensor, from the words of the plan. Half precision does not matter here. */

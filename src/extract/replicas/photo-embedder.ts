@@ -1,5 +1,5 @@
 /** Photos → vectors, in one call: what `embed` of an extractor does. */
-import { invalidOption, type Options } from '../../base/checks.js';
+import { checkInteger, invalidOption, type Options } from '../../base/checks.js';
 import { TapirError } from '../../base/errors.js';
 import type { RequestHeaders } from '../../base/http/request-headers.js';
 import { optional, readOptions, signal, text, type Fields } from '../../base/options.js';
@@ -14,6 +14,7 @@ import type { ImageError } from '../../photos/images/file/image-errors.js';
 import type { ImageSource } from '../../photos/images/file/image-source.js';
 import { DecodeLanes } from '../../photos/images/lanes/decode-lanes.js';
 import type { Tensor } from '../../onnx/tensor/tensor.js';
+import { unitVector } from '../../onnx/tensor/vectors/unit-vector.js';
 import { floatsOf } from '../../onnx/tensor/widen.js';
 import { mapInOrder } from '../../base/map-in-order.js';
 import type { ReplicaSet } from './replica-set.js';
@@ -32,6 +33,11 @@ export interface EmbedPhotoOptions<Key extends string = string> {
    */
   readonly headers: RequestHeaders | undefined;
   /**
+   * Cuts the vector to its first elements, so many, and divides it by its Euclidean norm: for models that were trained for it (Matryoshka).
+   * @default undefined
+   */
+  readonly dims: number | undefined;
+  /**
    * Stops the work when it fires. The call then rejects with its reason.
    * @default undefined
    */
@@ -41,6 +47,7 @@ export interface EmbedPhotoOptions<Key extends string = string> {
 const FIELDS: Fields<EmbedPhotoOptions> = {
   output: optional(text('')),
   headers: SOURCE_FIELDS.headers,
+  dims: optional((option, value) => checkInteger(option, value, 1, 2 ** 31 - 1)),
   signal,
 };
 
@@ -87,7 +94,9 @@ export class PhotoEmbedder {
     const failures: Failure[] = [];
     const vectors: Float32Array[] = [];
     const run = (one: FeedBatch): Promise<Float32Array[]> => this.#run(one, output, options.signal, failures);
-    for await (const some of mapInOrder(loaded, runsAtOnce, run)) vectors.push(...some);
+    const { dims } = options;
+    for await (const some of mapInOrder(loaded, runsAtOnce, run))
+      vectors.push(...(dims === undefined ? some : some.map((vector) => cutVector(output, vector, dims))));
     if (failures.length > 0) throw failureOf(failures, photos.length);
     return vectors;
   }
@@ -119,6 +128,11 @@ export class PhotoEmbedder {
     if (names.includes(name)) return name;
     throw invalidOption('output', `one of "${names.join('", "')}"`, given);
   }
+}
+
+function cutVector(output: string, vector: Float32Array, dims: number): Float32Array {
+  if (dims <= vector.length) return unitVector(vector.subarray(0, dims));
+  throw invalidOption('dims', `at most ${vector.length}, the length of "${output}"`, dims);
 }
 
 /** A view would keep the whole batch in memory. */

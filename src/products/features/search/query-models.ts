@@ -1,10 +1,11 @@
 /** What embeds the images and texts of queries for a dataset. */
 import { modelPathOf, type OnnxModel } from '../../../run/model/open/open-model.js';
 import { openRecordedModel, readRecordedModel } from '../../../datasets/embed/recorded-model.js';
-import { readRecipe } from '../../../datasets/embed/recorded-recipe.js';
+import { readCut, readRecipe } from '../../../datasets/embed/recorded-recipe.js';
 import { invalidOption } from '../../../base/checks.js';
 import { elementCount, type Tensor } from '../../../onnx/tensor/tensor.js';
 import { floatsOf } from '../../../onnx/tensor/widen.js';
+import { unitVector } from '../../../onnx/tensor/vectors/unit-vector.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
 import { createTransform } from '../../../photos/feeds/create-transform.js';
 import { embedImages } from '../../../datasets/embed/embed-images.js';
@@ -54,9 +55,10 @@ export class QueryModels {
     checkPhotos(this.#dataset, images);
     const { key } = this.#options;
     const transform = createTransform(readRecipe(this.#dataset, key).transform);
+    const dims = readCut(this.#dataset);
     const extractor = await (this.#extractor ??= this.#openExtractor());
     const vectors: Float32Array[] = [];
-    for await (const { features, error } of embedImages(extractor, images, { transform, signal })) {
+    for await (const { features, error } of embedImages(extractor, images, { transform, dims, signal })) {
       if (error) throw error;
       vectors.push(toVector(features[key]!, this.elements));
     }
@@ -118,7 +120,7 @@ export function checkPhotos({ manifest }: Dataset, [image]: readonly unknown[]):
   );
 }
 
-/** Opens a text tower, or the one beside the model of a dataset. `expected` says when it must be given. */
+/** Opens a text tower, or the one beside the model of a dataset; its vectors are cut as those of the dataset are. `expected` says when it must be given. */
 export async function openQueryTower(
   dataset: Dataset,
   { model, textModel, device }: Omit<QueryModelOptions, 'key'>,
@@ -133,7 +135,12 @@ export async function openQueryTower(
     );
   // The tower beside another image model would give vectors of another space.
   if (textModel === undefined) await openRecordedModel(readRecordedModel(dataset), model!);
-  return createTextEncoder(path, { device });
+  const tower = await createTextEncoder(path, { device });
+  const dims = readCut(dataset);
+  if (dims === undefined) return tower;
+  const encode: TextTower['encode'] = async (...given) =>
+    (await tower.encode(...given)).map((vector) => unitVector(vector.subarray(0, dims)));
+  return { ...tower, encode };
 }
 
 function toVector(tensor: Tensor, elements: number): Float32Array {

@@ -62,7 +62,7 @@ describe('openSource', () => {
 
   it('refuses a single one, saying what to do', () => {
     const file = join(folderWith('a.svg'), 'a.svg');
-    expect(() => openSource(file)).toThrow(/images of this format are not read; to embed them, convert them/);
+    expect(() => openSource(file)).toThrow(/files of this format are not read; to embed them, convert them/);
   });
 });
 

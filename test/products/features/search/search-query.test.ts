@@ -68,6 +68,43 @@ async function vectorsOf(...texts: string[]): Promise<number[][]> {
   return (await tower.encode(texts)).map(unitOf);
 }
 
+describe('a dataset of vectors that were cut', () => {
+  it('has their first elements in length 1, and cuts photos and texts of queries likewise', async () => {
+    const cut = join(scratch, 'cut');
+    await using extractor = await createFeatureExtractor(model, ['image_embeds']);
+    const options = { out: cut, dims: 5 } as const;
+    const { manifest } = await embedFolder(extractor, projectPath('examples/photos'), options);
+    expect(manifest.request[0]!.computed).toEqual(['dims 5']);
+    expect(manifest.features['image_embeds']).toMatchObject({ dims: [5], dtype: 'float32' });
+    const again = await embedFolder(extractor, projectPath('examples/photos'), options);
+    expect(again.embedded).toBe(0);
+    const firstOf = (row: ArrayLike<number>): number[] => unitOf(Array.from(row).slice(0, 5));
+    const opened = await openDataset(cut);
+    let at = 0;
+    for await (const { vector } of opened.vectors('image_embeds'))
+      for (const [i, value] of firstOf(rows[at++]!).entries()) expect(vector[i]).toBeCloseTo(value, 6);
+    const [photos] = await searchDataset(opened, { images: [photo] }, { model, top: 1 });
+    expect(photos![0]).toMatchObject({ path: 'sea/sea-0.jpg' });
+    expect(photos![0]!.score).toBeCloseTo(1, 6);
+    const [text] = await vectorsOf('a cat');
+    const wanted = firstOf(text!);
+    const best = rows.map((row) => firstOf(row).reduce((sum, value, i) => sum + value * wanted[i]!, 0));
+    const [texts] = await searchDataset(opened, { text: 'a cat' }, { model, top: 1 });
+    expect(texts![0]!.score).toBeCloseTo(Math.max(...best), 5);
+    expect(await classifyZeroShot(opened, ['dog', 'cat'], { model })).toHaveLength(rows.length);
+    await expect(embedFolder(extractor, projectPath('examples/photos'), { out: cut })).rejects.toMatchObject({
+      code: 'DATASET_MISMATCH',
+    });
+    await expect(extractor.embed(photo, { dims: 13 })).rejects.toThrow(
+      'at most 12, the length of "image_embeds"',
+    );
+    expect((await extractor.embed(photo, { dims: 5 }))[0]).toBeCloseTo(
+      firstOf(rows[[...rows.keys()].find((row) => photos![0]!.row === row)!]!)[0]!,
+      6,
+    );
+  });
+});
+
 describe('openSearch', () => {
   it('takes photos where a step was added to a tensor that the dataset is named after', async () => {
     const steps = join(scratch, 'steps');
