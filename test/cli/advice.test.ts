@@ -9,11 +9,14 @@ import { buildResNet } from '../../models/resnet.js';
 import { projectPath, scratchFolder } from '../support/fixtures.js';
 import { modelBytes } from '../support/graphs.js';
 import { runTapir } from '../support/run.js';
+import { writeHuggingFacePair } from '../support/text-models.js';
 
 const scratch = scratchFolder();
 const model = join(scratch, 'tiny.onnx');
 writeFileSync(model, buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 }).bytes);
 const out = join(scratch, 'out.onnx');
+const pair = join(scratch, 'clip');
+writeHuggingFacePair(pair, 'clip');
 writeFileSync(join(scratch, 'a.mp4'), 'no video');
 const embed = [
   'embed',
@@ -41,7 +44,27 @@ describe('advice', () => {
       /--return must be given: the outputs, by names that "tapir nodes" lists; those of the file itself are "output" \[\w+, 10\] \[OPTION/,
     ],
     ['a flag that is missing', ['extract', model, '--return', 'fc'], 2, /required option '-o, --out/],
-    ['a folder of models', ['nodes', scratch], 3, /it is a folder; give one of its files: .*tiny\.onnx/],
+    [
+      'a folder of models',
+      ['nodes', pair],
+      3,
+      /it is a folder; give one of its files: .*onnx.text_model\.onnx, .*onnx.vision_model\.onnx \[/,
+    ],
+    [
+      'the text tower in place of the image tower',
+      [
+        'embed',
+        embed[1]!,
+        '--model',
+        join(pair, 'onnx/text_model.onnx'),
+        '--return',
+        'text_embeds',
+        '--out',
+        out,
+      ],
+      2,
+      /--model must be an image model: this is a text tower, which embeds texts \(tapir search --text/,
+    ],
     [
       'a video',
       ['embed', join(scratch, 'a.mp4'), ...embed.slice(2)],

@@ -61,7 +61,8 @@ export function describeRun(extractor: Extractor, setup: EmbedSetup, model: RunR
 function requestOf(extractor: Extractor, { dims }: EmbedSetup): RunRecord['request'] {
   const { resolved } = extractor.model.plan;
   if (dims === undefined) return resolved;
-  return resolved.map((one) => ({ ...one, computed: [...one.computed, `${CUT} ${dims}`] }));
+  const cut = [`${CUT} ${dims}`];
+  return resolved.map((one) => Object.assign({}, one, { computed: one.computed.concat(cut) }));
 }
 
 /** What the rows are, if they are parts of images. */

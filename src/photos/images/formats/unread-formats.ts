@@ -27,7 +27,7 @@ const STARTS: readonly (readonly [start: RegExp, format: string, kind: keyof typ
   [/^8BPS/, 'a Photoshop document', 'image'],
   [/^.{4}ftypcrx /s, 'Canon raw (CR3)', 'image'],
   [/^.{4}ftyp/s, 'MP4 or QuickTime, a video', 'video'],
-  [/^\x1aE\xdf\xa3/, 'Matroska or WebM, a video', 'video'],
+  [/^.E\xdf\xa3/s, 'Matroska or WebM, a video', 'video'],
   [/^RIFF.{4}AVI /s, 'AVI, a video', 'video'],
   [/^%PDF-/, 'PDF', 'pages'],
   [/^(?:\xef\xbb\xbf)?\s*<(?:!doctype )?html/i, 'HTML, a web page', 'other'],
