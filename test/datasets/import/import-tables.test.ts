@@ -140,11 +140,11 @@ describe('an import that cannot be done says why, and leaves nothing', () => {
   it.each([
     [
       { column: 'vector', path: 'path' },
-      /no column "vector"; its columns are path, label, .* \(--column names/,
+      /no column "vector"; its columns are path, label, .* \(option "column" names/,
     ],
     [
       { column: 'embedding', path: 'file' },
-      /no column "file"; its columns are path, label, .* \(--path names/,
+      /no column "file"; its columns are path, label, .* \(option "path" names/,
     ],
   ])('of columns that do not exist: %o', async (columns, message) => {
     const plan = { ...columns, tables: [table('snappy-groups')], out: newOut() };

@@ -81,7 +81,9 @@ describe('tokens to a map', () => {
   ])('are refused for a map of layout %s', async (layout, bytes) => {
     await expect(pruneModel(bytes, ['y'], { tokensToMap: true })).rejects.toMatchObject({
       code: 'OUTPUT_MISFIT',
-      message: expect.stringContaining(`it is a map already (${layout}); leave out tokensToMap`) as string,
+      message: expect.stringContaining(
+        `it is a map already (${layout}); leave out option "tokensToMap"`,
+      ) as string,
     });
   });
 });

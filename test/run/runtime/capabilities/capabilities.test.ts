@@ -52,7 +52,7 @@ describe('engines', () => {
       'int8',
       'cpu',
       'PRECISION_UNSUPPORTED',
-      'precision "int8" is not possible with engine "openvino": OpenVINO computes in float32, bfloat16; choose engine "onnxruntime" (--engine onnxruntime), or precision "float32" or "bfloat16"',
+      'precision "int8" is not possible with engine "openvino": OpenVINO computes in float32, bfloat16; choose engine "onnxruntime", or precision "float32" or "bfloat16"',
     ],
     [
       'onnxruntime',

@@ -50,7 +50,7 @@ describe('explainCuda', () => {
     ];
     const text = explainCuda(cuda5, 'Failed to load shared library', { ...nothing, missing });
     expect(text).toMatch(
-      /needs libcublasLt\.so\.14, libcudnn\.so\.10, .*LD_LIBRARY_PATH.*cudaLibraries \(--cuda-libs\)/,
+      /needs libcublasLt\.so\.14, libcudnn\.so\.10, .*LD_LIBRARY_PATH.*option "cudaLibraries"/,
     );
     expect(unavailable(cuda5, text, { missing })).toMatchObject({
       code: 'DEVICE_UNAVAILABLE',
