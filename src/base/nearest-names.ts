@@ -1,6 +1,8 @@
 /** Suggestions for an unknown name. */
 
 const NEAREST = 5;
+/** Longer names, and requests, are like no other. */
+const LONGEST = 200;
 
 /**
  * Returns the names that are most like a request: those a few edits away, and those that contain its last part; without one of them, names
@@ -11,14 +13,14 @@ export function nearestNames(request: string, names: Iterable<string>): string[]
   const lower = request.toLowerCase();
   const last = lower.split(/[./]/).at(-1) ?? '';
   const scored: { readonly name: string; readonly score: number }[] = [];
-  const known = [...new Set(names)].filter((name) => name !== '' && name.length <= 200);
+  const known = [...new Set(names)].filter((name) => name !== '' && name.length <= LONGEST);
   for (const name of known) {
     const other = name.toLowerCase();
     const distance = editDistance(lower, other, limit);
     if (distance <= limit) scored.push({ name, score: distance });
     else if (last.length > 1 && other.split(/[./]/).includes(last)) scored.push({ name, score: limit + 1 });
   }
-  if (scored.length === 0)
+  if (scored.length === 0 && request.length <= LONGEST)
     for (const name of known) {
       const other = name.toLowerCase();
       if (isPartOf(lower, other) || isPartOf(other, lower)) scored.push({ name, score: 0 });

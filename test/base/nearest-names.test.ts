@@ -20,6 +20,7 @@ it('finds names in the request, or that it is in, where nothing else is near', (
   expect(nearestNames('avgpol', ['fc', 'pool', 'conv1'])).toEqual(['pool']);
   expect(nearestNames('pool', ['fc', 'global_pool_2', 'conv1'])).toEqual(['global_pool_2']);
   expect(nearestNames('fc', ['abcfcx'])).toEqual([]);
+  expect(nearestNames('pool'.repeat(100_000), ['pool'])).toEqual([]);
 });
 
 it('words them', () => {

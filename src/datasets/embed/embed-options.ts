@@ -42,12 +42,6 @@ export interface OneRowOptions extends SourceOptions, TransformChoice {
    */
   readonly keepDims: boolean;
   /**
-   * Cuts vectors to their first elements, so many, and divides each by its Euclidean norm: for models that were trained for it (Matryoshka).
-   * All outputs must be vectors of floats, at least so long. Recorded in a dataset, whose queries are cut likewise.
-   * @default undefined
-   */
-  readonly dims: number | undefined;
-  /**
    * Threads that decode images, an integer from 0 to 1024; 0 uses the cores that the devices leave free. More threads than
    * UV_THREADPOOL_SIZE (4 by default, read when Node.js starts) do not help. The `tapir` command sets this variable.
    * @default 0
@@ -67,6 +61,12 @@ export interface OneRowOptions extends SourceOptions, TransformChoice {
 
 /** Options of {@link embedImages}. */
 export interface EmbedOptions extends OneRowOptions {
+  /**
+   * Cuts vectors to their first elements, so many, and divides each by its Euclidean norm: for models that were trained for it (Matryoshka).
+   * All outputs must be vectors of floats, at least so long. Recorded in a dataset, whose queries are cut likewise.
+   * @default undefined
+   */
+  readonly dims: number | undefined;
   /**
    * What becomes of several crops of a photo (`crops` of the transform): the `mean` of their features, or a row for `each`, numbered from 0.
    * @default 'mean'
@@ -91,7 +91,6 @@ export const ONE_ROW_FIELDS: Fields<OneRowOptions> = {
   ...TRANSFORM_FIELDS,
   batch: integer(0, 4096, 0, 'images that the model takes at once; 0: 8 on the CPU, 32 on a GPU'),
   keepDims: boolean(false, 'keep trailing 1×1 dims: [2048, 1, 1] instead of [2048]'),
-  dims: optional((option, value) => checkInteger(option, value, 1, 2 ** 31 - 1)),
   decodeThreads: integer(
     0,
     1024,
@@ -104,6 +103,7 @@ export const ONE_ROW_FIELDS: Fields<OneRowOptions> = {
 
 export const EMBED_FIELDS: Fields<EmbedOptions> = {
   ...ONE_ROW_FIELDS,
+  dims: optional((option, value) => checkInteger(option, value, 1, 2 ** 31 - 1)),
   cropRows: oneOf(
     CROP_ROWS,
     'mean',

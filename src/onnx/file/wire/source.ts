@@ -2,7 +2,6 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { TapirError, reasonOf } from '../../../base/errors.js';
 import { checkMachine } from '../../../base/machine-failure.js';
-import { checkOpenFiles } from '../../../base/open-files.js';
 import { describeModels } from './list-models.js';
 import { modelChanged, stampOf, type StampedFile } from '../../../base/file-stamp.js';
 

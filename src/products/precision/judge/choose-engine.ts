@@ -32,7 +32,7 @@ import { asCandidate, measureForms, type MeasuredForm } from './measure-forms.js
 
 /** Options of {@link chooseEngine}. */
 export interface ChooseEngineOptions
-  extends Omit<OneRowOptions, 'keepDims' | 'dims' | 'checksum'>, Pick<EmbedOptions, 'clips'> {
+  extends Omit<OneRowOptions, 'keepDims' | 'checksum'>, Pick<EmbedOptions, 'clips'> {
   /**
    * The engine, or `auto` for any that is installed.
    * @default 'auto'
@@ -68,7 +68,7 @@ export const MIN_COSINE: Field<number> = number(
   'with --engine auto or --precision auto: least cosine to float32 on the first 16 images',
 );
 
-const { keepDims: _, dims: __, checksum: ___, ...READING_FIELDS } = ONE_ROW_FIELDS;
+const { keepDims: _, checksum: __, ...READING_FIELDS } = ONE_ROW_FIELDS;
 
 const CHOICE_FIELDS: Fields<ChooseEngineOptions> = {
   ...READING_FIELDS,
