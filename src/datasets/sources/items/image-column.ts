@@ -31,7 +31,7 @@ export function warnOfImages(table: string, path: string): void {
   if (warned.has(folder) || isHttpUrl(path) || existsSync(resolve(folder, path))) return;
   warned.add(folder);
   process.emitWarning(
-    `${show(table)} has images in its column "${IMAGE_COLUMN}", but the paths in its column "${PATH_COLUMN}" are read, and ${show(path)} is no file. To embed the images, give option "column" as ${IMAGE_COLUMN}`,
+    `${show(table)} has images in its column "${IMAGE_COLUMN}", but the paths in its column "${PATH_COLUMN}" are read, and ${show(path)} is no file. To embed the images, set option "column" to ${IMAGE_COLUMN}`,
     { code: 'TAPIR_IMAGES_IN_COLUMN' },
   );
 }

@@ -124,7 +124,7 @@ describe('what a list says beside the path', () => {
     process.off('warning', hear);
     expect(warnings).toMatchObject([{ code: 'TAPIR_IMAGES_IN_COLUMN' }]);
     expect(warnings[0]!.message).toContain(
-      '"none.jpg" is no file. To embed the images, give option "column" as image',
+      '"none.jpg" is no file. To embed the images, set option "column" to image',
     );
   });
 
