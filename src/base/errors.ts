@@ -27,6 +27,7 @@ export interface ErrorDetails {
       readonly actual: string;
     }[];
     readonly derived?: readonly string[];
+    readonly unexplained?: readonly string[];
   };
   /** The file does not say which tensors of a state dict belong to a layer. `candidates` are the possible ones. */
   STATE_AMBIGUOUS: { readonly key: string; readonly candidates: readonly string[] };

@@ -1,6 +1,6 @@
 /** Loading a state dict into a model: the same graph with other weights. */
 import { checkText, invalidOption, show, type Options } from '../../base/checks.js';
-import { boolean, optional, readOptions, unchecked, type Fields } from '../../base/options.js';
+import { checkedBy, optional, readOptions, unchecked, type Fields } from '../../base/options.js';
 import { modelInternals } from '../../run/model/open/model-state.js';
 import { deriveModel, readModel, type ModelSource, type OnnxModel } from '../../run/model/open/open-model.js';
 import { Loading, type LoadReport } from './match/loading.js';
@@ -11,10 +11,11 @@ import type { StateSource } from './dicts/write-state-dict.js';
 /** Options of {@link loadStateDict}. */
 export interface LoadStateOptions {
   /**
-   * Refuse a state dict that lacks keys of the model, or has others.
+   * Refuse a state dict that lacks keys of the model, or has others. `'proven'` also refuses keys that only elimination tells
+   * (origin `assumed`).
    * @default true
    */
-  readonly strict: boolean;
+  readonly strict: boolean | 'proven';
   /**
    * What all keys begin with, such as `model.`; other keys are left out. The keys of `reference` may begin with it or not. `module.`,
    * which DataParallel adds, needs not be stated.
@@ -36,7 +37,7 @@ export interface LoadStateOptions {
 }
 
 const LOAD_FIELDS: Fields<LoadStateOptions> = {
-  strict: boolean(true),
+  strict: checkedBy(checkStrict, true),
   prefix: optional(checkText),
   epsilon: optional(checkEpsilon),
   reference: unchecked<StateSource | undefined>(undefined),
@@ -84,6 +85,11 @@ export async function loadStateDict(
   const loading = new Loading(modelInternals.of(opened), { state: values, reference, epsilon, notes });
   const { chunks, report } = await loading.run(strict);
   return { model: chunks ? await deriveModel(opened, chunks) : opened, report };
+}
+
+function checkStrict(option: string, value: unknown): boolean | 'proven' {
+  if (typeof value === 'boolean' || value === 'proven') return value;
+  throw invalidOption(option, 'true, false or "proven"', value);
 }
 
 /** Checks the epsilon of folded norms. Throws `OPTION_INVALID`. */

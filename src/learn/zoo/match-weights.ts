@@ -78,7 +78,7 @@ export function matchWeights(
     (key) => !parameters.has(key) && !COUNTER.test(key) && unusedKeys?.test(key) !== true,
   );
   if (missing.length + misshapen.length + unexpected.length > 0) {
-    const misfits = { missing, unexpected, misshapen, derived: [] };
+    const misfits = { missing, unexpected, misshapen, derived: [], unexplained: [] };
     throw misfitsError(subject, misfits, advice(misfits));
   }
   return loads;

@@ -1,6 +1,7 @@
 /** Tensors of a state dict, whatever it was made of, and their keys. */
 import { bytesOf } from '../../../onnx/tensor/bits.js';
 import { readTensor } from '../../../onnx/tensor/tensor.js';
+import { toFloat64 } from '../../../run/model/open/encode-values.js';
 import type { StateValue } from '../folding/state-value.js';
 import type { StateTensor } from '../state/state-tensor.js';
 import type { StateSource } from './write-state-dict.js';
@@ -31,6 +32,11 @@ export async function isEqual(a: StateValue, b: StateValue): Promise<boolean> {
 export async function isConstant(value: Pick<StateValue, 'read'>): Promise<boolean> {
   const { data } = await value.read();
   return new Set<unknown>(data as Iterable<unknown>).size <= 1;
+}
+
+/** Whether a tensor has zeros and ones alone, as an identity matrix has: it may leave no trace in a product or a sum. */
+export async function isNeutral(value: StateValue): Promise<boolean> {
+  return toFloat64(await value.read()).every((element) => element === 0 || element === 1);
 }
 
 /** `module.` if all keys begin with it, otherwise "". */

@@ -1,16 +1,13 @@
 /** Keys of a state dict that no place of the graph takes: unused ones, ones that an exporter computed with or merged, unknown ones. */
-import { isUnder, joinPath } from '../../../onnx/graph/module-path.js';
+import { isUnder, joinPath, splitPath } from '../../../onnx/graph/module-path.js';
 import {
-  findParameters,
   moduleOf,
-  readerOf,
-  runningModule,
   type GraphParameters,
   type UnnamedSite,
 } from '../../../onnx/graph/parameters/find-parameters.js';
 import { calledOnce } from '../../../onnx/graph/parameters/parameter-names.js';
-import { isOperation } from '../../../onnx/graph/names/operations.js';
-import { slotName } from '../../../onnx/graph/parameters/parameter-slots.js';
+import { isOfCode, isOperation, mayHoldParameter } from '../../../onnx/graph/names/operations.js';
+import { holdsSizes, slotName } from '../../../onnx/graph/parameters/parameter-slots.js';
 import { torchDims } from '../../../onnx/graph/parameters/site.js';
 import type { Value } from '../../../onnx/graph/graph.js';
 import { elementCount } from '../../../onnx/tensor/tensor.js';
@@ -18,17 +15,22 @@ import { encodeValues } from '../../../run/model/open/encode-values.js';
 import type { ModelState } from '../../../run/model/open/model-state.js';
 import { readInitializerBytes } from '../../../run/model/open/read-initializer.js';
 import { ambiguous } from './load-errors.js';
-import { isConstantInFile, isHeldIn, type KeyMatch } from './match-keys.js';
+import { isAssumed, isConstantInFile, isHeldIn, type KeyMatch } from './match-keys.js';
+import { around, hiddenSites, isNear, neededNodes, type PlacedKey } from './open-sites.js';
+import { placeByName } from './place-by-name.js';
+import { placeByValue } from './place-by-value.js';
 import type { StateValue, StateValues } from '../folding/state-value.js';
-import { isConstant, isEqual } from '../dicts/state-values.js';
+import { isConstant, isEqual, isNeutral } from '../dicts/state-values.js';
 
 /** What is known when the leftovers are sorted. */
 export interface LeftoverInput {
   readonly model: ModelState;
+  readonly parameters: GraphParameters;
   readonly state: StateValues;
   readonly reference: StateValues | undefined;
   readonly matches: readonly KeyMatch[];
-  readonly unnamed: readonly UnnamedSite[];
+  /** Places whose tensors have no key yet. */
+  readonly open: readonly UnnamedSite[];
   /** Whether the recognised network uses a key in training only. */
   readonly isUnusedKey: (key: string) => boolean;
 }
@@ -40,56 +42,94 @@ export interface Leftovers {
   readonly unexpected: string[];
   /** The exporter computed something else of them. */
   readonly derived: string[];
-  /** The exporter gave them other dims. */
-  readonly reshaped: { readonly site: UnnamedSite; readonly key: string }[];
+  /** They lie in tensors that have lost their names. */
+  readonly placed: readonly PlacedKey[];
   /** They have the values of another key, and are loaded with it. */
   readonly equal: { readonly key: string; readonly other: string }[];
+  /** Names of tensors that the reference does not explain. */
+  readonly unexplained: readonly string[];
 }
 
 /** Sorts keys of floats. Throws `STATE_AMBIGUOUS` if a key may be read at a place that another key was found for. */
 export async function sortLeftovers(keys: readonly string[], input: LeftoverInput): Promise<Leftovers> {
-  const { model, state, reference, unnamed, isUnusedKey } = input;
-  const parameters = findParameters(model.graph);
-  const sorted: Leftovers = { absent: [], unexpected: [], derived: [], reshaped: [], equal: [] };
+  const { model, parameters, state, reference, open: given, isUnusedKey } = input;
+  const needed = reference && neededNodes(model.graph);
+  const sites = needed ? given.filter(({ node }) => needed.has(node)) : given;
+  const placed = reference
+    ? await placeByValue(sites, new Set(keys), { model, parameters, state, reference })
+    : placeByName(sites, keys, state, parameters);
+  const known = new Set(placed.map(({ site }) => site));
+  const unnamed = sites.filter((site) => !known.has(site));
+  if (needed) unnamed.push(...hiddenSites(needed));
+  const doubts = reference ? await findDoubts(unnamed, placed, input) : undefined;
+  const sorted = { absent: [], unexpected: [], derived: [], equal: [] } as Omit<
+    Leftovers,
+    'placed' | 'unexplained'
+  >;
   const open: string[] = [];
+  const isPlaced = new Set(placed.map(({ key }) => key));
   for (const key of keys) {
+    if (isPlaced.has(key)) continue;
     if (isUnusedKey(key)) {
       sorted.absent.push(key);
-      continue;
-    }
-    const before = reference?.get(key);
-    const near = unnamed.filter((site) => isNear(site, key, parameters));
-    const holding = before && (await sitesWith(model, before, near));
-    if (holding) {
-      for (const site of holding) sorted.reshaped.push({ site, key });
       continue;
     }
     const { dims } = state.get(key)!;
     // A parameter of one element may have become a constant of one element.
     const least = elementCount(dims) === 1 ? 1 : 2;
-    const isDerived = before && near.some(({ initializer }) => sizeOf(initializer) >= least);
+    const near = reference?.has(key) ? unnamed.filter((site) => isNear(site, key, parameters)) : [];
+    const isDerived = near.some(({ initializer }) => sizeOf(initializer) >= least);
     const isNamed = unnamed.some(({ initializer }) => isResult(initializer, dims));
     if (isDerived || isNamed) sorted.derived.push(key);
     else open.push(key);
   }
-  if (sorted.derived.length > 0) return sorted;
-  for (const key of open) {
+  for (const key of sorted.derived.length > 0 ? [] : open) {
     const other = await mergedWith(key, input);
-    if (other !== undefined) {
-      sorted.equal.push({ key, other });
-      continue;
-    }
     const before = reference?.get(key);
-    // Parameters of a module that runs may have become part of any tensor that nothing explains, those of others of one around them.
-    const isLive = parameters.running.has(readerOf(key, parameters));
-    const around = runningModule(key, parameters);
-    const isDoubtful = unnamed.some(
-      ({ module, initializer }) => (isLive || module === around) && sizeOf(initializer) > 1,
-    );
-    const isUnused = before && !isDoubtful && !(await isInFile(before, input));
-    (isUnused ? sorted.absent : sorted.unexpected).push(key);
+    if (other !== undefined) sorted.equal.push({ key, other });
+    else if (before && !(await doubts!(key, before)) && !(await isInFile(before, input)))
+      sorted.absent.push(key);
+    else sorted.unexpected.push(key);
   }
-  return sorted;
+  const unexplained = reference
+    ? unnamed.filter(mayBeLearned).map(({ initializer }) => initializer.name)
+    : [];
+  return { ...sorted, placed, unexplained: [...new Set(unexplained)] };
+}
+
+/**
+ * Whether a key with no tensor may have become part of some tensor: one that the reference does not explain, or one that has lost its name
+ * and holds another key's values, which times ones or plus zeros stay the same.
+ */
+async function findDoubts(
+  unexplained: readonly UnnamedSite[],
+  placed: readonly PlacedKey[],
+  { model, parameters, state, matches }: LeftoverInput,
+): Promise<(key: string, before: StateValue) => Promise<boolean>> {
+  const open: { readonly size: number; readonly isFlat: boolean }[] = [];
+  for (const site of unexplained.filter(mayBeLearned))
+    // oxlint-disable-next-line no-await-in-loop -- one tensor in memory at a time
+    open.push({
+      size: sizeOf(site.initializer),
+      isFlat: site.slot >= 0 && (await isConstantInFile(model, site)),
+    });
+  const renamed = [
+    ...placed.filter(({ isNamed }) => !isNamed).map(({ site }) => site.module),
+    ...matches.filter((match) => isAssumed(match, state, model.graph)).map(({ use }) => moduleOf(use.node)),
+  ];
+  const layers = matches.filter(({ use }) => use.isGuess).map(({ key }) => splitPath(key)[0]);
+  return async (key, before) => {
+    const [module] = splitPath(key);
+    const isLone = elementCount(before.dims) === 1;
+    const isFlat = await isConstant(before);
+    if (open.some((one) => (one.size === 1 ? isLone : isFlat || !one.isFlat))) return true;
+    if (!(await isNeutral(before))) return false;
+    // The code of a module may pass its parameters on to modules inside.
+    const isRun = module === '' || parameters.running.has(module);
+    const mayTake = (path = ''): boolean =>
+      isRun ? isUnder(path, module) : calledOnce(path) === around(key, parameters);
+    return layers.includes(module) || renamed.some(mayTake);
+  };
 }
 
 /**
@@ -118,7 +158,7 @@ export async function checkMerged(
 
 /** Whether a place may read a constant of the network: dynamo's exporter merges equal ones with parameters. */
 async function mayBeConstant(model: ModelState, { use }: KeyMatch): Promise<boolean> {
-  return use.node.scanned.torchParameters !== undefined && isConstantInFile(model, use);
+  return use.node.scanned.torchParameters !== undefined && isConstantInFile(model, use.site);
 }
 
 /**
@@ -162,18 +202,6 @@ async function isInFile(value: StateValue, { model, matches }: LeftoverInput): P
   return false;
 }
 
-/** The places that read a tensor with the reference's values of a key, with other dims: a parameter that the exporter reshaped. */
-async function sitesWith(
-  model: ModelState,
-  value: StateValue,
-  sites: readonly UnnamedSite[],
-): Promise<readonly UnnamedSite[] | undefined> {
-  const fitting = sites.filter(({ initializer }) => sizeOf(initializer) === elementCount(value.dims));
-  const holding: UnnamedSite[] = [];
-  for (const site of fitting) if (await isHeldIn(model, site, value, null)) holding.push(site);
-  return new Set(holding.map(({ initializer }) => initializer)).size === 1 ? holding : undefined;
-}
-
 /** Whether it is sure that a place reads the parameter of its key. */
 function isCertain({ use, key }: KeyMatch): boolean {
   const { node, site, isCertain: isStated } = use;
@@ -192,9 +220,10 @@ function isResult({ name, initializer }: Value, dims: readonly number[]): boolea
   return isOperation(name) && String(initializer!.dims) === String(dims);
 }
 
-/** Whether a parameter belongs to the module that reads a tensor. The model's own module has the parameters without a dot. */
-function isNear({ module }: UnnamedSite, key: string, parameters: GraphParameters): boolean {
-  return module === '' ? readerOf(key, parameters) === '' : module !== undefined && isUnder(key, module);
+/** Whether a tensor may be learned: the exporter did not make it of numbers of the code alone, and it scales no sizes. */
+function mayBeLearned({ initializer, reader }: UnnamedSite): boolean {
+  if (sizeOf(initializer) === 0 || holdsSizes(reader.node, reader.slot)) return false;
+  return sizeOf(initializer) === 1 ? mayHoldParameter(initializer.name) : !isOfCode(initializer.name);
 }
 
 /** The places that read the initializer of a match, in words. */

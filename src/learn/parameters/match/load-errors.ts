@@ -9,6 +9,8 @@ export interface Misfits {
   readonly misshapen: readonly { readonly key: string; readonly expected: string; readonly actual: string }[];
   /** Keys of which the exporter computed something else. */
   readonly derived: readonly string[];
+  /** Tensors of the file that a reference does not explain. */
+  readonly unexplained: readonly string[];
 }
 
 /** A message names at most so many keys of a kind; the details have all. */
@@ -17,7 +19,7 @@ const MOST_NAMED = 8;
 /** `STATE_MISMATCH`, for a state dict that does not fit a subject, with what to do. */
 export function misfitsError(
   subject: string,
-  { derived, ...misfits }: Misfits,
+  { derived, unexplained, ...misfits }: Misfits,
   advice: string,
 ): TapirError<'STATE_MISMATCH'> {
   const { missing, unexpected, misshapen } = misfits;
@@ -27,6 +29,7 @@ export function misfitsError(
     ['the exporter computed something else of it, so the file cannot take it', derived],
     ['missing', missing],
     ['unexpected', unexpected],
+    ['tensors of the file that the reference does not explain', unexplained],
   ] as const;
   const reasons = parts
     .filter(([, keys]) => keys.length > 0)
@@ -34,7 +37,13 @@ export function misfitsError(
   return new TapirError(
     'STATE_MISMATCH',
     `the state dict does not fit ${subject}: ${reasons.join('; ') || 'it is empty'}; ${advice}`,
-    { details: { ...misfits, ...(derived.length > 0 ? { derived } : {}) } },
+    {
+      details: {
+        ...misfits,
+        ...(derived.length > 0 ? { derived } : {}),
+        ...(unexplained.length > 0 ? { unexplained } : {}),
+      },
+    },
   );
 }
 
@@ -69,6 +78,22 @@ export function unknownEpsilon(layer: string, norm: string): TapirError<'STATE_A
     `${norm}.running_var`,
   );
 }
+
+/** `STATE_AMBIGUOUS`, for keys that only elimination told. */
+export function unproven(keys: readonly string[]): TapirError<'STATE_AMBIGUOUS'> {
+  return ambiguity(
+    `nothing proves that the model holds these keys as they are: ${listKeys(keys)}; ${PROOF}, or pass strict: true to assume it`,
+    keys[0]!,
+    keys.slice(1),
+  );
+}
+
+/** The warning about such keys. */
+export function assumedNote(keys: readonly string[]): string {
+  return `assumed, because their tensors have other names and may be computed of them: ${keys.join(', ')}; ${PROOF}`;
+}
+
+const PROOF = 'pass the state dict of the model’s present weights as reference (--reference) to prove it';
 
 /** `STATE_AMBIGUOUS`, for a reference that does not have the present weights. */
 export function notPresent(key: string): TapirError<'STATE_AMBIGUOUS'> {

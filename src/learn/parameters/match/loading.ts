@@ -2,9 +2,15 @@
 import type { Node, Value } from '../../../onnx/graph/graph.js';
 import { splitPath } from '../../../onnx/graph/module-path.js';
 import { operatorOf } from '../../../onnx/graph/operators/operators.js';
-import { moduleOf, readerOf, type UnnamedSite } from '../../../onnx/graph/parameters/find-parameters.js';
+import {
+  moduleOf,
+  readerOf,
+  type GraphParameters,
+  type UnnamedSite,
+} from '../../../onnx/graph/parameters/find-parameters.js';
 import { calledOnce } from '../../../onnx/graph/parameters/parameter-names.js';
-import { torchDims, type Site } from '../../../onnx/graph/parameters/site.js';
+import { isWeightSlot } from '../../../onnx/graph/parameters/parameter-slots.js';
+import { siteOf, torchDims, type Site } from '../../../onnx/graph/parameters/site.js';
 import { channelsOf, type FoldedLayer } from '../../../onnx/graph/parameters/folded-layer.js';
 import { recogniseNetwork } from '../../../onnx/networks/families/recognise-network.js';
 import type { Chunk } from '../../../onnx/file/wire/chunk.js';
@@ -20,13 +26,16 @@ import { checkMerged, sortLeftovers } from './leftovers.js';
 import {
   adviceFor,
   ambiguous,
+  assumedNote,
   notPresent,
   misfitsError,
   unknownEpsilon,
+  unproven,
   type Misfits,
 } from './load-errors.js';
 import { mapAtOnce } from './map-at-once.js';
-import { disproved, matchKeys, type KeyMatch } from './match-keys.js';
+import { disproved, isAssumed, matchKeys, type KeyMatch } from './match-keys.js';
+import { isSameAxes, type PlacedKey } from './open-sites.js';
 import type { StateValues } from '../folding/state-value.js';
 
 /** What {@link loadStateDict} did. */
@@ -59,6 +68,8 @@ interface KeyedSite {
   readonly site: Site;
   readonly key: string;
   readonly perm: readonly number[] | null;
+  /** The dims under which the values of the key are read. */
+  readonly dims: readonly number[];
 }
 
 /** Tensors that are read at a time: their file then stays open. */
@@ -77,10 +88,11 @@ export class Loading {
     unexpected: [],
     misshapen: [],
     derived: [],
+    unexplained: [],
   };
   readonly #absent: string[] = [];
   readonly #droppedBiases: { readonly node: Node; readonly key: string; readonly elemType: number }[] = [];
-  readonly #reshaped: { readonly site: Site; readonly key: string }[] = [];
+  readonly #placed: PlacedKey[] = [];
   /** Keys of layers that cannot be folded, as others are missing. */
   readonly #unused = new Set<string>();
 
@@ -90,22 +102,30 @@ export class Loading {
     this.#state = input.state;
   }
 
-  async run(strict: boolean): Promise<{ readonly chunks: Chunk[] | undefined; readonly report: LoadReport }> {
+  async run(
+    strict: boolean | 'proven',
+  ): Promise<{ readonly chunks: Chunk[] | undefined; readonly report: LoadReport }> {
     const { reference, notes } = this.#input;
     const { parameters, copies } = await parametersWithCopies(this.#model, (guess) => this.#state.has(guess));
     const { uses, folded, unnamed, computing } = parameters;
     const matches = await matchKeys(this.#model, uses, this.#state, reference);
-    this.#misfits.missing.push(...matches.missing);
     for (const match of matches.found) this.#checkUse(match);
     const layers = await this.#matchLayers(folded);
     this.#findDroppedBiases(matches.found);
-    // Constant nodes hold what the code states. What an exporter computes of parameters becomes an initializer.
-    const computed = unnamed.filter(({ initializer }) => !initializer.producer);
-    const unexplained = matches.unexplained.map(({ node, site }) => ({ ...site, module: moduleOf(node) }));
-    await this.#sortLeftovers([...computed, ...unexplained], matches.found);
+    const wrong = reference && (await disproved(this.#model, matches.found, reference));
+    if (wrong) throw notPresent(wrong.key);
+    const open = matches.open.map(({ node, site, names }) => {
+      const slot = node.inputs.findIndex((_, i) => siteOf(node, i)?.initializer === site.initializer);
+      return { ...site, module: moduleOf(node), reader: { node, slot }, names };
+    });
+    await this.#sortLeftovers([...unnamed.filter(mayHoldKey), ...open], matches.found, parameters);
+    const isPlaced = new Set<Site>(this.#placed.map(({ site }) => site));
+    const placedNames = new Set(open.flatMap((site) => (isPlaced.has(site) ? site.names[0]! : [])));
+    for (const site of open) if (!isPlaced.has(site)) placedNames.delete(site.names[0]!);
+    this.#misfits.missing.unshift(...matches.missing.filter((name) => !placedNames.has(name)));
     const { missing, unexpected, misshapen, derived } = this.#misfits;
     // Where no other key explains the constant that a module reads, its own parameters may be in it.
-    const isExplained = new Set(this.#reshaped.map(({ site }) => site.initializer));
+    const isExplained = new Set(this.#placed.map(({ site }) => site.initializer));
     const isOpen = (constant: Value): boolean => !isExplained.has(constant);
     const readersOf = (key: string): string[] => [
       readerOf(key, parameters),
@@ -115,19 +135,26 @@ export class Loading {
       for (const key of new Set(matches.found.map((match) => match.key)))
         if (readersOf(key).some((module) => [...(computing.get(module) ?? [])].some(isOpen)))
           derived.push(key);
-    const isRefused = strict && missing.length + unexpected.length > 0;
+    const isRefused = strict !== false && missing.length + unexpected.length > 0;
     if (isRefused || misshapen.length + derived.length > 0 || this.#origins.size === 0)
       throw misfitsError(
         'the model',
         this.#misfits,
         adviceFor(this.#misfits, this.#state.size, reference !== undefined),
       );
-    const wrong = reference && (await disproved(this.#model, matches.found, reference));
-    if (wrong) throw notPresent(wrong.key);
+    const assumed = [...this.#origins].flatMap(([key, { kind }]) => (kind === 'assumed' ? key : []));
+    if (assumed.length > 0) {
+      if (strict === 'proven') throw unproven(assumed);
+      notes.push(assumedNote(assumed));
+    }
     await checkMerged(this.#model, this.#state, matches.found);
     // Only now: nothing is read of a state dict that does not fit.
-    const places = matches.found.map(({ use, key }) => ({ site: use.site, key, perm: use.perm }));
-    places.push(...this.#reshaped.map(({ site, key }) => ({ site, key, perm: null })));
+    const places = matches.found.map(({ use: { site, perm }, key }) => {
+      return { site, key, perm, dims: torchDims(site.initializer, perm) };
+    });
+    places.push(
+      ...this.#placed.map(({ site, key, perm }) => ({ site, key, perm, dims: this.#state.get(key)!.dims })),
+    );
     this.#edits.push(...(await mapAtOnce(places, READS_AT_ONCE, (place) => this.#edit(place))));
     for (const { layer, norm, epsilon } of layers) {
       if (epsilon === undefined) throw unknownEpsilon(layer.layer, norm);
@@ -145,13 +172,26 @@ export class Loading {
     return { chunks, report: { entries, missing, unexpected, absent: this.#absent, notes } };
   }
 
-  #checkUse({ use, key }: KeyMatch): void {
+  #checkUse(match: KeyMatch): void {
+    const { use, key } = match;
     const { initializer } = use.site;
-    this.#check(key, torchDims(initializer, use.perm), initializer.initializer!.elemType);
+    const inFile = torchDims(initializer, use.perm);
+    const { dims } = this.#state.get(key)!;
+    // The reference proves values under any dims; names prove that axes of 1 came or went.
+    const known = this.#input.reference?.get(key)?.dims ?? (isSameAxes(dims, inFile) ? dims : inFile);
+    this.#check(key, known, initializer.initializer!.elemType);
+    const isGuess = !this.#input.reference && isAssumed(match, this.#state, this.#model.graph);
+    this.#addOrigin(key, isGuess, use.perm, String(known) === String(inFile));
+  }
+
+  /** Notes how a key lies in the file, beside how it lies there already. */
+  #addOrigin(key: string, isGuess: boolean, perm: readonly number[] | null, isSameDims: boolean): void {
+    const form: ParameterOrigin = perm ? { kind: 'transposed', perm } : { kind: 'exact' };
+    const origin: ParameterOrigin = isGuess ? { kind: 'assumed' } : isSameDims ? form : { kind: 'reshaped' };
     const before = this.#origins.get(key);
-    const origin: ParameterOrigin = use.perm ? { kind: 'transposed', perm: use.perm } : { kind: 'exact' };
     const isSame = before === undefined || JSON.stringify(before) === JSON.stringify(origin);
-    this.#origins.set(key, isSame ? origin : { kind: 'several' });
+    if (isGuess || isSame) this.#origins.set(key, origin);
+    else if (before.kind !== 'assumed') this.#origins.set(key, { kind: 'several' });
   }
 
   #check(key: string, dims: readonly number[], elemType: number): void {
@@ -225,38 +265,47 @@ export class Loading {
   }
 
   /** Tells keys that have no tensor in the file from keys that the network does not have. */
-  async #sortLeftovers(unnamed: readonly UnnamedSite[], matches: readonly KeyMatch[]): Promise<void> {
+  async #sortLeftovers(
+    open: readonly UnnamedSite[],
+    matches: readonly KeyMatch[],
+    parameters: GraphParameters,
+  ): Promise<void> {
     const floats: string[] = [];
     for (const [key, { dtype }] of this.#state) {
       if (this.#origins.has(key) || this.#unused.has(key)) continue;
       // Counters and indices are not weights, and exporters keep none of them.
       (isFloat(dtype) ? floats : this.#absent).push(key);
     }
-    if (floats.length === 0) return;
+    const { reference } = this.#input;
     const network = recogniseNetwork(this.#state);
     const sorted = await sortLeftovers(floats, {
       model: this.#model,
+      parameters,
       state: this.#state,
-      reference: this.#input.reference,
+      reference,
       matches,
-      unnamed,
+      open,
       isUnusedKey: (key) => network?.unusedKeys?.test(key) === true,
     });
     this.#absent.push(...sorted.absent);
     this.#misfits.unexpected.push(...sorted.unexpected);
     this.#misfits.derived.push(...sorted.derived);
+    this.#misfits.unexplained.push(...sorted.unexplained);
     for (const { key, other } of sorted.equal) this.#origins.set(key, this.#origins.get(other)!);
-    for (const { site, key } of sorted.reshaped) {
-      this.#reshaped.push({ site, key });
-      this.#check(key, this.#state.get(key)!.dims, site.initializer.initializer!.elemType);
-      this.#origins.set(key, { kind: 'reshaped' });
+    for (const { site, key, perm, isNamed } of sorted.placed) {
+      const { elemType, dims: inFile } = site.initializer.initializer!;
+      const dims = reference?.get(key)?.dims ?? this.#state.get(key)!.dims;
+      this.#check(key, dims, elemType);
+      const given = perm ? perm.map((axis) => dims[axis]) : dims;
+      this.#addOrigin(key, !reference && !isNamed, perm, String(given) === String(inFile));
+      this.#placed.push({ site, key, perm, isNamed });
     }
   }
 
-  async #edit({ site, key, perm }: KeyedSite): Promise<SiteEdit> {
+  async #edit({ site, key, perm, dims }: KeyedSite): Promise<SiteEdit> {
     const { elemType } = site.initializer.initializer!;
-    const bytes = encodeValues(await this.#state.get(key)!.read(), elemType, perm);
-    return { site, name: key, bytes };
+    const tensor = await this.#state.get(key)!.read();
+    return { site, name: key, bytes: encodeValues({ ...tensor, dims }, elemType, perm) };
   }
 
   async #fold(layer: FoldedLayer, norm: string, epsilon: number): Promise<void> {
@@ -277,6 +326,11 @@ function mayHaveBias(node: Node, bias: string): boolean {
   if (stated) return stated.length > 1;
   const module = moduleOf(node);
   return module === undefined || calledOnce(module) === splitPath(bias)[0];
+}
+
+/** Whether an unnamed place may read a key. Constant nodes hold what the code states, but for a weight of a frozen script. */
+function mayHoldKey({ node, slot, initializer }: UnnamedSite): boolean {
+  return !initializer.producer || (isWeightSlot(node, slot) && initializer.initializer!.dims.length > 1);
 }
 
 function isFloat(dtype: string): boolean {

@@ -1,11 +1,16 @@
 /** Which key of a state dict each parameter of a graph takes. */
-import type { ParameterUse } from '../../../onnx/graph/parameters/find-parameters.js';
-import type { Site } from '../../../onnx/graph/parameters/site.js';
-import { spellForTorch } from '../../../onnx/graph/parameters/parameter-names.js';
+import { oncePer } from '../../../base/once-per.js';
+import type { Graph } from '../../../onnx/graph/graph.js';
+import { isUnder, placeOf, splitPath } from '../../../onnx/graph/module-path.js';
+import { moduleOf, type ParameterUse } from '../../../onnx/graph/parameters/find-parameters.js';
+import { torchDims, type Site } from '../../../onnx/graph/parameters/site.js';
+import { calledOnce, spellForTorch } from '../../../onnx/graph/parameters/parameter-names.js';
+import { elementCount } from '../../../onnx/tensor/tensor.js';
 import { encodeValues, fitsType } from '../../../run/model/open/encode-values.js';
 import type { ModelState } from '../../../run/model/open/model-state.js';
 import { readInitializer, readInitializerBytes } from '../../../run/model/open/read-initializer.js';
 import { ambiguous } from './load-errors.js';
+import { namesConstant } from './open-sites.js';
 import type { StateValue, StateValues } from '../folding/state-value.js';
 import { isConstant, isEqual } from '../dicts/state-values.js';
 
@@ -19,8 +24,8 @@ export interface Matches {
   readonly found: readonly KeyMatch[];
   /** Likeliest names of places that no key was found for. */
   readonly missing: readonly string[];
-  /** Places whose name was only a guess, and a wrong one as the reference shows. */
-  readonly unexplained: readonly ParameterUse[];
+  /** Places whose tensor has lost its name, and whose key no guess tells: with a reference, one that it proves. */
+  readonly open: readonly ParameterUse[];
 }
 
 /**
@@ -37,17 +42,24 @@ export async function matchKeys(
 ): Promise<Matches> {
   const found: KeyMatch[] = [];
   const missing = new Set<string>();
-  const unexplained: ParameterUse[] = [];
+  const open: ParameterUse[] = [];
+  const isUnnamed = ({ site: { initializer } }: ParameterUse): boolean =>
+    !namesConstant(model.graph, initializer, (reference ?? state).keys());
   const uses = takeStatedKeys(given, new Set([...state.keys(), ...(reference?.keys() ?? [])]));
   for (const use of uses) {
     const names = reference ? use.names.filter((name) => reference.has(name)) : use.names;
     const key = names.find((name) => state.has(name));
-    if (key !== undefined && (key === names[0] || (await isRightName(model, use, names[0]!, state))))
-      found.push({ use, key });
+    const isRight =
+      key !== undefined && (key === names[0] || (await isRightName(model, use, names[0]!, state)));
+    const value = key === undefined || !isOtherName({ use, key }) ? undefined : reference?.get(key);
+    if (isRight && value && !(await isHeldIn(model, use.site, value, use.perm))) open.push(use);
+    else if (isRight) found.push({ use, key });
     else if (names.length > 0) missing.add(names[0]!);
-    else if (use.isGuess) unexplained.push(use);
+    if (!isRight && (!reference || names.length === 0) && isUnnamed(use)) open.push(use);
   }
-  return { ...(await foundWithTied(model, uses, found, missing, state, reference)), unexplained };
+  const matches = await foundWithTied(model, uses, found, missing, state, reference);
+  const isFound = new Set(matches.found.map(({ use }) => use));
+  return { ...matches, open: open.filter((use) => !isFound.has(use)) };
 }
 
 /** Places with the keys that dynamo's exporter spelled in torch calls: dots and underscores are the same there. */
@@ -72,8 +84,8 @@ function takeStatedKeys(uses: readonly ParameterUse[], keys: ReadonlySet<string>
 }
 
 /**
- * The first match whose tensor in the file is not what the reference has for its key: the reference is not that of the present weights,
- * or the name was wrong.
+ * The first match whose tensor in the file is not what the reference has for its key: the reference is not that of the present weights.
+ * Guessed names were compared before.
  */
 export async function disproved(
   model: ModelState,
@@ -81,13 +93,51 @@ export async function disproved(
   reference: StateValues,
 ): Promise<KeyMatch | undefined> {
   for (const match of matches) {
-    const { initializer } = match.use.site.initializer;
+    const { site, perm } = match.use;
     const value = reference.get(match.key);
-    const isComparable = value && fitsType(value.dtype, initializer!.elemType);
-    if (isComparable && !(await isHeldIn(model, match.use.site, value, match.use.perm))) return match;
+    if (!value || isOtherName(match) || !fitsType(value.dtype, site.initializer.initializer!.elemType))
+      continue;
+    if (!(await isHeldIn(model, site, value, perm))) return match;
   }
   return undefined;
 }
+
+/** Whether a key is not what the file calls the tensor at its place. */
+function isOtherName({ use: { node, site }, key }: KeyMatch): boolean {
+  return site.initializer.name !== key && !node.inputs.some((input) => input?.name === key);
+}
+
+/**
+ * Whether only elimination tells a match: the tensor has a name of its own, and the node states neither the key, nor runs in its module as
+ * the layer that has it, nor adds its bias there.
+ */
+export function isAssumed(match: KeyMatch, state: StateValues, graph: Graph): boolean {
+  const { use, key } = match;
+  const { node, site, spelled } = use;
+  const isMerged = state.has(site.initializer.name);
+  if (!isOtherName(match) || isMerged || spelled === spellForTorch(key)) return false;
+  const module = calledOnce(moduleOf(node) ?? '');
+  if (module === '' || !isUnder(key, module)) return true;
+  const bias = key.replace(/weight$/, 'bias');
+  const near = [node, ...(node.outputs[0]?.uses ?? [])].flatMap(({ inputs }) => inputs);
+  if (near.some((input) => input?.name === bias)) return false;
+  return module !== splitPath(key)[0] || runsMoreThanLinear(graph).has(module);
+}
+
+/** What the nodes of `nn.Linear` are. */
+const LINEAR = /^(Add|Cast|Constant|Gemm|Identity|MatMul|Reshape|Transpose|\w*QuantizeLinear)$/;
+
+/** The modules that run more than a linear layer does. torch's own layers are what they are called. */
+const runsMoreThanLinear: (graph: Graph) => ReadonlySet<string> = oncePer(
+  ({ nodes }) =>
+    new Set(
+      nodes.flatMap((node) =>
+        node.domain === '' && !LINEAR.test(node.opType) && placeOf(node)?.isLayer !== true
+          ? calledOnce(moduleOf(node) ?? '')
+          : [],
+      ),
+    ),
+);
 
 /**
  * Whether a tensor goes by a later name than the likeliest. Equal values are merged if they are all ones or zeros; other values are
@@ -99,7 +149,7 @@ async function isRightName(
   likeliest: string,
   state: StateValues,
 ): Promise<boolean> {
-  return !hasModule(state, likeliest) || !(await isConstantInFile(model, use));
+  return !hasModule(state, likeliest) || !(await isConstantInFile(model, use.site));
 }
 
 /** Whether a state dict has other tensors of the module of a name, so that the name itself is missing. */
@@ -119,13 +169,13 @@ async function foundWithTied(
   names: ReadonlySet<string>,
   state: StateValues,
   reference: StateValues | undefined,
-): Promise<Omit<Matches, 'unexplained'>> {
+): Promise<Omit<Matches, 'open'>> {
   const found = [...matched];
   const missing: string[] = [];
   const isMatched = new Set(found.map(({ use }) => use));
   for (const name of names) {
     const listed = matched.find(({ use, key }) => key !== name && use.names.includes(name));
-    const isTied = listed && !(await isConstantInFile(model, listed.use));
+    const isTied = listed && !(await isConstantInFile(model, listed.use.site));
     const key = isTied ? listed.key : await equalKey(name, state, reference);
     if (key === undefined) missing.push(name);
     else for (const use of uses) if (!isMatched.has(use) && use.names[0] === name) found.push({ use, key });
@@ -145,20 +195,21 @@ async function equalKey(
   return undefined;
 }
 
-/** Whether a tensor of the file has these values. */
+/** Whether a tensor of the file has these values, under its own dims or others. */
 export async function isHeldIn(
   model: ModelState,
-  { initializer: { initializer } }: Site,
+  { initializer }: Site,
   value: StateValue,
   perm: readonly number[] | null,
 ): Promise<boolean> {
-  const { elemType } = initializer!;
-  if (!fitsType(value.dtype, elemType)) return false;
-  const bytes = encodeValues(await value.read(), elemType, perm);
-  return Buffer.compare(bytes, await readInitializerBytes(model, initializer!)) === 0;
+  const { elemType, dims } = initializer.initializer!;
+  if (!fitsType(value.dtype, elemType) || elementCount(value.dims) !== elementCount(dims)) return false;
+  const tensor = { ...(await value.read()), dims: torchDims(initializer, perm) };
+  const bytes = encodeValues(tensor, elemType, perm);
+  return Buffer.compare(bytes, await readInitializerBytes(model, initializer.initializer!)) === 0;
 }
 
 /** Whether the file has the same number everywhere in the tensor of a place. */
-export function isConstantInFile(model: ModelState, { site }: ParameterUse): Promise<boolean> {
-  return isConstant({ read: () => readInitializer(model, site.initializer.initializer!) });
+export function isConstantInFile(model: ModelState, { initializer }: Site): Promise<boolean> {
+  return isConstant({ read: () => readInitializer(model, initializer.initializer!) });
 }

@@ -195,9 +195,14 @@ export function isComputed(name: string): boolean {
   return FOLDED.test(name) || isOperation(name);
 }
 
+/** Whether a constant's name says that the exporter made it of numbers of the code alone. */
+export function isOfCode(name: string): boolean {
+  return FACTORY.test(name);
+}
+
 /** Whether a constant's name says that the exporter computed it, and leaves open that a parameter went into it. */
 export function mayHoldParameter(name: string): boolean {
-  return isComputed(name) && !FACTORY.test(name);
+  return isComputed(name) && !isOfCode(name);
 }
 
 /** Whether a node reads a constant that the exporter computed, perhaps of parameters. */

@@ -16,6 +16,7 @@ import {
   parameterNames,
   readSpelled,
   spellForTorch,
+  statesNone,
   torchParameterAt,
 } from './parameter-names.js';
 import { holdsSizes, isOwnLayer, isWeightSlot, RUNNING_STATISTICS, slotName } from './parameter-slots.js';
@@ -49,6 +50,8 @@ export interface ParameterUse {
 export interface UnnamedSite extends Site {
   /** The path of the module that reads it. */
   readonly module: string | undefined;
+  /** The operator that uses it, and its input. */
+  readonly reader: { readonly node: Node; readonly slot: number };
 }
 
 /** The parameters of a graph, in execution order. */
@@ -88,7 +91,7 @@ function searchGraph(graph: Graph): GraphParameters {
       const site = siteOf(node, slot);
       if (!site || (layer && slot > 0)) return;
       // A torch call that states no parameter reads what the exporter computed of one.
-      const isComputedHere = statesCalls && node.scanned.torchParameters?.length === 0;
+      const isComputedHere = statesCalls && statesNone(node, slot);
       const use = isComputedHere
         ? undefined
         : readUse(node, slot, site, isTorch && reads.get(site.initializer)!);
@@ -96,7 +99,7 @@ function searchGraph(graph: Graph): GraphParameters {
       const { name, initializer } = site.initializer;
       const module = moduleOf(node);
       if (use) uses.set(key, uses.get(key) ?? use);
-      else if (isFloatType(initializer!.elemType)) unnamed.push({ ...site, module });
+      else if (isFloatType(initializer!.elemType)) unnamed.push({ ...site, module, reader: { node, slot } });
       else return;
       // A tensor of the model's own code may go by a name that says that it was computed.
       const isUnnamed = !use || use.names[0] === name;

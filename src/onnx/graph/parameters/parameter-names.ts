@@ -61,10 +61,19 @@ export function parameterNames(
  */
 export function torchParameterAt(node: Node, slot: number): string | undefined {
   const all = node.scanned.torchParameters ?? [];
-  if (all.length <= 1) return all[0];
   const attribute = slotName(node, slot);
+  if (all.length <= 1) return statesNone(node, slot) ? undefined : all[0];
   const fitting = all.filter((name) => name === attribute || name.endsWith(`_${attribute}`));
   return fitting.length === 1 ? fitting[0] : undefined;
+}
+
+/** Whether a torch call states no parameter for an input of a node. A layer whose weight was computed states its bias alone. */
+export function statesNone(node: Node, slot: number): boolean {
+  const all = node.scanned.torchParameters;
+  return (
+    all?.length === 0 ||
+    (all?.length === 1 && slotName(node, slot) === 'weight' && /(^|_)bias$/.test(all[0]!))
+  );
 }
 
 /** A name as dynamo's exporter spells it. */
@@ -105,7 +114,9 @@ export function calledOnce(module: string): string {
 function namedByBias(node: Node, modules: readonly string[]): string[] | undefined {
   const product = node.outputs[0];
   const sum = product?.uses.find(({ opType }) => opType === 'Add');
-  const bias = node.opType === 'Gemm' ? node.inputs[2] : sum?.inputs.find((input) => input !== product);
+  const bias = /^(Gemm|Conv|ConvTranspose)$/.test(node.opType)
+    ? node.inputs[2]
+    : sum?.inputs.find((input) => input !== product);
   if (!bias || isMadeUp(bias.name) || !bias.name.endsWith('bias')) return undefined;
   const [module] = modules;
   // A bias that is read once was not merged with that of an equal module.

@@ -26,6 +26,11 @@ export type ParameterOrigin =
   | { readonly kind: 'transposed'; readonly perm: readonly number[] }
   /** With other dims, and the same elements in the same order. */
   | { readonly kind: 'reshaped' }
+  /**
+   * In a tensor with a name of its own, which only elimination tells: the exporter may have computed it of the parameter. Loads alone have
+   * this origin.
+   */
+  | { readonly kind: 'assumed' }
   /** Stored several times, in different forms. */
   | { readonly kind: 'several' }
   /**
