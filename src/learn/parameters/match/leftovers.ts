@@ -83,6 +83,11 @@ export async function sortLeftovers(keys: readonly string[], input: LeftoverInpu
     if (isDerived || isNamed) sorted.derived.push(key);
     else open.push(key);
   }
+  // Where code computes with a parameter that is no layer's, it may have computed another tensor of it.
+  if (reference)
+    for (const { key, site, isNamed } of placed)
+      if (!isNamed && unnamed.some((other) => other.module === site.module && mayBeLearned(other)))
+        sorted.derived.push(key);
   for (const key of sorted.derived.length > 0 ? [] : open) {
     const other = await mergedWith(key, input);
     const before = reference?.get(key);
@@ -117,7 +122,7 @@ async function findDoubts(
     ...placed.filter(({ isNamed }) => !isNamed).map(({ site }) => site.module),
     ...matches.filter((match) => isAssumed(match, state, model.graph)).map(({ use }) => moduleOf(use.node)),
   ];
-  const layers = matches.filter(({ use }) => use.isGuess).map(({ key }) => splitPath(key)[0]);
+  const layers = new Set(matches.flatMap(({ use, key }) => (use.isGuess ? splitPath(key)[0] : [])));
   return async (key, before) => {
     const [module] = splitPath(key);
     const isLone = elementCount(before.dims) === 1;
@@ -128,7 +133,7 @@ async function findDoubts(
     const isRun = module === '' || parameters.running.has(module);
     const mayTake = (path = ''): boolean =>
       isRun ? isUnder(path, module) : calledOnce(path) === around(key, parameters);
-    return layers.includes(module) || renamed.some(mayTake);
+    return layers.has(module) || renamed.some(mayTake);
   };
 }
 

@@ -49,8 +49,8 @@ export async function placeByValue(
       const named = nameAt(site, keys);
       const near = holders.filter(({ key }) => isNear(site, key, parameters));
       const fitting = near.length > 0 || !isVaried ? near : holders;
-      const open = fitting.filter(({ key }) => leftover.has(key));
-      const best = holders.find(({ key }) => key === named) ?? open[0] ?? fitting[0];
+      const open = fitting.find(({ key }) => leftover.has(key));
+      const best = holders.find(({ key }) => key === named) ?? open ?? fitting[0];
       if (!best) continue;
       if (best.key !== named)
         for (const { key } of fitting)
@@ -105,7 +105,7 @@ function ordersOf(from: readonly number[], to: readonly number[]): (readonly num
   let orders: number[][] = from.length > MOST_AXES ? [] : [[]];
   for (const _ of from)
     orders = orders.flatMap((order) =>
-      [...from.keys()].filter((axis) => !order.includes(axis)).map((axis) => [...order, axis]),
+      [...from.keys()].filter((axis) => !order.includes(axis)).map((axis) => order.concat(axis)),
     );
   const given = (order: readonly number[]): number[] => order.map((axis) => from[axis]!);
   return [null, ...orders.filter((order) => order.length > 1 && isSameAxes(given(order), to))];
