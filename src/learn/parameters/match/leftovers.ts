@@ -60,7 +60,8 @@ export async function sortLeftovers(keys: readonly string[], input: LeftoverInpu
     : placeByName(sites, keys, state, parameters);
   const known = new Set(placed.map(({ site }) => site));
   const unnamed = sites.filter((site) => !known.has(site));
-  if (needed) unnamed.push(...hiddenSites(needed));
+  const found = new Set(input.matches.map(({ use }) => use.site.initializer));
+  if (needed) unnamed.push(...hiddenSites(needed).filter(({ initializer }) => !found.has(initializer)));
   const doubts = reference ? await findDoubts(unnamed, placed, input) : undefined;
   const sorted = { absent: [], unexpected: [], derived: [], equal: [] } as Omit<
     Leftovers,

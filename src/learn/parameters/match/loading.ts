@@ -9,7 +9,6 @@ import {
   type UnnamedSite,
 } from '../../../onnx/graph/parameters/find-parameters.js';
 import { calledOnce } from '../../../onnx/graph/parameters/parameter-names.js';
-import { isWeightSlot } from '../../../onnx/graph/parameters/parameter-slots.js';
 import { siteOf, torchDims, type Site } from '../../../onnx/graph/parameters/site.js';
 import { channelsOf, type FoldedLayer } from '../../../onnx/graph/parameters/folded-layer.js';
 import { recogniseNetwork } from '../../../onnx/networks/families/recognise-network.js';
@@ -35,7 +34,7 @@ import {
 } from './load-errors.js';
 import { mapAtOnce } from './map-at-once.js';
 import { disproved, isAssumed, matchKeys, type KeyMatch } from './match-keys.js';
-import { isSameAxes, type PlacedKey } from './open-sites.js';
+import { hiddenSites, isSameAxes, mayHoldKey, useInside, type PlacedKey } from './open-sites.js';
 import type { StateValues } from '../folding/state-value.js';
 
 /** What {@link loadStateDict} did. */
@@ -108,7 +107,12 @@ export class Loading {
     const { reference, notes } = this.#input;
     const { parameters, copies } = await parametersWithCopies(this.#model, (guess) => this.#state.has(guess));
     const { uses, folded, unnamed, computing } = parameters;
-    const matches = await matchKeys(this.#model, uses, this.#state, reference);
+    // Bodies of If, Loop and Scan read parameters under their names.
+    const inside = hiddenSites(this.#model.graph.nodes).filter(
+      ({ initializer }) => !initializer.initializer!.parts && this.#state.has(initializer.name),
+    );
+    const all = [...uses, ...inside.map(useInside)];
+    const matches = await matchKeys(this.#model, all, this.#state, reference);
     for (const match of matches.found) this.#checkUse(match);
     const layers = await this.#matchLayers(folded);
     this.#findDroppedBiases(matches.found);
@@ -326,11 +330,6 @@ function mayHaveBias(node: Node, bias: string): boolean {
   if (stated) return stated.length > 1;
   const module = moduleOf(node);
   return module === undefined || calledOnce(module) === splitPath(bias)[0];
-}
-
-/** Whether an unnamed place may read a key. Constant nodes hold what the code states, but for a weight of a frozen script. */
-function mayHoldKey({ node, slot, initializer }: UnnamedSite): boolean {
-  return !initializer.producer || (isWeightSlot(node, slot) && initializer.initializer!.dims.length > 1);
 }
 
 function isFloat(dtype: string): boolean {

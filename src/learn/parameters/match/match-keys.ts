@@ -113,9 +113,10 @@ function isOtherName({ use: { node, site }, key }: KeyMatch): boolean {
  */
 export function isAssumed(match: KeyMatch, state: StateValues, graph: Graph): boolean {
   const { use, key } = match;
-  const { node, site, spelled } = use;
-  const isMerged = state.has(site.initializer.name);
-  if (!isOtherName(match) || isMerged || spelled === spellForTorch(key)) return false;
+  const { node, site, spelled, isGuess, names } = use;
+  // Equal tensors were merged, and transposed copies compared.
+  const isKnown = state.has(site.initializer.name) || (!isGuess && names[0] === key);
+  if (!isOtherName(match) || isKnown || spelled === spellForTorch(key)) return false;
   const module = calledOnce(moduleOf(node) ?? '');
   if (module === '' || !isUnder(key, module)) return true;
   const bias = key.replace(/weight$/, 'bias');

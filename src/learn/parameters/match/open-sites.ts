@@ -5,6 +5,7 @@ import {
   moduleOf,
   runningModule,
   type GraphParameters,
+  type ParameterUse,
   type UnnamedSite,
 } from '../../../onnx/graph/parameters/find-parameters.js';
 import {
@@ -13,6 +14,7 @@ import {
   spellForTorch,
   torchParameterAt,
 } from '../../../onnx/graph/parameters/parameter-names.js';
+import { isWeightSlot } from '../../../onnx/graph/parameters/parameter-slots.js';
 import { isFloatType } from '../../../onnx/file/wire/schema.js';
 
 /** A key at a place that has no name of its own for it. */
@@ -114,4 +116,16 @@ export function neededNodes({ outputs }: Graph): Set<Node> {
     queue.push(...producer.reads);
   }
   return needed;
+}
+
+/** A parameter that a node reads inside its bodies, under the name of its tensor. */
+export function useInside({ node, slot, initializer }: UnnamedSite): ParameterUse {
+  const names = [initializer.name];
+  const stated = { perm: null, isGuess: false, spelled: undefined, isCertain: true } as const;
+  return { node, site: { node, slot, initializer }, names, kind: 'parameter', ...stated };
+}
+
+/** Whether an unnamed place may read a key. Constant nodes hold what the code states, but for a weight of a frozen script. */
+export function mayHoldKey({ node, slot, initializer }: UnnamedSite): boolean {
+  return !initializer.producer || (isWeightSlot(node, slot) && initializer.initializer!.dims.length > 1);
 }

@@ -1,6 +1,6 @@
 /** What a load proves by a reference, takes by elimination, and refuses. */
 import { describe, expect, it } from 'vitest';
-import { openModel, type OnnxModel } from '../../../../src/run/model/open/open-model.js';
+import type { OnnxModel } from '../../../../src/run/model/open/open-model.js';
 import { readStateDict } from '../../../../src/learn/parameters/dicts/read-state-dict.js';
 import { loadStateDict, type LoadStateOptions } from '../../../../src/learn/parameters/load-state-dict.js';
 import { fixturePath } from '../../../support/fixtures.js';
@@ -35,9 +35,12 @@ function stateOf(values: Values): Map<string, ReturnType<typeof floats>> {
 /** The values of the file's tensors by their names there. */
 async function valuesIn(model: OnnxModel): Promise<Record<string, number[]>> {
   const found: Record<string, number[]> = {};
-  for (const { initializers, origin, read } of model.namedParameters())
+  for (const parameter of model.namedParameters()) {
+    const { initializers, origin } = parameter;
     // oxlint-disable-next-line no-await-in-loop -- a few small tensors
-    if (origin.kind === 'exact') found[initializers[0]!] = [...((await read()).data as Float32Array)];
+    if (origin.kind === 'exact')
+      found[initializers[0]!] = [...((await parameter.read()).data as Float32Array)];
+  }
   return found;
 }
 
