@@ -1,5 +1,6 @@
 /** How photos that are cut into patches feed a model: NaFlex with a row per photo, Qwen-VL one photo after the other. */
 import { invalidOption } from '../../base/checks.js';
+import { patchProcessor } from '../images/patches/patch-processors.js';
 import { layoutOf } from '../images/patches/patch-tensors.js';
 import type { PatchOptions } from '../images/patches/patch-sizes.js';
 import { valuesOf } from '../images/transform/transform.js';
@@ -32,10 +33,11 @@ export function planPatches({ inputs }: ImageTaker, processor: Processor, patche
     layout,
     values: pixels.dtype === 'float16' ? encodeFloat16(values) : values,
   } as const;
+  const padded = patchProcessor(patches).paddedTo(patches);
   const form =
-    patches.processor === 'naflex'
-      ? stacked(pixels, layout, patches.maxPatches)
-      : joined(pixels, layout, match.inputs.get('image_grid_thw'));
+    padded === null
+      ? joined(pixels, layout, match.inputs.get('image_grid_thw'))
+      : stacked(pixels, layout, padded);
   const asideOf = (photos: readonly HeldPhoto[]): Feed[] =>
     Object.entries(form.aside(photos)).flatMap(([name, tensor]) => {
       const input = match.inputs.get(name);

@@ -1,5 +1,6 @@
 /** The image processors of transformers (5.24) whose arithmetic is known, with their defaults. */
 import { IMAGENET_MEAN, IMAGENET_STD } from '../../../base/imagenet.js';
+import type { PatchOptions } from '../patches/patch-sizes.js';
 import type { Channels } from './config-fields.js';
 import { CLIP_MEAN, CLIP_STD, HALF } from './known-numbers.js';
 
@@ -37,8 +38,7 @@ export interface ProcessorClass {
     | 'crops first'
     | 'thumbnail'
     | 'multiple'
-    | 'naflex'
-    | 'qwen2-vl';
+    | PatchOptions['processor'];
   /** Default of `crop_pct`. */
   readonly share?: number;
 }

@@ -1,5 +1,6 @@
 /** What a processor of transformers cuts into patches: NaFlex of SigLIP 2, and Qwen-VL. */
 import { isPlainObject, show } from '../../../base/checks.js';
+import { PATCH_PROCESSORS } from '../patches/patch-processors.js';
 import type { PatchOptions, QwenPatches } from '../patches/patch-sizes.js';
 import type { ConfigFields, ConfigOptions } from './config-fields.js';
 import type { ProcessorClass } from './hugging-face-classes.js';
@@ -12,36 +13,41 @@ const SIZE_FIELDS: ReadonlySet<string> = new Set([
   'max_pixels',
 ]);
 
+/** The fields of whole numbers, and the options that they are. */
+const COUNTS = {
+  patch_size: 'size',
+  max_num_patches: 'maxPatches',
+  merge_size: 'merge',
+  temporal_patch_size: 'frames',
+} as const;
+
 /** The options of a class that cuts patches; undefined for all others. */
 export function readPatches(
   fields: ConfigFields,
   own: ProcessorClass,
 ): Pick<ConfigOptions, 'resize' | 'crop' | 'patches'> | undefined {
   const { special } = own;
-  if (special !== 'naflex' && special !== 'qwen2-vl') return undefined;
+  if (!isPatches(special)) return undefined;
   for (const [name, why] of [
     ['do_resize', 'photos whose sides are no multiples of the patch cannot be cut'],
     ['do_rescale', 'bytes would be fed'],
   ] as const)
     if (!fields.flag(name, true)) throw fields.refuse(name, `without it, ${why}`);
-  const size = count(fields, 'patch_size', special === 'naflex' ? 16 : 14);
-  const patches: PatchOptions =
-    special === 'naflex'
-      ? { processor: special, size, maxPatches: count(fields, 'max_num_patches', 256) }
-      : {
-          processor: special,
-          size,
-          merge: count(fields, 'merge_size', 2),
-          frames: count(fields, 'temporal_patch_size', 2),
-          ...readPixelLimits(fields, own),
-        };
+  const { defaults } = PATCH_PROCESSORS[special];
+  const counts = Object.entries(COUNTS).flatMap(([name, option]) => {
+    if (!(option in defaults)) return [];
+    // Null takes the default away, and the library fails.
+    fields.checkSet(name, 'cutting patches');
+    return fields.has(name) ? [[option, fields.integer(name)]] : [];
+  });
+  const limits = 'minPixels' in defaults ? readPixelLimits(fields, own) : {};
+  // The numbers of this processor.
+  const patches = { ...defaults, ...Object.fromEntries(counts), ...limits } as PatchOptions;
   return { resize: null, crop: null, patches };
 }
 
-/** A whole number above 0; null takes the default away, and the library fails. */
-function count(fields: ConfigFields, name: string, otherwise: number): number {
-  fields.checkSet(name, 'cutting patches');
-  return fields.has(name) ? fields.integer(name) : otherwise;
+function isPatches(special: ProcessorClass['special']): special is PatchOptions['processor'] {
+  return special !== undefined && special in PATCH_PROCESSORS;
 }
 
 /** The fields of `size` are numbers of pixels here. `min_pixels` and `max_pixels` win over them. */

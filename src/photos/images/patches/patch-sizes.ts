@@ -1,6 +1,6 @@
 /**
  * The sizes that processors with patches resize images to: whole numbers of patches, as many as they allow. Algorithms: transformers,
- * image_processing_siglip2.py and image_processing_qwen2_vl.py (Apache-2.0).
+ * image_processing_siglip2.py, image_processing_qwen2_vl.py and image_processing_glm4v.py (Apache-2.0).
  */
 import { roundHalfEven } from '../../../base/round-half-even.js';
 import { misfitImage } from '../file/image-errors.js';
@@ -15,9 +15,12 @@ export interface NaflexPatches {
   readonly maxPatches: number;
 }
 
-/** Qwen2-VL, 2.5-VL and 3-VL: whole blocks of patches, with a number of pixels between two limits. */
+/**
+ * Qwen2-VL, 2.5-VL and 3-VL: whole blocks of patches, with a number of pixels between two limits. GLM-4V counts those of all frames, and
+ * first enlarges a photo that is smaller than a block.
+ */
 export interface QwenPatches {
-  readonly processor: 'qwen2-vl';
+  readonly processor: 'qwen2-vl' | 'glm-4v';
   /** Pixels of a patch's side. */
   readonly size: number;
   /** Patches of a block's side; the model merges the patches of a block. */
@@ -31,18 +34,13 @@ export interface QwenPatches {
 /** How a photo is cut into patches. */
 export type PatchOptions = NaflexPatches | QwenPatches;
 
-/** The size that an image is resized to before it is cut into patches. Throws `IMAGE_MISFIT`. */
-export function patchedSize(image: Size, patches: PatchOptions): Size {
-  return patches.processor === 'naflex' ? naflexSize(image, patches) : qwenSize(image, patches);
-}
-
 /** The search ends when its limits are this close. */
 const EPSILON = 1e-5;
 /** Images are enlarged at most by this factor. */
 const MOST_SCALE = 100;
 
 /** The largest scale whose patches are few enough, found by halving. */
-function naflexSize({ height, width }: Size, { size, maxPatches }: NaflexPatches): Size {
+export function naflexSize({ height, width }: Size, { size, maxPatches }: NaflexPatches): Size {
   const sideOf = (side: number, scale: number): number =>
     Math.max(size, Math.ceil((side * scale) / size) * size);
   let [low, high] = [EPSILON / 10, MOST_SCALE];
@@ -58,8 +56,12 @@ function naflexSize({ height, width }: Size, { size, maxPatches }: NaflexPatches
 /** Longer photos are refused. */
 const MOST_RATIO = 200;
 
-/** `smart_resize`. */
-function qwenSize({ height, width }: Size, { size, merge, minPixels, maxPixels }: QwenPatches): Size {
+/** `smart_resize`. @param frames - How often the pixels of a photo count. */
+export function qwenSize(
+  { height, width }: Size,
+  { size, merge, minPixels, maxPixels }: QwenPatches,
+  frames: number,
+): Size {
   const ratio = Math.max(height, width) / Math.min(height, width);
   if (ratio > MOST_RATIO)
     throw misfitImage(
@@ -71,15 +73,23 @@ function qwenSize({ height, width }: Size, { size, merge, minPixels, maxPixels }
     width: round(of(width) / block) * block,
   });
   const plain = sides(roundHalfEven, (side) => side);
-  const pixels = plain.height * plain.width;
+  const pixels = frames * plain.height * plain.width;
   if (pixels > maxPixels) {
-    const by = Math.sqrt((height * width) / maxPixels);
+    const by = Math.sqrt((frames * height * width) / maxPixels);
     return sides(
       (blocks) => Math.max(1, Math.floor(blocks)),
       (side) => side / by,
     );
   }
   if (pixels >= minPixels) return plain;
-  const by = Math.sqrt(minPixels / (height * width));
+  const by = Math.sqrt(minPixels / (frames * height * width));
   return sides(Math.ceil, (side) => side * by);
+}
+
+/** `smart_resize` of GLM-4V. */
+export function glmSize({ height, width }: Size, patches: QwenPatches): Size {
+  const block = patches.size * patches.merge;
+  const by = Math.min(height, width) < block ? Math.max(block / height, block / width) : 1;
+  const grown = { height: Math.trunc(height * by), width: Math.trunc(width * by) };
+  return qwenSize(grown, patches, patches.frames);
 }

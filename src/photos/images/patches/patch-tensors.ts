@@ -2,31 +2,28 @@
 import { cutPatches, gridOf, patchLength, type PatchLayout } from '../../../onnx/tensor/cut-patches.js';
 import type { TensorInfo } from '../../../onnx/tensor/tensor-info.js';
 import { makeTensor, type Tensor } from '../../../onnx/tensor/tensor.js';
+import { patchProcessor } from './patch-processors.js';
 import type { PatchOptions } from './patch-sizes.js';
 import type { RgbImage } from '../pixels/rgb-image.js';
 
 /** The order of the numbers that a processor gives. */
 export function layoutOf(patches: PatchOptions): PatchLayout {
-  const { size } = patches;
-  if (patches.processor === 'naflex') return { size, merge: 1, frames: 1, isLast: true };
-  const { merge, frames } = patches;
-  return { size, merge, frames, isLast: false };
+  return patchProcessor(patches).layoutOf(patches);
 }
 
 /** Describes the tensors of one photo. */
 export function patchTensors(patches: PatchOptions): readonly TensorInfo[] {
   const length = patchLength(layoutOf(patches));
-  if (patches.processor === 'naflex') {
-    const { maxPatches } = patches;
+  const padded = patchProcessor(patches).paddedTo(patches);
+  if (padded === null)
     return [
-      { name: 'pixel_values', dtype: 'float32', dims: [1, maxPatches, length] },
-      { name: 'pixel_attention_mask', dtype: 'int32', dims: [1, maxPatches] },
-      { name: 'spatial_shapes', dtype: 'int64', dims: [1, 2] },
+      { name: 'pixel_values', dtype: 'float32', dims: ['patches', length] },
+      { name: 'image_grid_thw', dtype: 'int64', dims: [1, 3] },
     ];
-  }
   return [
-    { name: 'pixel_values', dtype: 'float32', dims: ['patches', length] },
-    { name: 'image_grid_thw', dtype: 'int64', dims: [1, 3] },
+    { name: 'pixel_values', dtype: 'float32', dims: [1, padded, length] },
+    { name: 'pixel_attention_mask', dtype: 'int32', dims: [1, padded] },
+    { name: 'spatial_shapes', dtype: 'int64', dims: [1, 2] },
   ];
 }
 
@@ -44,10 +41,10 @@ export function cutTensors(
   const length = patchLength(layout);
   const grid = gridOf(image, layout);
   const count = grid[0] * grid[1];
-  const padded = patches.processor === 'naflex' ? patches.maxPatches : count;
-  const data = new Float32Array(padded * length);
+  const padded = patchProcessor(patches).paddedTo(patches);
+  const data = new Float32Array((padded ?? count) * length);
   cutPatches(image, layout, values, data);
-  if (patches.processor === 'qwen2-vl')
+  if (padded === null)
     return {
       pixel_values: makeTensor('float32', [count, length], data),
       image_grid_thw: makeTensor('int64', [1, 3], BigInt64Array.from([1, ...grid], BigInt)),

@@ -5,7 +5,7 @@ import { jpegOptions } from '../decode/decode.js';
 import { misfitImage, tooLargeImage } from '../file/image-errors.js';
 import { countCrops } from '../pixels/crops.js';
 import { cropOf, isFixedSize, resizedSize, type Size } from '../pixels/geometry.js';
-import { patchedSize } from '../patches/patch-sizes.js';
+import { patchProcessor } from '../patches/patch-processors.js';
 import { checkRgbImage, reverseChannels, toGrey, type RgbImage } from '../pixels/rgb-image.js';
 import { resampleJpeg, type ResampledJpeg, type ResampleTarget } from './resample-jpeg.js';
 import { padPlanes, type FloatImage } from './float-image.js';
@@ -187,7 +187,7 @@ export function transformJpeg(
 function targetOf(options: TransformOptions, image: Size): ResampleTarget {
   const { resize, crop, cropOffset, cropPlace, interpolation, antialias, resampler, limitPixels, patches } =
     options;
-  const size = patches ? patchedSize(image, patches) : resizedSize(image, resize);
+  const size = patches ? patchProcessor(patches).sizeOf(image, patches) : resizedSize(image, resize);
   if (size.height === 0 || size.width === 0)
     throw misfitImage(`a side of it, ${image.height} × ${image.width}, leaves no whole patch`);
   const region = cropOf(size, crop === null ? null : toSize(crop), cropOffset, cropPlace);

@@ -1,10 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  patchedSize,
-  type NaflexPatches,
-  type QwenPatches,
+import { patchProcessor } from '../../../../src/photos/images/patches/patch-processors.js';
+import type {
+  NaflexPatches,
+  PatchOptions,
+  QwenPatches,
 } from '../../../../src/photos/images/patches/patch-sizes.js';
+import type { Size } from '../../../../src/photos/images/pixels/geometry.js';
+
+const sizeOf = (image: Size, patches: PatchOptions): Size => patchProcessor(patches).sizeOf(image, patches);
 
 const NAFLEX: NaflexPatches = { processor: 'naflex', size: 16, maxPatches: 64 };
 const QWEN: QwenPatches = {
@@ -36,7 +40,7 @@ describe('sizes in patches', () => {
       { height: 16, width: 1024 },
     ],
   ])('NaFlex makes %o %o', (image, size) => {
-    expect(patchedSize(image, NAFLEX)).toEqual(size);
+    expect(sizeOf(image, NAFLEX)).toEqual(size);
   });
 
   it.each([
@@ -58,12 +62,12 @@ describe('sizes in patches', () => {
       { height: 840, width: 1148 },
     ],
   ])('Qwen makes %o %o', (image, size) => {
-    expect(patchedSize(image, QWEN)).toEqual(size);
+    expect(sizeOf(image, QWEN)).toEqual(size);
   });
 
   it('refuses a ratio above 200, which Qwen cannot fit', () => {
-    expect(patchedSize({ height: 1, width: 200 }, QWEN).height).toBe(28);
-    expect(() => patchedSize({ height: 2, width: 401 }, QWEN)).toThrow(
+    expect(sizeOf({ height: 1, width: 200 }, QWEN).height).toBe(28);
+    expect(() => sizeOf({ height: 2, width: 401 }, QWEN)).toThrow(
       expect.objectContaining({ code: 'IMAGE_MISFIT', message: expect.stringContaining('200.5 times') }),
     );
   });
@@ -72,7 +76,7 @@ describe('sizes in patches', () => {
     const side = fc.integer({ min: 1, max: 20_000 });
     fc.assert(
       fc.property(side, side, fc.integer({ min: 1, max: 1024 }), (height, width, maxPatches) => {
-        const size = patchedSize({ height, width }, { ...NAFLEX, maxPatches });
+        const size = sizeOf({ height, width }, { ...NAFLEX, maxPatches });
         expect((size.height % 16) + (size.width % 16)).toBe(0);
         expect((size.height / 16) * (size.width / 16)).toBeLessThanOrEqual(maxPatches);
       }),
