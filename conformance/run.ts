@@ -1,6 +1,6 @@
 /**
- * `npm run conformance [-- counts | pixels | FOLDER…]`: counts what is right, wrong and refused, and writes the tables into README.md. With
- * `counts` or `pixels`, only that part; without, `tapir check` runs on every model at hand as well.
+ * `npm run conformance [-- counts | pixels | processors | FOLDER…]`: counts what is right, wrong and refused, and writes the tables into
+ * README.md. With `counts` or `pixels`, only that part, and with `processors` what processors.ts finds; without, `tapir check` runs on every model at hand as well.
  *
  * Models: torchvision's networks by `tapir models create`; with Python (environment variable PYTHON, with torch, torchvision and timm) also
  * timm's families; the ONNX files of the tests; and those of the given folders. A `reference.npz` beside a file is what it must give.
@@ -28,6 +28,7 @@ import { listModels } from 'onnx-tapir/zoo';
 import type { ModelCheck } from '../src/cli/measure/check-model.js';
 import { countFixtures, describeCounts } from './count.js';
 import { comparePixels, describePixels } from './pixels.js';
+import { findLikeClasses } from './processors.js';
 import { describeRow, writePart, writeTable, type Row } from './table.js';
 
 const project = fileURLToPath(new URL('..', import.meta.url));
@@ -65,10 +66,12 @@ const fixtures = join(project, 'test/fixtures');
 const part = process.argv[2];
 const made = join(scratch, 'python');
 const python = process.env['PYTHON'];
-if (part !== 'pixels') writePart(readme, 'counts', describeCounts(await countFixtures(fixtures)));
-if (part !== 'counts' && python !== undefined)
+if (part !== 'pixels' && part !== 'processors')
+  writePart(readme, 'counts', describeCounts(await countFixtures(fixtures)));
+if (part !== 'counts' && part !== 'processors' && python !== undefined)
   writePart(readme, 'pixels', describePixels(await comparePixels(python, join(scratch, 'pixels'))));
-if (part === 'counts' || part === 'pixels') process.exit();
+if (part === 'processors' && python !== undefined) await findLikeClasses(python, join(scratch, 'processors'));
+if (part === 'counts' || part === 'pixels' || part === 'processors') process.exit();
 if (python !== undefined)
   execFileSync(python, [join(project, 'conformance/reference.py'), photos, made], { stdio: 'inherit' });
 

@@ -81,7 +81,7 @@ const INTEGERS: ReadonlySet<string> = new Set([
 ]); // prettier-ignore
 
 /**
- * A tensor in the element type of an input: integers exactly, to bool what is not 0, float32 to float16 rounded. Throws `INPUT_MISMATCH`
+ * A tensor in the element type of an input: integers exactly, bytes to floats too, to bool what is not 0, float32 to float16 rounded. Throws `INPUT_MISMATCH`
  * for all other types, and for dims of another rank.
  */
 export function convertFeed(input: TensorInfo, tensor: Tensor): NamedTensor {
@@ -97,6 +97,11 @@ export function convertFeed(input: TensorInfo, tensor: Tensor): NamedTensor {
 function convert({ dtype, dims, data }: Tensor, wanted: string): Tensor | undefined {
   if (dtype === 'float32' && wanted === 'float16')
     return makeTensor('float16', dims, encodeFloat16(data as Float32Array));
+  // Bytes are the same numbers in both.
+  if (dtype === 'uint8' && (wanted === 'float32' || wanted === 'float16')) {
+    const floats = Float32Array.from(data as Uint8Array);
+    return makeTensor(wanted, dims, wanted === 'float16' ? encodeFloat16(floats) : floats);
+  }
   if (!INTEGERS.has(dtype)) return undefined;
   const numbers = data as Int32Array;
   if (wanted === 'bool')

@@ -126,7 +126,9 @@ function atSize(transform: Transform, size: PhotoSize, model: OnnxModel): Transf
   const wanted = typeof size === 'number' ? { height: size, width: size } : size;
   const { outputSize } = transform;
   if (!outputSize || options.crop === null) {
-    const resize = typeof size === 'number' && typeof options.resize === 'number' ? size : wanted;
+    const given = options.resize;
+    if (typeof size !== 'number' || given === null) return transform.with({ resize: wanted });
+    const resize = isRatioFit(given) ? { ...given, ...wanted } : typeof given === 'number' ? size : wanted;
     return transform.with({ resize });
   }
   return transform.with({ resize: scaled(options.resize, outputSize, wanted, size), crop: wanted });
@@ -144,7 +146,7 @@ function scaled(resize: ResizeTarget, crop: Size, wanted: Size, size: PhotoSize)
       ? side('height', resize)
       : { fit: 'outside', height: side('height', resize), width: side('width', resize) };
   if (isRatioFit(resize))
-    return { fit: resize.fit, height: side('height', resize.height), width: side('width', resize.width) };
+    return { ...resize, height: side('height', resize.height), width: side('width', resize.width) };
   if (isSquare && 'longest' in resize && !('shortest' in resize) && !('multiple' in resize))
     return { longest: side('height', resize.longest) };
   throw invalidOption(

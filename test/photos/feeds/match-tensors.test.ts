@@ -42,6 +42,17 @@ describe('tensors of photos', () => {
     expect([...(feeds[3]!.data as Uint16Array)].map(fromFloat16Bits)).toEqual([0.0999755859375, Infinity]);
   });
 
+  it('are bytes for an input of bytes, and the same numbers for one of floats', () => {
+    const bytes: Tensor = { dtype: 'uint8', dims: [1, 2], data: Uint8Array.of(7, 255) };
+    for (const dtype of ['uint8', 'float32', 'float16']) {
+      const [feed] = feedTensors([input('x', dtype)], { pixel_values: bytes });
+      const { data } = feed!;
+      const numbers =
+        data instanceof Uint16Array ? [...data].map(fromFloat16Bits) : [...(data as Uint8Array)];
+      expect([feed!.dtype, numbers]).toEqual([dtype, [7, 255]]);
+    }
+  });
+
   it('are refused where a number does not fit, the types do not convert, or the rank is another', () => {
     expect(() => feedTensors([input('g', 'uint8')], { g: grid })).toThrow(refused('uint8'));
     expect(() => feedTensors([input('g', 'float32')], { g: grid })).toThrow(refused('got int64'));

@@ -34,6 +34,11 @@ export class ConfigFields {
     this.#library = library;
   }
 
+  /** These fields, with defaults for those that are left out. */
+  over(defaults: Readonly<Record<string, unknown>>): ConfigFields {
+    return new ConfigFields({ ...defaults, ...this.#fields }, this.#library);
+  }
+
   /** The value of a field; undefined if it is missing or null. */
   take(name: string): unknown {
     this.#seen.add(name);

@@ -19,6 +19,8 @@ export interface ProcessorClass {
   readonly std: Channels | null;
   /** Whether it normalises unless the file says otherwise. @default true */
   readonly normalizes?: boolean;
+  /** Whether it ignores a request to crop. */
+  readonly neverCrops?: boolean;
   /** Whether it has no class for Pillow, so that its arithmetic is torchvision's. */
   readonly isTorchOnly?: boolean;
   /** Fields that change what it gives beside the pixels, such as masks, labels and words. */
@@ -27,7 +29,6 @@ export interface ProcessorClass {
   readonly never?: Readonly<Record<string, string>>;
   /** What it does otherwise than the plain steps. */
   readonly special?:
-    | 'never crops'
     | 'crop_pct'
     | 'crop_pct below 384'
     | '256/224'
@@ -39,8 +40,26 @@ export interface ProcessorClass {
     | 'thumbnail'
     | 'multiple'
     | PatchOptions['processor'];
+  /** Whether `size` alone tells its limits, not `min_pixels` and `max_pixels`. */
+  readonly ignoresLimits?: boolean;
   /** Default of `crop_pct`. */
   readonly share?: number;
+}
+
+/** A class with the bits of another one. */
+export interface LikeClass {
+  /** The name of that class. */
+  readonly like: string;
+  /** The `model_type`s that it belongs to. */
+  readonly models: readonly string[];
+  /** Its defaults, by the names of its configuration. */
+  readonly fields: Readonly<Record<string, unknown>>;
+  /** Whether it has no class for Pillow. */
+  readonly isTorchOnly?: boolean;
+  /** Fields of its own that change no pixels. */
+  readonly free?: readonly string[];
+  /** Fields that must have these values: with others it differs, or nobody has tried. */
+  readonly only?: Readonly<Record<string, unknown>>;
 }
 
 const BILINEAR = 2;
@@ -62,6 +81,14 @@ const CLIP: ProcessorClass = {
 const MOBILE_NET: ProcessorClass = { ...CLIP, size: edge(256), resample: BILINEAR, mean: HALF, std: HALF };
 const IMAGENET = { mean: IMAGENET_MEAN, std: IMAGENET_STD } as const;
 
+const DPT: ProcessorClass = {
+  ...PLAIN,
+  size: square(384),
+  resample: BICUBIC,
+  special: 'multiple',
+  never: { do_pad: 'it pads to a multiple of size_divisor, with other sides for each backend' },
+};
+
 /** By the class's name without `ImageProcessor`, `FeatureExtractor` and `Fast`. */
 export const PROCESSOR_CLASSES: Readonly<Record<string, ProcessorClass>> = {
   CLIP,
@@ -70,7 +97,7 @@ export const PROCESSOR_CLASSES: Readonly<Record<string, ProcessorClass>> = {
   Siglip: { ...PLAIN, size: square(224), isSquare: false, resample: BICUBIC },
   ViT: { ...PLAIN, size: square(224), resample: BILINEAR },
   Pvt: { ...PLAIN, ...IMAGENET, size: square(224), resample: BICUBIC },
-  Segformer: { ...PLAIN, ...IMAGENET, size: square(512), resample: BILINEAR, special: 'never crops' },
+  Segformer: { ...PLAIN, ...IMAGENET, size: square(512), resample: BILINEAR, neverCrops: true },
   Blip: { ...PLAIN, size: square(384), resample: BICUBIC, mean: CLIP_MEAN, std: CLIP_STD },
   Beit: { ...PLAIN, size: square(224), crop: 224, resample: BICUBIC },
   DeiT: { ...PLAIN, size: square(256), crop: 224, crops: true, resample: BICUBIC },
@@ -117,14 +144,14 @@ export const PROCESSOR_CLASSES: Readonly<Record<string, ProcessorClass>> = {
     resample: BILINEAR,
     normalizes: false,
     aside: /annotations$|^format$/,
-    special: 'never crops',
+    neverCrops: true,
   },
   Gemma3: {
     ...PLAIN,
     size: square(224),
     resample: BILINEAR,
     aside: /^pan_and_scan_|^image_seq/,
-    special: 'never crops',
+    neverCrops: true,
     never: { do_pan_and_scan: 'it cuts photos into tiles, whose number depends on the photo' },
   },
   Sapiens2: {
@@ -148,16 +175,8 @@ export const PROCESSOR_CLASSES: Readonly<Record<string, ProcessorClass>> = {
     aside: /^codebook_|mask|^input_size_patches$/,
   },
   LayoutLMv3: { ...PLAIN, size: square(224), resample: BILINEAR, aside: /^apply_ocr$|^ocr_|^tesseract/ },
-  DPT: {
-    ...PLAIN,
-    size: square(384),
-    resample: BICUBIC,
-    special: 'multiple',
-    never: {
-      keep_aspect_ratio: 'the size of its result depends on the image',
-      do_pad: 'it pads to a multiple of size_divisor, with other sides for each backend',
-    },
-  },
+  DPT,
+  PromptDepthAnything: { ...DPT, neverCrops: true, aside: /^prompt_/ },
   Perceiver: {
     ...PLAIN,
     ...IMAGENET,
@@ -183,6 +202,15 @@ export const PROCESSOR_CLASSES: Readonly<Record<string, ProcessorClass>> = {
     std: CLIP_STD,
     special: 'qwen2-vl',
   },
+  Glm4v: {
+    ...PLAIN,
+    size: { shortest_edge: 112 * 112, longest_edge: 28 * 28 * 15_000 },
+    resample: BICUBIC,
+    mean: CLIP_MEAN,
+    std: CLIP_STD,
+    special: 'glm-4v',
+    ignoresLimits: true,
+  },
 };
 
 /** The class of a nameless processor, by the model's type in `config.json`, as transformers' AutoImageProcessor chooses it. */
@@ -191,9 +219,9 @@ export const CLASS_OF_MODEL: Readonly<Record<string, string>> = {
   chinese_clip: 'ChineseCLIP', clip: 'CLIP', clip_vision_model: 'CLIP', clipseg: 'ViT', colqwen2: 'Qwen2VL', convnext: 'ConvNext', convnextv2: 'ConvNext',
   cvt: 'ConvNext', 'data2vec-vision': 'Beit', deimv2: 'RTDetr', deit: 'DeiT', depth_anything: 'DPT', dinat: 'ViT', dinov2: 'Bit',
   dinov3_vit: 'DINOv3ViT', 'donut-swin': 'Donut', dpt: 'DPT', edgetam: 'Sam2', efficientnet: 'EfficientNet', flava: 'Flava',
-  focalnet: 'Bit', gemma3: 'Gemma3', git: 'CLIP', groupvit: 'CLIP', hiera: 'Bit', ijepa: 'ViT', layoutlmv3: 'LayoutLMv3', levit: 'Levit',
+  focalnet: 'Bit', gemma3: 'Gemma3', git: 'CLIP', glm4v: 'Glm4v', groupvit: 'CLIP', hiera: 'Bit', ijepa: 'ViT', layoutlmv3: 'LayoutLMv3', levit: 'Levit',
   metaclip_2: 'CLIP', 'mgp-str': 'ViT', mlcd: 'CLIP', mobilenet_v1: 'MobileNetV1', mobilenet_v2: 'MobileNetV2', mobilevit: 'MobileViT', mobilevitv2: 'MobileViT',
-  owlvit: 'OwlViT', perceiver: 'Perceiver', pixio: 'Bit', poolformer: 'PoolFormer', pvt: 'Pvt', pvt_v2: 'Pvt', qwen2_5_vl: 'Qwen2VL', qwen2_vl: 'Qwen2VL', qwen3_vl: 'Qwen2VL', regnet: 'ConvNext', resnet: 'ConvNext', rt_detr: 'RTDetr', sam: 'Sam', sam2: 'Sam2', sam2_video: 'Sam2',
+  owlvit: 'OwlViT', perceiver: 'Perceiver', pixio: 'Bit', poolformer: 'PoolFormer', prompt_depth_anything: 'PromptDepthAnything', pvt: 'Pvt', pvt_v2: 'Pvt', qwen2_5_vl: 'Qwen2VL', qwen2_vl: 'Qwen2VL', qwen3_vl: 'Qwen2VL', regnet: 'ConvNext', resnet: 'ConvNext', rt_detr: 'RTDetr', sam: 'Sam', sam2: 'Sam2', sam2_video: 'Sam2',
   sam3: 'Sam3', sam3_tracker: 'Sam3', sam_hq: 'Sam', sapiens2: 'Sapiens2', segformer: 'Segformer', siglip: 'Siglip', siglip2: 'Siglip2',
   siglip_vision_model: 'Siglip', swiftformer: 'ViT', swin: 'ViT', swinv2: 'ViT', tipsv2: 'Tipsv2', trocr: 'ViT', udop: 'LayoutLMv3', van: 'ConvNext', vit: 'ViT', vit_mae: 'ViT',
   vit_msn: 'ViT', xclip: 'CLIP',

@@ -62,7 +62,7 @@ function readPixelLimits(
       `it must be shortest_edge and longest_edge, numbers of pixels, got ${show(size)}`,
     );
   const limit = (field: string, edge: string): number => {
-    const pixels = fields.take(field) ?? size[edge];
+    const pixels = (own.ignoresLimits === true ? undefined : fields.take(field)) ?? size[edge];
     if (typeof pixels === 'number' && Number.isInteger(pixels) && pixels > 0 && pixels < 2 ** 31)
       return pixels;
     const where = fields.has(field) ? field : 'size';

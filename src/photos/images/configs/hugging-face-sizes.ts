@@ -1,6 +1,5 @@
 /** What a processor of transformers resizes to and crops. */
 import { show } from '../../../base/checks.js';
-import { roundHalfEven } from '../../../base/round-half-even.js';
 import { isFixedSize, type ResizeTarget, type Size } from '../pixels/geometry.js';
 import type { Backend, ConfigFields, ConfigOptions } from './config-fields.js';
 import type { ProcessorClass } from './hugging-face-classes.js';
@@ -19,7 +18,16 @@ export function readGeometry(fields: ConfigFields, own: ProcessorClass, backend:
   if (own.special !== 'multiple' || resize === null) return { resize, crop };
   if (!isFixedSize(resize)) throw fields.refuse('size', 'this class needs height and width');
   const multiple = fields.has('ensure_multiple_of') ? fields.integer('ensure_multiple_of') : 1;
-  const sideOf = (side: number): number => roundHalfEven(side / multiple) * multiple;
+  if (fields.flag('keep_aspect_ratio', false))
+    return { resize: { fit: 'nearest', ...resize, multiple }, crop };
+  const sideOf = (side: number): number => {
+    if ((side / multiple) % 1 === 0.5)
+      throw fields.refuse(
+        'ensure_multiple_of',
+        `${side} lies between two multiples, and which is taken depends on the image`,
+      );
+    return Math.round(side / multiple) * multiple;
+  };
   return { resize: { height: sideOf(resize.height), width: sideOf(resize.width) }, crop };
 }
 
@@ -38,26 +46,25 @@ function readLongest(fields: ConfigFields, own: ProcessorClass): Geometry {
   return { resize: { longest }, crop: { height, width }, cropPlace: 'start', fill: null };
 }
 
-/** Donut: the shorter side, then a thumbnail of that, in the middle of a black page. A list of its sizes has the width first. */
+/** Donut: the shorter side, then a thumbnail of that, in the middle of a black page, each if it is asked for. A list of its sizes has the width first. */
 function readThumbnail(fields: ConfigFields, own: ProcessorClass, backend: Backend): Geometry {
   const isList = Array.isArray(fields.take('size'));
   const { height, width } = readFixed(fields, own);
   const page = isList ? { height: width, width: height } : { height, width };
-  for (const name of ['do_resize', 'do_thumbnail', 'do_pad'])
-    if (!fields.flag(name, true))
-      throw fields.refuse(name, 'without it, the size of the result depends on the image');
   refuseCrop(fields);
-  if (backend === 'pil' && fields.take('resample') === 0)
+  if (backend === 'pil' && fields.take('resample') === 0 && fields.flag('do_thumbnail', true))
     throw fields.refuse(
       'resample',
       '0 means bicubic in the second step only; ask for the backend "torchvision"',
     );
+  const short = fields.flag('do_resize', true) ? Math.min(page.height, page.width) : null;
+  const shrinks = fields.flag('do_thumbnail', true);
   return {
-    first: { resize: Math.min(page.height, page.width) },
-    resize: { fit: 'thumbnail', ...page },
-    crop: page,
-    // It pads half of what is missing, rounded down, on the left and above.
-    cropOffset: 'trunc',
+    first: shrinks && short !== null ? { resize: short } : null,
+    resize: shrinks ? { fit: 'thumbnail', ...page } : short,
+    crop: fields.flag('do_pad', true) ? page : null,
+    // It pads half of what is missing, rounded down, on the left and above; what is too much has a negative half.
+    cropOffset: 'ceil',
   };
 }
 
@@ -122,7 +129,7 @@ function readCrop(fields: ConfigFields, own: ProcessorClass): Size | null {
   const crops = fields.flag('do_center_crop', own.crops);
   const stated = readSize(fields, 'crop_size', true);
   const side = fields.isNull('crop_size') ? null : own.crop;
-  if (!crops || own.special === 'never crops') return null;
+  if (!crops || own.neverCrops === true) return null;
   if (!stated && side === null)
     throw fields.refuse('crop_size', 'a crop is asked for, and neither the file nor its class gives a size');
   const { height, width } = stated ?? { height: side!, width: side! };

@@ -1,4 +1,5 @@
 /** `preprocessor_config.json` of Hugging Face's transformers (5.24), with the arithmetic of either backend. */
+import { isDeepStrictEqual } from 'node:util';
 import { show } from '../../../base/checks.js';
 import { isFixedSize } from '../pixels/geometry.js';
 import type { Interpolation } from '../resample/kernel.js';
@@ -7,8 +8,10 @@ import {
   CLASS_OF_MODEL,
   PROCESSOR_CLASSES,
   REFUSED_CLASSES,
+  type LikeClass,
   type ProcessorClass,
 } from './hugging-face-classes.js';
+import { LIKE_CLASSES } from './like-classes.js';
 import { readPatches } from './hugging-face-patches.js';
 import { readGeometry } from './hugging-face-sizes.js';
 
@@ -16,11 +19,11 @@ import { readGeometry } from './hugging-face-sizes.js';
  * Fields that have no effect on the pixels of an RGB image, or none in these classes. Either backend gives channels first, whatever
  * `data_format` says.
  */
-const HARMLESS = [
+export const HARMLESS: readonly string[] = [
   'processor_class', 'auto_map', 'image_processor_type', 'feature_extractor_type', 'size_divisor', 'do_resize_crop_pct', 'device',
   'return_tensors', 'disable_grouping', 'input_data_format', 'do_convert_rgb', 'do_reduce_labels', 'reduce_labels', '_processor_class',
   'do_flip_channels', '_valid_processor_keys', 'model_input_names', 'backend', 'transformers_version', 'valid_kwargs', 'data_format',
-] as const; // prettier-ignore
+]; // prettier-ignore
 
 /** Fields that only some classes read. */
 const OF_OTHER_CLASSES = ['crop_pct', 'rescale_offset', 'include_top', 'do_flip_channel_order'] as const;
@@ -56,11 +59,11 @@ export type ModelConfig = Readonly<Record<string, unknown>>;
  * @param model - The model's `config.json`, whose `model_type` tells the class of a nameless processor.
  */
 export function readHuggingFace(
-  fields: ConfigFields,
+  given: ConfigFields,
   asked: Backend | undefined,
   model: ModelConfig | undefined,
 ): Omit<ResolvedConfig, 'kind'> {
-  const own = readClass(fields, model);
+  const { own, fields } = readClass(given, model);
   const { special } = own;
   // Some classes have no processor for Pillow.
   const isTorchOnly = special === 'float' || own.isTorchOnly === true;
@@ -89,7 +92,11 @@ export function readHuggingFace(
   return { options, ignored: fields.rest(OF_OTHER_CLASSES), backend };
 }
 
-function readClass(fields: ConfigFields, model: ModelConfig | undefined): ProcessorClass {
+/** The class whose arithmetic is known, and the fields as that class reads them. */
+function readClass(
+  fields: ConfigFields,
+  model: ModelConfig | undefined,
+): { readonly own: ProcessorClass; readonly fields: ConfigFields } {
   const stated =
     fields.take('image_processor_type') ?? fields.take('feature_extractor_type') ?? remoteClass(fields);
   const modelType = model?.['model_type'];
@@ -100,11 +107,11 @@ function readClass(fields: ConfigFields, model: ModelConfig | undefined): Proces
     );
   const name =
     stated === undefined
-      ? CLASS_OF_MODEL[String(modelType)]
+      ? classOfModel(String(modelType))
       : show(stated).replace(/^"(.*?)(?:ImageProcessor|FeatureExtractor)?(?:Fast|Pil)?"$/, '$1');
-  const own =
-    name !== undefined && Object.hasOwn(PROCESSOR_CLASSES, name) ? PROCESSOR_CLASSES[name] : undefined;
-  if (own) return own;
+  if (name !== undefined && Object.hasOwn(PROCESSOR_CLASSES, name))
+    return { own: PROCESSOR_CLASSES[name]!, fields };
+  if (name !== undefined && Object.hasOwn(LIKE_CLASSES, name)) return readLike(fields, name);
   const shown = show(stated ?? modelType);
   const refused = REFUSED_CLASSES.find(([pattern]) => pattern.test(name ?? ''));
   const field =
@@ -113,8 +120,33 @@ function readClass(fields: ConfigFields, model: ModelConfig | undefined): Proces
       : (['image_processor_type', 'feature_extractor_type'].find((one) => fields.has(one)) ?? 'auto_map');
   throw fields.refuse(
     field,
-    `${shown}: ${refused?.[1] ?? `the class is not known; known are ${Object.keys(PROCESSOR_CLASSES).join(', ')}`}`,
+    `${shown}: ${refused?.[1] ?? `the class is not known; known are ${[...Object.keys(PROCESSOR_CLASSES), ...Object.keys(LIKE_CLASSES)].join(', ')}`}`,
   );
+}
+
+/** By the names of models, as transformers' AutoImageProcessor chooses it. */
+function classOfModel(modelType: string): string | undefined {
+  const isOf = ([, { models }]: readonly [string, LikeClass]): boolean => models.includes(modelType);
+  return CLASS_OF_MODEL[modelType] ?? Object.entries(LIKE_CLASSES).find(isOf)?.[0];
+}
+
+/** A class shares the steps of the one that it is like, not its numbers. */
+const NO_DEFAULTS = { size: {}, crop: null, crops: false, mean: null, std: null, normalizes: false } as const;
+
+/** A class that has the bits of another one, as far as that is known. */
+function readLike(given: ConfigFields, name: string): ReturnType<typeof readClass> {
+  const { like, fields: defaults, isTorchOnly = false, free = [], only = {} } = LIKE_CLASSES[name]!;
+  const fields = given.over(defaults);
+  for (const [field, needed] of Object.entries(only)) {
+    const value = fields.take(field) ?? null;
+    if (!isDeepStrictEqual(value, needed) && !(value === null && needed === false))
+      throw fields.refuse(
+        field,
+        `${name}ImageProcessor is known to have the pixels of ${like}ImageProcessor only where it is ${show(needed)}, got ${show(value)}`,
+      );
+  }
+  fields.skip(...free);
+  return { own: { ...PROCESSOR_CLASSES[like]!, ...NO_DEFAULTS, isTorchOnly }, fields };
 }
 
 /** The class that code in the repository defines. */

@@ -25,11 +25,14 @@ export interface LongSide {
 }
 
 /**
- * Keeps the aspect ratio: `inside` the size (timm's border, OpenCLIP's longest), around it (`outside`, timm's center), or, for images that
- * are larger, inside it with a truncated side (`thumbnail`, Donut).
+ * Keeps the aspect ratio: `inside` the size (timm's border, OpenCLIP's longest), around it (`outside`, timm's center), for images that
+ * are larger inside it with a truncated side (`thumbnail`, Donut), or at the one of its sides that changes the image less (`nearest`, Depth
+ * Anything).
  */
 export interface RatioFit extends Size {
-  readonly fit: 'inside' | 'outside' | 'thumbnail';
+  readonly fit: 'inside' | 'outside' | 'thumbnail' | 'nearest';
+  /** Both sides are rounded to multiples of it, half to even; only with `nearest`. @default 1 */
+  readonly multiple?: number;
 }
 
 /**
@@ -62,10 +65,10 @@ export function isRatioFit(target: ResizeTarget): target is RatioFit {
 export function resizedSize(image: Size, target: ResizeTarget): Size {
   if (target === null) return { height: image.height, width: image.width };
   if (typeof target === 'number') return withShortSide(image, target, target);
+  if ('fit' in target) return keepRatio(image, target);
   if ('multiple' in target) return wholeMultiples(image, target);
   if ('shortest' in target) return withinEdges(image, target);
-  if ('longest' in target) return withLongSide(image, target);
-  return 'fit' in target ? keepRatio(image, target) : target;
+  return 'longest' in target ? withLongSide(image, target) : target;
 }
 
 /** The shorter side, and the longer one truncated as by Python's int(). `exact` is the shorter side before it was rounded. */
@@ -120,9 +123,18 @@ function thumbnailSize(image: Size, target: Size): Size {
     : { height: Math.max(1, Math.trunc((image.height * width) / image.width)), width };
 }
 
-/** timm's and OpenCLIP's `ResizeKeepRatio`. */
+/** Depth Anything's sizes (transformers, image_processing_dpt.py, Apache-2.0). A side may be 0. */
+function nearestSize(image: Size, { multiple = 1, ...target }: RatioFit): Size {
+  const scales = [target.height / image.height, target.width / image.width] as const;
+  const scale = Math.abs(1 - scales[1]) < Math.abs(1 - scales[0]) ? scales[1] : scales[0];
+  const sideOf = (side: number): number => roundHalfEven((scale * side) / multiple) * multiple;
+  return { height: sideOf(image.height), width: sideOf(image.width) };
+}
+
+/** timm's and OpenCLIP's `ResizeKeepRatio`, and others'. */
 function keepRatio({ height, width }: Size, { fit, ...target }: RatioFit): Size {
   if (fit === 'thumbnail') return thumbnailSize({ height, width }, target);
+  if (fit === 'nearest') return nearestSize({ height, width }, { fit, ...target });
   const ratios = [height / target.height, width / target.width];
   const ratio = fit === 'inside' ? Math.max(...ratios) : Math.min(...ratios);
   const sideOf = (side: number): number => Math.max(1, roundHalfEven(side / ratio));
@@ -131,10 +143,11 @@ function keepRatio({ height, width }: Size, { fit, ...target }: RatioFit): Size 
 
 /**
  * How half the difference between an image and its crop becomes whole pixels: `round` rounds half to even (torchvision, timm,
- * OpenCLIP), `trunc` and `floor` are transformers' torchvision and Pillow backends. `floor` and `trunc` differ where the image is
- * smaller than the crop.
+ * OpenCLIP), `trunc` and `floor` are transformers' torchvision and Pillow backends, `ceil` is Donut. `floor` and `trunc` differ where the
+ * image is smaller than the crop.
  */
-export type CropOffset = 'round' | 'trunc' | 'floor';
+export type CropOffset = (typeof CROP_OFFSETS)[number];
+export const CROP_OFFSETS = ['round', 'trunc', 'floor', 'ceil'] as const;
 
 /** Where a crop lies: `start` is the top left corner, so that a smaller image gets padding at the right and the bottom only. */
 export type CropPlace = 'center' | 'start';
@@ -151,6 +164,7 @@ export function cropOf(
   const at = (side: number, cropped: number): number => {
     const half = (side - cropped) / 2;
     if (offset === 'floor') return Math.floor(half);
+    if (offset === 'ceil') return Math.ceil(half);
     return offset === 'trunc' || side < cropped ? Math.trunc(half) : roundHalfEven(half);
   };
   return { top: at(size.height, crop.height), left: at(size.width, crop.width), ...crop };

@@ -1,8 +1,15 @@
 /** The checks of a transform's options. */
-import { checkBoolean, checkInteger, checkNumber, checkOneOf, invalidOption } from '../../../base/checks.js';
+import {
+  checkBoolean,
+  checkInteger,
+  checkNumber,
+  checkOneOf,
+  invalidOption,
+  isPlainObject,
+} from '../../../base/checks.js';
 import { CROPS } from '../pixels/crops.js';
 import { DECODE_MODES } from '../decode/decode-options.js';
-import type { ResizeTarget, Size } from '../pixels/geometry.js';
+import { CROP_OFFSETS, type ResizeTarget, type Size } from '../pixels/geometry.js';
 import { checkPatches } from '../patches/check-patches.js';
 import { INTERPOLATIONS, type Interpolation } from '../resample/kernel.js';
 import type { Colour } from '../resample/resample.js';
@@ -35,7 +42,7 @@ export function checkTransform(options: TransformOptions): TransformOptions {
     resize: checkResize('resize', options.resize),
     crop: checkSize('crop', options.crop),
     crops: checkOneOf('crops', options.crops, CROPS),
-    cropOffset: checkOneOf('cropOffset', options.cropOffset, ['round', 'trunc', 'floor']),
+    cropOffset: checkOneOf('cropOffset', options.cropOffset, CROP_OFFSETS),
     cropPlace: checkOneOf('cropPlace', options.cropPlace, ['center', 'start']),
     patches: checkPatches(options.patches),
     fill: options.fill === null ? null : checkColour('fill', options.fill, ', or null'),
@@ -109,17 +116,17 @@ function checkWithPatches({
 
 function checkFirst(value: unknown): FirstStep | null {
   if (value === null) return null;
-  if (typeof value === 'object' && 'resize' in value)
-    return Object.freeze({ resize: checkResize('first.resize', value.resize) });
-  const crop = typeof value === 'object' && 'crop' in value ? value.crop : undefined;
-  if (typeof crop !== 'object' || crop === null || !('height' in crop && 'width' in crop))
+  const { resize, crop, ...more } = isPlainObject(value) ? value : { more: value };
+  const isAlone = Object.keys(more).length === 0 && (resize === undefined) !== (crop === undefined);
+  if (isAlone && resize !== undefined) return Object.freeze({ resize: checkResize('first.resize', resize) });
+  if (!isAlone || !isPlainObject(crop) || Object.keys(crop).toSorted().join() !== 'height,width')
     throw invalidOption('first', '{ crop: { height, width } }, { resize } or null', value);
-  const share = (side: 'height' | 'width', part: unknown): number => {
+  const share = (side: 'height' | 'width'): number => {
+    const part = crop[side];
     if (typeof part === 'number' && part > 0 && part <= 1) return part;
     throw invalidOption(`first.crop.${side}`, 'a share above 0, at most 1', part);
   };
-  const shares = { height: share('height', crop.height), width: share('width', crop.width) };
-  return Object.freeze({ crop: Object.freeze(shares) });
+  return Object.freeze({ crop: Object.freeze({ height: share('height'), width: share('width') }) });
 }
 
 function checkScale(value: unknown): number {
@@ -127,54 +134,60 @@ function checkScale(value: unknown): number {
   throw invalidOption('scale', 'a finite number above 0', value);
 }
 
+const FITS = ['inside', 'outside', 'thumbnail', 'nearest'] as const;
+const RESIZE_FORMS =
+  'a number of pixels, { height, width } (also with fit), { longest } (also with shortest), { multiple } (also with one of height, shortest and longest), or null';
+/** The names of each form of a resize that is an object. */
+const RESIZES = [
+  ['height', 'width'],
+  ['fit', 'height', 'width'],
+  ['fit', 'height', 'multiple', 'width'],
+  ['longest'],
+  ['longest', 'shortest'],
+  ['multiple'],
+  ['height', 'multiple'],
+  ['multiple', 'shortest'],
+  ['longest', 'multiple'],
+];
+
 function checkResize(option: string, value: unknown): ResizeTarget {
   if (typeof value !== 'object' || value === null) return checkSize(option, value);
-  if ('multiple' in value) return checkMultiple(option, value);
-  if ('shortest' in value && 'longest' in value) {
-    const shortest = checkInteger(`${option}.shortest`, value.shortest, 1, MAX_SIDE);
-    return Object.freeze({
-      shortest,
-      longest: checkInteger(`${option}.longest`, value.longest, shortest, MAX_SIDE),
-    });
-  }
-  if ('longest' in value)
-    return Object.freeze({ longest: checkInteger(`${option}.longest`, value.longest, 1, MAX_SIDE) });
-  const size = checkSize(option, value);
-  if (!('fit' in value)) return size;
-  const fit = checkOneOf(`${option}.fit`, value.fit, ['inside', 'outside', 'thumbnail']);
-  return Object.freeze({ fit, ...(size as Size) });
-}
-
-const SIDES = ['height', 'shortest', 'longest'] as const;
-
-function checkMultiple(option: string, value: object): ResizeTarget {
-  const { multiple: given, ...sides } = value as Readonly<Record<string, unknown>>;
-  const multiple = checkInteger(`${option}.multiple`, given, 1, MAX_SIDE);
-  const [name, other] = Object.keys(sides);
-  if (name === undefined) return Object.freeze({ multiple });
-  if (other !== undefined || !SIDES.some((side) => side === name))
-    throw invalidOption(option, 'multiple alone, or with one of height, shortest and longest', value);
-  const side = checkInteger(`${option}.${name}`, sides[name], multiple, MAX_SIDE);
-  // One of the three.
-  return Object.freeze({ [name]: side, multiple }) as unknown as ResizeTarget;
+  const given = value as Readonly<Record<string, unknown>>;
+  const names = Object.keys(given).toSorted().join();
+  if (!RESIZES.some((form) => form.join() === names)) throw invalidOption(option, RESIZE_FORMS, value);
+  const isFit = 'fit' in given;
+  const fits = 'multiple' in given ? (['nearest'] as const) : FITS;
+  if (isFit) checkOneOf(`${option}.fit`, given['fit'], fits);
+  const check = (name: string, least: number): number =>
+    checkInteger(`${option}.${name}`, given[name], least, MAX_SIDE);
+  const multiple = 'multiple' in given ? check('multiple', 1) : 1;
+  const shortest = 'shortest' in given ? check('shortest', multiple) : multiple;
+  if ('longest' in given) check('longest', shortest);
+  for (const side of ['height', 'width']) if (side in given) check(side, isFit ? 1 : multiple);
+  // One of the forms.
+  return Object.freeze({ ...given }) as unknown as ResizeTarget;
 }
 
 function checkSize(option: string, value: unknown): number | Size | null {
   if (value === null) return null;
+  if (typeof value === 'number') return checkInteger(option, value, 1, MAX_SIDE);
   const sides = readSides(option, value);
   if (sides) return sides;
-  if (typeof value !== 'number')
-    throw invalidOption(option, 'a number of pixels, { height, width } or null', value);
-  return checkInteger(option, value, 1, MAX_SIDE);
+  throw invalidOption(option, 'a number of pixels, { height, width } or null', value);
 }
 
-/** Checks both sides; undefined for what is no object of them. */
-export function readSides(option: string, value: unknown): Size | undefined {
+/** Checks both sides; undefined for what is no object of them, and nothing else. */
+export function readSides(
+  option: string,
+  value: unknown,
+  least = 1,
+  most: number = MAX_SIDE,
+): Size | undefined {
   if (typeof value !== 'object' || value === null || !('height' in value && 'width' in value))
     return undefined;
-  const height = checkInteger(`${option}.height`, value.height, 1, MAX_SIDE);
-  const width = checkInteger(`${option}.width`, value.width, 1, MAX_SIDE);
-  return Object.freeze({ height, width });
+  if (Object.keys(value).length > 2) return undefined;
+  const height = checkInteger(`${option}.height`, value.height, least, most);
+  return Object.freeze({ height, width: checkInteger(`${option}.width`, value.width, least, most) });
 }
 
 /** Checks a colour: a number, or three. */

@@ -9,7 +9,7 @@ import type { FloatImage } from './float-image.js';
 import { cutCrops } from './cut-crops.js';
 import { cropRandomly, flipRows } from './random-crop.js';
 import { copyPlanes, spreadPixels } from '../../../onnx/tensor/spread-pixels.js';
-import type { Tensor } from '../../../onnx/tensor/tensor.js';
+import { makeTensor, type Tensor } from '../../../onnx/tensor/tensor.js';
 import { TapirError } from '../../../base/errors.js';
 import { cutTensors } from '../patches/patch-tensors.js';
 import { keepTransform, markAsPhotos } from './photo-tensors.js';
@@ -102,13 +102,14 @@ export interface LoadedImage extends RgbImage {
   readonly reduction: Reduction;
   /**
    * The normalised tensor, `[crops, channels, height, width]` float32 (1 crop, or 5 or 10: `crops` of the transform), or
-   * `[crops, height, width, channels]` with `layout: 'nhwc'`; bit for bit that of the transform's library. Throws {@link TapirError}
-   * `TENSOR_SEVERAL` if the transform gives several tensors.
+   * `[crops, height, width, channels]` with `layout: 'nhwc'`; bit for bit that of the transform's library, or in float32 where that gives
+   * bytes. Throws {@link TapirError} `TENSOR_SEVERAL` if the transform gives several tensors.
    */
   toTensor(): { dtype: 'float32'; dims: [number, number, number, number]; data: Float32Array };
   /**
    * All tensors of the photo by name, as the transform's library gives them for one photo ({@link Transform.tensors} lists them): bit
-   * for bit its names, element types and dims. Of a transform with one tensor, `{ pixel_values: toTensor() }`.
+   * for bit its names, element types and dims. Of a transform with one tensor, `{ pixel_values: toTensor() }`, in uint8 where a processor of
+   * transformers neither scales nor normalises.
    */
   toTensors(): Record<string, Tensor>;
 }
@@ -134,7 +135,7 @@ export function imageOf(
       return markAsPhotos(
         patches
           ? cutTensors({ height, width, data }, patches, valuesOf(transform))
-          : { pixel_values: tensorOf(image, transform) },
+          : { pixel_values: asBytes(tensorOf(image, transform), transform) },
       );
     },
   };
@@ -147,6 +148,11 @@ function severalTensors(tensors: readonly string[]): TapirError<'TENSOR_SEVERAL'
     `the transform gives ${tensors.length} tensors (${tensors.join(', ')}), not one; call toTensors(), or pass the photo itself to run`,
     { details: { tensors } },
   );
+}
+
+/** The tensor in the type of the transform's library. */
+function asBytes(tensor: ReturnType<LoadedImage['toTensor']>, { givesBytes }: Transform): Tensor {
+  return givesBytes ? makeTensor('uint8', tensor.dims, Uint8Array.from(tensor.data)) : tensor;
 }
 
 function tensorOf(image: RgbImage | FloatImage, transform: Transform): ReturnType<LoadedImage['toTensor']> {

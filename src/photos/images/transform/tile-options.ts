@@ -5,7 +5,7 @@ import type { Size } from '../pixels/geometry.js';
 import type { TileRule } from '../pixels/tile-grid.js';
 import { INTERPOLATIONS, type Interpolation } from '../resample/kernel.js';
 import type { Colour } from '../resample/resample.js';
-import { checkColour } from './check-transform.js';
+import { checkColour, readSides as readBothSides } from './check-transform.js';
 
 /** How a picture is cut into tiles, each of which is then transformed like a photo. */
 export interface TileOptions {
@@ -107,12 +107,10 @@ function bothSides(given: number | Size): Size {
 }
 
 function checkSides(option: string, value: unknown, least: number): number | Size {
-  if (typeof value !== 'object' || value === null || !('height' in value && 'width' in value)) {
-    if (typeof value === 'number') return checkInteger(option, value, least, MOST_SIDE);
-    throw invalidOption(option, 'a number of pixels, or { height, width }', value);
-  }
-  const height = checkInteger(`${option}.height`, value.height, least, MOST_SIDE);
-  return Object.freeze({ height, width: checkInteger(`${option}.width`, value.width, least, MOST_SIDE) });
+  if (typeof value === 'number') return checkInteger(option, value, least, MOST_SIDE);
+  const sides = readBothSides(option, value, least, MOST_SIDE);
+  if (sides) return sides;
+  throw invalidOption(option, 'a number of pixels, or { height, width }', value);
 }
 
 function checkScales(option: string, value: unknown): readonly number[] {

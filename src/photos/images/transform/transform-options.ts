@@ -26,7 +26,8 @@ export interface TransformOptions extends DecodeOptions {
   /**
    * A number resizes the shorter side to this many pixels and keeps the aspect ratio; `{ height, width }` sets both sides;
    * `{ shortest, longest }` resizes the shorter side unless the longer one would pass its limit, `{ longest }` the longer side;
-   * `{ fit, height, width }` keeps the aspect ratio inside or outside a size, or only makes larger images smaller (`thumbnail`);
+   * `{ fit, height, width }` keeps the aspect ratio inside or outside a size, only makes larger images smaller (`thumbnail`), or takes the
+   * side that changes the image less (`nearest`, also with `multiple`, to which it rounds both sides);
    * `{ height, multiple }`, `{ shortest, multiple }` and `{ longest, multiple }` keep the ratio in whole multiples of a patch, rounded
    * down, and `{ multiple }` the image's own size; null keeps the image's size.
    * @default 256
@@ -65,7 +66,7 @@ export interface TransformOptions extends DecodeOptions {
   readonly crops: Crops;
   /**
    * How half a pixel at the edge of a crop is rounded: half to even (`round`, torchvision), `trunc` or `floor` (transformers with
-   * torchvision or Pillow).
+   * torchvision or Pillow), or `ceil` (Donut).
    * @default 'round'
    */
   readonly cropOffset: CropOffset;

@@ -102,7 +102,15 @@ export class Transform {
     if (patches) return patchTensors(patches);
     const { height, width } = this.outputSize ?? { height: 'height', width: 'width' };
     const axes = layout === 'nhwc' ? [height, width, this.channels] : [this.channels, height, width];
-    return [{ name: 'pixel_values', dtype: 'float32', dims: [countCrops(crops), ...axes] }];
+    const dtype = this.givesBytes ? 'uint8' : 'float32';
+    return [{ name: 'pixel_values', dtype, dims: [countCrops(crops), ...axes] }];
+  }
+
+  /** Whether its library leaves bytes as they are: transformers without scaling and normalising. */
+  get givesBytes(): boolean {
+    const { arithmetic, scale, offset, mean, secondStd, resampler, patches } = this.options;
+    const isPlain = scale === 1 && offset === 0 && mean === null && secondStd === null;
+    return isPlain && arithmetic !== 'torchvision' && resampler !== 'torch-float' && patches === null;
   }
 
   /** Height and width of the result of an image. */
@@ -113,7 +121,7 @@ export class Transform {
 
   /** Whether results are no bytes: resizing or padding gives floats. */
   get isFloat(): boolean {
-    return this.options.resampler === 'torch-float' || this.options.fill === null;
+    return this.options.resampler === 'torch-float' || (this.options.fill === null && !this.givesBytes);
   }
 
   /**

@@ -32,6 +32,20 @@ const readGolden = (file: string): Golden =>
 const golden = readGolden('golden.json');
 /** Processors of transformers 5.24 whose results have one size. */
 const fixed = readGolden('fixed-sizes.json');
+/** Fields that few files have. */
+const odd = JSON.parse(readFileSync(fixturePath('transforms/odd-fields.json'), 'utf8')) as {
+  readonly cases: readonly {
+    readonly name: string;
+    readonly fields: Readonly<Record<string, unknown>>;
+    readonly tensors: readonly (readonly [
+      'pil' | 'torchvision',
+      string,
+      string,
+      readonly number[],
+      string,
+    ])[];
+  }[];
+};
 const images = { ...golden.images, ...fixed.images };
 
 function pathOf(image: string): string | undefined {
@@ -126,10 +140,9 @@ describe(`transformFromConfig${sharedNote}`, () => {
 
   it.each([
     ['Gemma3', 'do_pan_and_scan', { do_pan_and_scan: true }],
-    ['DPT', 'keep_aspect_ratio', { keep_aspect_ratio: true, ensure_multiple_of: 14 }],
+    ['DPT', 'ensure_multiple_of', { size: { height: 84, width: 50 }, ensure_multiple_of: 4 }],
     ['DPT', 'do_pad', { do_pad: true, size_divisor: 14 }],
     ['Donut', 'do_align_long_axis', { do_align_long_axis: true }],
-    ['Donut', 'do_pad', { do_pad: false }],
     ['Sam', 'pad_size', { pad_size: { height: 512, width: 1024 } }],
     ['Sam', 'size', { size: { height: 1024, width: 1024 } }],
     ['Sapiens2', 'do_pad', { do_pad: true }],
@@ -163,6 +176,23 @@ describe(`transformFromConfig${sharedNote}`, () => {
       expect(hash(tensor.data)).toBe(floats);
     },
   );
+
+  it.each(odd.cases)('gives the bits of $name with $fields', async ({ name, fields, tensors }) => {
+    for (const [backend, image, dtype, dims, digest] of tensors) {
+      const config = { image_processor_type: `${name}ImageProcessor`, ...fields };
+      const transform = transformFromConfig(config, { backend });
+      const like = backend === 'pil' ? transform.with({ resampler: 'pillow-13' }) : transform;
+      const loaded = await loadImage(fixturePath(`preprocess/images/${image}`), like);
+      const { pixel_values: tensor } = loaded.toTensors();
+      const stated = transform.tensors[0]!;
+      expect([tensor!.dtype, tensor!.dims, hash(tensor!.data as Float32Array)]).toEqual([
+        dtype,
+        dims,
+        digest,
+      ]);
+      expect([stated.dtype, stated.dims!.length]).toEqual([dtype, dims.length]);
+    }
+  });
 
   it('never crops for SegFormer, as its processor ignores the request', () => {
     const config = { image_processor_type: 'SegformerImageProcessor', do_center_crop: true, crop_size: 100 };

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { patchProcessor } from '../../../../src/photos/images/patches/patch-processors.js';
+import { checkPatches } from '../../../../src/photos/images/patches/check-patches.js';
+import { PATCH_PROCESSORS, patchProcessor } from '../../../../src/photos/images/patches/patch-processors.js';
 import type {
   NaflexPatches,
   PatchOptions,
@@ -19,6 +20,16 @@ const QWEN: QwenPatches = {
   minPixels: 3136,
   maxPixels: 1_003_520,
 };
+
+const GLM_CASES: readonly (readonly [number, number, number, number])[] = [
+  [75, 100, 84, 112],
+  [500, 333, 196, 140],
+  [7, 150, 28, 588],
+  [33, 29, 112, 84],
+  [13, 17, 84, 112],
+  [900, 30, 896, 28],
+  [224, 225, 168, 168],
+];
 
 describe('sizes in patches', () => {
   // From transformers 5.24: get_image_size_for_max_num_patches and smart_resize.
@@ -81,5 +92,16 @@ describe('sizes in patches', () => {
         expect((size.height / 16) * (size.width / 16)).toBeLessThanOrEqual(maxPatches);
       }),
     );
+  });
+
+  // From transformers 5.24: smart_resize of image_processing_glm4v.py, with two frames.
+  it.each(GLM_CASES)('GLM-4V makes %i × %i: %i × %i', (height, width, ...sides) => {
+    const glm = { ...QWEN, processor: 'glm-4v', minPixels: 12_544, maxPixels: 62_721 } as const;
+    expect(Object.values(sizeOf({ height, width }, glm))).toEqual(sides);
+  });
+
+  it('has a row for each processor, by its name', () => {
+    for (const [name, { defaults }] of Object.entries(PATCH_PROCESSORS))
+      expect(checkPatches({ processor: name })).toEqual({ ...defaults, processor: name });
   });
 });

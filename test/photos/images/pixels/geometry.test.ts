@@ -13,4 +13,24 @@ describe('geometry', () => {
     expect(cropOf({ height: 229, width: 231 }, crop)).toMatchObject({ top: 2, left: 4 });
     expect(cropOf({ height: 100, width: 225 }, crop)).toMatchObject({ top: -62, left: 0 });
   });
+
+  // transformers 5.24, image_processing_dpt.py: get_resize_output_image_size(…, (126, 98), keep_aspect_ratio=True, multiple=14).
+  it.each([
+    [331, 517, 126, 196],
+    [97, 641, 126, 826],
+    [701, 113, 602, 98],
+    [33, 29, 112, 98],
+    [224, 225, 126, 126],
+    [63, 100, 56, 98],
+    [7, 150, 0, 98],
+  ])('changes %i × %i as little as possible', (height, width, ...sides) => {
+    const target = { fit: 'nearest', height: 126, width: 98, multiple: 14 } as const;
+    expect(Object.values(resizedSize({ height, width }, target))).toEqual(sides);
+  });
+
+  it('pads and crops half of what is missing rounded down, as Donut does', () => {
+    const crop = { height: 4, width: 4 };
+    expect(cropOf({ height: 7, width: 1 }, crop, 'ceil')).toMatchObject({ top: 2, left: -1 });
+    expect(cropOf({ height: 7, width: 1 }, crop, 'trunc')).toMatchObject({ top: 1, left: -1 });
+  });
 });

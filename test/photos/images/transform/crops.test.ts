@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { placeCrops } from '../../../../src/photos/images/pixels/crops.js';
 import { loadImage } from '../../../../src/photos/feeds/load-image.js';
+import { transformFromConfig } from '../../../../src/photos/images/configs/transform-from-config.js';
 import { createTransform } from '../../../../src/photos/feeds/create-transform.js';
 import type { TransformOptions } from '../../../../src/photos/images/transform/transform-options.js';
 import { projectPath, sharedFixtures, sharedNote } from '../../../support/fixtures.js';
@@ -107,9 +108,17 @@ describe('crops', () => {
       { crop: null, crops: 'five' },
       { cropPlace: 'start', crops: 'five' },
       { crops: 'eleven' },
+      // A size has two numbers, as torchvision says of its own ("only two dimensions (h, w)").
+      { crops: 'ten', crop: [96, 96, 96] },
+      { crops: 'ten', crop: { height: 96, width: 96, depth: 96 } },
+      { crops: 'five', crop: { height: 96, width: 0 } },
+      { crops: 'five', resize: { height: 96, width: 96, depth: 3 } },
+      { first: { resize: 300, crop: { height: 1, width: 1 } } },
     ] as const)
-      expect(() => createTransform(options as Partial<TransformOptions>)).toThrow(
+      expect(() => createTransform(options as unknown as Partial<TransformOptions>)).toThrow(
         expect.objectContaining({ code: 'OPTION_INVALID' }),
       );
+    const stored = { resize: 128, crop: { height: 96, width: 96, depth: 96 }, crops: 'ten' };
+    expect(() => transformFromConfig(stored)).toThrow(expect.objectContaining({ code: 'OPTION_INVALID' }));
   });
 });
