@@ -32,6 +32,16 @@ const sized = async (transform: TransformLike, size: PhotoSize, side: number | s
 };
 
 describe('a size', () => {
+  it('keeps the ratio of a transform that keeps it, unless both sides are asked for', async () => {
+    const kept = { resize: { fit: 'nearest', height: 126, width: 98, multiple: 14 }, crop: null } as const;
+    const { resize } = await sized(kept, 70);
+    expect(resize).toEqual({ fit: 'nearest', height: 70, width: 70, multiple: 14 });
+    expect(await sized(kept, { height: 70, width: 56 })).toEqual({
+      resize: { height: 70, width: 56 },
+      crop: null,
+    });
+  });
+
   it('keeps the ratio of resize and crop, as timm’s crop_pct', async () => {
     const square = (side: number) => ({ height: side, width: side });
     expect(await sized('ImageNet1K_V1', 448)).toEqual({ resize: 512, crop: square(448) });

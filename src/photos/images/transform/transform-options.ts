@@ -76,8 +76,8 @@ export interface TransformOptions extends DecodeOptions {
    */
   readonly cropPlace: CropPlace;
   /**
-   * Cuts the photo into patches instead, as {@link transformFromConfig} reads it for NaFlex of SigLIP 2 (`naflex`) and for the Qwen-VL
-   * models (`qwen2-vl`): several tensors, whose sizes follow the photo. Needs `resize: null` and `crop: null`, and no grey.
+   * Cuts the photo into patches instead, as {@link transformFromConfig} reads it for NaFlex of SigLIP 2 (`naflex`), for the Qwen-VL
+   * models (`qwen2-vl`) and for GLM-4V (`glm-4v`): several tensors, whose sizes follow the photo. Needs `resize: null` and `crop: null`, and no grey.
    * @default null
    */
   readonly patches: PatchOptions | null;
