@@ -28,6 +28,10 @@ interface Case {
   readonly fields?: Fields;
   readonly tensors?: Tensors;
 }
+interface Tried {
+  readonly fields?: Fields;
+  readonly cases?: readonly Case[];
+}
 interface Found {
   readonly versions: Readonly<Record<'transformers' | 'Pillow', string>>;
   readonly tested: readonly string[];
@@ -36,14 +40,13 @@ interface Found {
       string,
       {
         readonly models: readonly string[];
-        readonly backends: Partial<
-          Record<Backend, { readonly fields?: Fields; readonly cases?: readonly Case[] }>
-        >;
+        readonly backends: Partial<Record<Backend, Tried>>;
       }
     >
   >;
 }
-type Outcome = 'equal' | 'different' | 'refused';
+/** How many pictures came out so. */
+type Outcome = Record<'equal' | 'different', number>;
 
 /** What the readers read, or know to be harmless. */
 const READ: ReadonlySet<string> = new Set([
@@ -63,13 +66,10 @@ export async function findLikeClasses(python: string, folder: string): Promise<v
     return readFound(join(folder, at));
   };
   const all = ask('defaults');
+  const matcher = new Matcher(all, join(folder, 'defaults'));
   const hopeful: string[] = [];
   for (const name of Object.keys(all.classes))
-    if (
-      !Object.hasOwn(PROCESSOR_CLASSES, name) &&
-      (await new Matcher(all, join(folder, 'defaults')).best(name))
-    )
-      hopeful.push(name);
+    if (!Object.hasOwn(PROCESSOR_CLASSES, name) && (await matcher.isHopeful(name))) hopeful.push(name);
   await writeLikeClasses(ask('odd', hopeful.join()), join(folder, 'odd'));
 }
 
@@ -118,6 +118,10 @@ function baseOf(cases: readonly Case[]): Case | undefined {
   });
 }
 
+function backendsOf({ classes }: Found, name: string): readonly (readonly [Backend, Tried])[] {
+  return Object.entries(classes[name]!.backends) as [Backend, Tried][];
+}
+
 /** Compares the classes of a run with known ones. */
 class Matcher {
   readonly #found: Found;
@@ -140,15 +144,23 @@ class Matcher {
     return best;
   }
 
+  /** Whether the defaults of a class give some picture the bits of a known class. */
+  async isHopeful(name: string): Promise<boolean> {
+    for (const [backend, { fields, cases = [] }] of backendsOf(this.#found, name))
+      for (const like of Object.keys(PROCESSOR_CLASSES)) {
+        const { tensors } = cases[0] ?? {};
+        if (fields && tensors && (await this.#compare(tensors, backend, [fields], like)).equal > 0)
+          return true;
+      }
+    return false;
+  }
+
   async #like(name: string, like: string): Promise<{ row: LikeClass; equal: number } | undefined> {
     const { backends, models } = this.#found.classes[name]!;
     const seen: { outcome: Outcome; changed: readonly string[] }[] = [];
     let defaults: Fields | undefined;
     let base: Fields | undefined;
-    for (const [backend, { fields, cases = [] }] of Object.entries(backends) as [
-      Backend,
-      { fields?: Fields; cases?: Case[] },
-    ][]) {
+    for (const [backend, { fields, cases = [] }] of backendsOf(this.#found, name)) {
       if (!fields) continue;
       defaults ??= fields;
       base ??= baseOf(cases)?.fields ?? fields;
@@ -159,7 +171,7 @@ class Matcher {
         const names = Object.keys(own).filter((field) => !isDeepStrictEqual(own[field], base![field]));
         seen.push({ outcome, changed: names });
         // Nothing else can be right.
-        if (outcome === 'different' && names.length === 0) return undefined;
+        if (outcome.different > 0 && names.length === 0) return undefined;
       }
     }
     if (!defaults || !base) return undefined;
@@ -167,10 +179,10 @@ class Matcher {
     const isExplained = ({ changed }: { changed: readonly string[] }): boolean =>
       changed.some((field) => only.has(field));
     const wrong = seen
-      .filter(({ outcome }) => outcome === 'different')
+      .filter(({ outcome }) => outcome.different > 0)
       .toSorted((a, b) => a.changed.length - b.changed.length);
     for (const one of wrong) if (!isExplained(one)) for (const field of one.changed) only.add(field);
-    const equal = seen.filter((one) => one.outcome === 'equal' && !isExplained(one));
+    const equal = seen.filter((one) => one.outcome.equal > 0 && !isExplained(one));
     if (equal.length === 0) return undefined;
     const tried = new Set(equal.flatMap(({ changed }) => changed));
     const free = Object.keys(defaults).filter(
@@ -197,7 +209,7 @@ class Matcher {
     spellings: readonly Fields[],
     like: string,
   ): Promise<Outcome> {
-    let outcome: Outcome = 'refused';
+    const outcome = { equal: 0, different: 0 };
     for (const fields of spellings) {
       const known = Object.fromEntries(Object.entries(fields).filter(([field]) => READ.has(field)));
       let transform;
@@ -214,9 +226,10 @@ class Matcher {
         if (!this.#digests.has(key)) this.#digests.set(key, this.#digest(picture, transform));
         const ours = JSON.parse(await this.#digests.get(key)!) as Record<string, unknown> | null;
         if (ours === null) continue;
-        if (Object.entries(ours).some(([tensor, value]) => !isDeepStrictEqual(value, expected[tensor])))
-          return 'different';
-        outcome = 'equal';
+        const isEqual = Object.entries(ours).every(([tensor, value]) =>
+          isDeepStrictEqual(value, expected[tensor]),
+        );
+        outcome[isEqual ? 'equal' : 'different']++;
       }
     }
     return outcome;
