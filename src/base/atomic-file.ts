@@ -155,10 +155,10 @@ export class AtomicFile {
     }
   }
 
-  /** Gives the file its final name, after its bytes are on disk; when this returns, the name is on disk too. */
-  async finish(): Promise<void> {
+  /** Gives the file its final name, or another one there, after its bytes are on disk; when this returns, the name is on disk too. */
+  async finish(path: string = this.path): Promise<void> {
     await this.pause();
-    await publish(this.temporary, this.path);
+    await publish(this.temporary, path);
   }
 
   /** Closes and removes the temporary file. Does nothing after {@link finish}. */

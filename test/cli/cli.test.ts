@@ -360,22 +360,6 @@ describe('tapir embed', () => {
     expect(ended.stderr).toContain('1 of 2 images could not be embedded:\n  bad.jpg: its format is not');
     expect(existsSync(join(out, 'manifest.json'))).toBe(true);
   });
-
-  it('stops at a signal, tidily, with the signal’s code', async () => {
-    const many = join(scratch, 'many');
-    for (let i = 0; i < 40; i++) cpSync(photos, join(many, String(i)), { recursive: true });
-    for (const [name, code] of [
-      ['SIGINT', 130],
-      ['SIGTERM', 143],
-    ] as const) {
-      const out = join(scratch, `stopped-${name}`);
-      const args = ['embed', many, '--model', model, '--return', 'avgpool', '--out', out];
-      // The command prints nothing until it is done; the folder tells that it is at work.
-      const ended = await runTapir(args, { signal: { name, when: () => existsSync(join(out, 'features')) } });
-      expect(ended, ended.stderr).toMatchObject({ code, stderr: `${AUTO_TRANSFORM}tapir: stopped\n` });
-      expect(existsSync(join(out, 'manifest.json'))).toBe(false);
-    }
-  });
 });
 
 describe('wrong input ends with one clear message and the right code', () => {

@@ -1,17 +1,19 @@
 /** A run into a dataset: it appends new inputs shard by shard, then inputs that failed before or changed, then removals. */
+import { isTapirError } from '../../base/errors.js';
 import { type Extractor, extractorInternals } from '../../extract/extractor.js';
 import type { DecodeLanes } from '../../photos/images/lanes/decode-lanes.js';
 import type { DatasetFolder } from '../files/dataset-folder.js';
 import type { DatasetInputs } from '../files/dataset-inputs.js';
 import { embedBatches, type EmbeddedBatch } from './embed-batches.js';
 import type { EmbedSetup } from './embed-options.js';
-import type { JournalRun, JournalShard, JournalWriter } from '../files/journal.js';
+import type { JournalOpen, JournalRun, JournalShard, JournalWriter } from '../files/journal.js';
 import { packageVersion } from '../../base/package.js';
 import type { DatasetState } from '../files/manifest.js';
 import { PendingInputs, type PendingOptions } from './pending-inputs.js';
 import { ShardWriter, type ShardPlan } from '../files/shard-writer.js';
 import type { SourceItems } from '../../photos/feeds/items/source-item.js';
 import { noneFound, type Removal } from './missing-inputs.js';
+import { saveOld, savingInTime, type Saver } from './save-in-time.js';
 import type { PrecisionCheck } from './precision-check.js';
 import type { EngineChoice } from '../records/engine-choice.js';
 import type { RunWeights } from '../records/run-record.js';
@@ -23,6 +25,8 @@ export interface RunPlan extends ShardPlan {
   readonly setup: EmbedSetup;
   readonly lanes: DecodeLanes;
   readonly pending: PendingOptions;
+  /** How old what was done may get before it is saved. */
+  readonly saveMs: number;
   /** What was measured to choose how the model runs. */
   readonly choice: EngineChoice | undefined;
   /** Undefined in float32. */
@@ -51,7 +55,12 @@ export class DatasetRun {
   readonly #runs: JournalRun[];
   readonly #writer: ShardWriter;
   readonly #startedAt = new Date().toISOString();
+  readonly #saver: Saver;
   #hasBegun = false;
+  /** What the journal says about the shard that is not full yet. */
+  #open: JournalOpen | undefined;
+  /** The run is past the new inputs. */
+  #isAgain = false;
 
   /** @param onFirstShard - Called before the run's first shard counts. From then on, an earlier manifest is wrong. */
   constructor(
@@ -68,7 +77,16 @@ export class DatasetRun {
     this.#onFirstShard = onFirstShard;
     this.#shards = [...(folder.before?.shards ?? [])];
     this.#runs = [...(folder.before?.runs ?? [])];
-    this.#writer = new ShardWriter(folder.path, plan, this.#shards, (shard) => this.#commit(shard));
+    this.#open = folder.before?.open;
+    const commit = (shard: JournalShard): Promise<void> => this.#commit(shard);
+    const writer = new ShardWriter(folder.path, plan, this.#shards, commit, this.#open);
+    this.#writer = writer;
+    this.#saver = {
+      get unsavedSince() {
+        return writer.unsavedSince;
+      },
+      save: () => this.#save(),
+    };
   }
 
   /** Embeds the inputs of the source that are new, that failed before, or that changed. */
@@ -78,7 +96,10 @@ export class DatasetRun {
     const { unfinished } = inputs;
     const pending = new PendingInputs(source, inputs.known, { ...this.#plan.pending, unfinished });
     try {
+      // New inputs come after it.
+      if (this.#open?.isAgain === true) await this.#writer.finish();
       await this.#append(pending, false);
+      this.#isAgain = true;
       await this.#append(pending, true);
       const gone = held.inputs - pending.found;
       const removed = gone > 0 ? await this.#remove(held.ok, pending.foundOk) : 0;
@@ -87,8 +108,18 @@ export class DatasetRun {
       const counts = { skipped, duplicates, changed, missing: gone - removed, removed };
       return { shards: this.#shards, runs: this.#runs, inputs, counts };
     } catch (error) {
-      await this.#writer.discard();
+      await this.#keep(error);
       throw error;
+    }
+  }
+
+  /** Whatever ends a run, what it has done stays, unless it cannot be written or is not wanted: too far from float32. */
+  async #keep(error: unknown): Promise<void> {
+    try {
+      if (!isTapirError(error, 'OUTPUT_UNWRITABLE') && !isTapirError(error, 'PRECISION_TOO_LOW'))
+        await this.#save();
+    } finally {
+      await this.#writer.discard();
     }
   }
 
@@ -97,9 +128,10 @@ export class DatasetRun {
    * new inputs. Of them, only changed outcomes are written.
    */
   async #append(pending: PendingInputs, isAgain: boolean): Promise<void> {
-    const { extractor, setup, lanes, check, onBatch } = this.#plan;
+    const { extractor, setup, lanes, check, saveMs, onBatch } = this.#plan;
     const items = isAgain ? pending.again() : pending.fresh();
-    for await (const batch of embedBatches(extractor, items, setup, lanes, { check })) {
+    const batches = embedBatches(extractor, items, setup, lanes, { check });
+    for await (const batch of savingInTime(batches, this.#saver, saveMs)) {
       const shard = this.#writer.number;
       const isWritten = (item: TriedInput): boolean =>
         !isAgain || !item.error || item.cut !== undefined || this.#inputs.isNews(item);
@@ -117,7 +149,7 @@ export class DatasetRun {
 
   /** Removals come last, in their own shards: they count only after the whole source was read. Returns their number. */
   async #remove(heldOk: number, foundOk: number): Promise<number> {
-    const { removal, setup } = this.#plan;
+    const { removal, setup, saveMs } = this.#plan;
     if (!removal) return 0;
     if (heldOk > 0 && foundOk === 0) throw noneFound(removal.source, heldOk);
     let removed = 0;
@@ -126,6 +158,7 @@ export class DatasetRun {
       if (!(await removal.isGone({ ...row, isShorter: this.#inputs.isShorter(row) }))) continue;
       this.#inputs.remove(row, this.#writer.number);
       await this.#writer.appendRemoved(row);
+      await saveOld(this.#saver, saveMs);
       removed++;
     }
     await this.#writer.finish();
@@ -133,8 +166,20 @@ export class DatasetRun {
   }
 
   async #commit(written: JournalShard): Promise<void> {
-    const { decoder } = this.#plan.lanes;
-    const againstFloat32 = this.#plan.check?.compared;
+    const shard = await this.#record(written);
+    this.#open = undefined;
+    this.#shards.push(shard);
+  }
+
+  /** Saves what is in no file yet: the next run goes on after it. */
+  async #save(): Promise<void> {
+    const open = await this.#writer.save();
+    if (open) this.#open = await this.#record({ ...open, ...(this.#isAgain && { isAgain: true }) });
+  }
+
+  async #record<Written extends JournalShard | JournalOpen>(written: Written): Promise<Written> {
+    const { decoder = this.#open?.decoder } = this.#plan.lanes;
+    const againstFloat32 = this.#plan.check?.compared ?? this.#open?.againstFloat32;
     const shard = { ...written, ...(decoder && { decoder }), ...(againstFloat32 && { againstFloat32 }) };
     if (!this.#hasBegun) {
       const run = await this.#describe(shard.number);
@@ -144,7 +189,7 @@ export class DatasetRun {
       this.#runs.push(run);
     }
     await this.#journal.append(shard);
-    this.#shards.push(shard);
+    return shard;
   }
 
   async #describe(firstShard: number): Promise<JournalRun> {

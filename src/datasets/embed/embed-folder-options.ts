@@ -45,11 +45,17 @@ export interface EmbedFolderOptions extends EmbedOptions {
    */
   readonly format: FeatureFormat;
   /**
-   * Inputs per file, an integer from 1 to 10 million, rounded up to a multiple of the batch. A run that is killed loses at most
-   * the inputs of one file.
+   * Inputs per file, an integer from 1 to 10 million, rounded up to a multiple of the batch.
    * @default 8192
    */
   readonly shardSize: number;
+  /**
+   * Save what was done after at most so many seconds, a number from 0 to 86,400, whether its file is full or not. A run that is killed
+   * loses no more; one that ends with an error, or that `signal` stops, saves the rest first. The pieces are joined when the file is
+   * full, so its bytes do not depend on them.
+   * @default 60
+   */
+  readonly shardSeconds: number;
   /**
    * End the run with `TOO_MANY_FAILURES` when more inputs than this fail: a number, or a share such as `'1%'` (of at least 100
    * finished inputs).
@@ -102,6 +108,7 @@ export const EMBED_FOLDER_FIELDS: Fields<EmbedFolderOptions> = {
   dtype: oneOf(['float32', 'float16'], 'float32', 'element type of features on disk'),
   format: oneOf(FEATURE_FORMATS, 'npy', 'format of the feature files'),
   shardSize: integer(1, 1e7, 8192, 'inputs per file'),
+  shardSeconds: number(0, 86_400, 60, 'seconds after which what was done is saved'),
   maxFailures: optional(
     checkedBy<MaxFailures>(
       checkMaxFailures,

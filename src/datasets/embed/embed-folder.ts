@@ -11,7 +11,8 @@ import { DatasetInputs } from '../files/dataset-inputs.js';
 import { latestComparison } from '../records/float32-comparison.js';
 import { MANIFEST_FILE } from '../files/file-names.js';
 import { belongsTo, takeShare } from '../records/input-names.js';
-import { JournalWriter } from '../files/journal.js';
+import { piecesOf } from '../files/join-pieces.js';
+import { JournalWriter, type JournalContent, type JournalOpen, type JournalShard } from '../files/journal.js';
 import {
   createManifest,
   encodeManifest,
@@ -160,7 +161,7 @@ export async function embedWarm(
     const pending = { isUnique: kind === 'folder', checksum: options.checksum, reread };
     const { choice, minCosine } = options;
     // What was compared to choose counts.
-    const before = latestComparison(folder.before?.shards ?? []) ?? choice?.againstFloat32 ?? undefined;
+    const before = latestComparison(recordsOf(folder.before)) ?? choice?.againstFloat32 ?? undefined;
     await using check = createPrecisionCheck(extractor, setup, { before, minCosine, exact });
     await using journal = await JournalWriter.open(out, identity, folder.before);
     const removal = options.removeMissing ? planRemoval(opened.description, setup.source.clips) : undefined;
@@ -170,6 +171,7 @@ export async function embedWarm(
       setup,
       lanes,
       pending,
+      saveMs: 1000 * options.shardSeconds,
       choice,
       check,
       weights,
@@ -211,9 +213,14 @@ async function prepare(
   const known = before && latestWeights(before.runs);
   const weights = await identifyWeights(path, file, externalFiles, known, ending);
   const rule = setup.source.name === 'url' ? 'url' : 'auto';
-  const inputs = await DatasetInputs.read(path, before?.shards ?? [], plan.parts, rule);
+  const shards = [...(before?.shards ?? []), ...piecesOf(before?.open)];
+  const inputs = await DatasetInputs.read(path, shards, plan.parts, rule);
   await clearLeftovers(folder, plan.folders.values());
   return { model, identity, weights, inputs };
+}
+
+function recordsOf(before: JournalContent | undefined): (JournalShard | JournalOpen)[] {
+  return [...(before?.shards ?? []), ...(before?.open ? [before.open] : [])];
 }
 
 /** Counts the inputs of a source beside the run. Returns a function that gives the count, or null while it is unknown. */

@@ -50,7 +50,7 @@ export function checkFailures(
   if (failed <= limit.count && !(isJudged && failed > limit.rate * done)) return;
   const kept = isEnd
     ? 'the dataset is written nevertheless'
-    : 'finished shards are kept; run the same command again to resume';
+    : 'what was done is kept; run the same command again to resume';
   throw new TapirError(
     'TOO_MANY_FAILURES',
     `${failed} of ${done} inputs failed, more than the ${limit.text} allowed (maxFailures); ${kept}`,

@@ -3,7 +3,7 @@ import { precisionOf, type PrunedModel } from '../../run/model/prune/pruned-mode
 import type { EngineName, Precision } from '../../run/runtime/capabilities/capabilities.js';
 import { readDevice, type Device } from '../../run/runtime/lanes/device.js';
 import type { EngineChoice } from '../records/engine-choice.js';
-import { readJournal } from './journal.js';
+import { isEmpty, readJournal } from './journal.js';
 
 /** What a dataset was begun with; undefined if it holds nothing. The run itself compares the dataset with what is opened. */
 export async function readBegunChoice(
@@ -12,7 +12,7 @@ export async function readBegunChoice(
   device: Device,
 ): Promise<EngineChoice | undefined> {
   const journal = await readJournal(out);
-  if (!journal || journal.shards.length === 0) return undefined;
+  if (!journal || isEmpty(journal)) return undefined;
   const { engine, precision, floatPrecision = 'float32' } = journal.identity;
   const isOfFile = precisionOf(model) === precision;
   // Several devices are written with commas.

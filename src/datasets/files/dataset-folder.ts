@@ -7,14 +7,17 @@ import { TapirError } from '../../base/errors.js';
 import { FEATURES, isShardFile, JOURNAL_FILE, MANIFEST_FILE, METADATA } from './file-names.js';
 import { LOCK_FILE, lockFolder, type FolderLock } from '../../base/folder-lock.js';
 import { locateFile } from '../records/locate-file.js';
-import { readJournal, type JournalContent, type JournalShard } from './journal.js';
+import { isEmpty, readJournal, type JournalContent, type JournalShard } from './journal.js';
+import { checkPieces, pieceFilesOf } from './join-pieces.js';
+import { checkFeatureFile } from '../formats/feature-files.js';
+import { featureFile } from '../formats/feature-format.js';
 import { makeFolder } from '../../base/make-folder.js';
 
 /** A dataset's folder, locked. */
 export interface DatasetFolder {
   readonly path: string;
   readonly lock: FolderLock;
-  /** What earlier runs finished; undefined if they finished no shard. */
+  /** What earlier runs saved; undefined if they saved nothing. */
   readonly before: JournalContent | undefined;
 }
 
@@ -31,7 +34,7 @@ export async function takeFolder(path: string, overwrite: boolean): Promise<Data
   try {
     if (overwrite) await clear(path);
     const before = await readJournal(path);
-    return { path, lock, before: before && before.shards.length > 0 ? before : undefined };
+    return { path, lock, before: before && !isEmpty(before) ? before : undefined };
   } catch (error) {
     await lock.release();
     throw error instanceof TapirError ? error : unwritable(path, error);
@@ -41,14 +44,16 @@ export async function takeFolder(path: string, overwrite: boolean): Promise<Data
 /**
  * Removes the files of unfinished shards, and makes the folders that are missing.
  *
- * @throws {@link TapirError} `DATASET_INVALID` if a file of a finished shard is missing; `OUTPUT_UNWRITABLE`.
+ * @throws {@link TapirError} `DATASET_INVALID` if a file of a shard is missing, or longer or shorter than it was; `OUTPUT_UNWRITABLE`.
  */
 export async function clearLeftovers(
   { path, before }: DatasetFolder,
   featureFolders: Iterable<string>,
 ): Promise<void> {
-  const finished = new Set(before?.shards.flatMap(filesOf) ?? []);
-  for (const file of finished) await locateFile(path, file);
+  const open = before?.open;
+  for (const shard of before?.shards ?? []) await checkFiles(path, shard);
+  if (open) await checkPieces(path, open);
+  const finished = new Set([...(before?.shards.flatMap(filesOf) ?? []), ...(open ? pieceFilesOf(open) : [])]);
   try {
     for (const folder of [METADATA, ...[...featureFolders].map((name) => `${FEATURES}/${name}`)])
       await makeFolder(join(path, folder));
@@ -56,6 +61,17 @@ export async function clearLeftovers(
       if (!finished.has(file)) await rm(join(path, file), { force: true });
   } catch (error) {
     throw error instanceof TapirError ? error : unwritable(path, error);
+  }
+}
+
+async function checkFiles(
+  folder: string,
+  { metadata, features, rows, firstRow }: JournalShard,
+): Promise<void> {
+  await locateFile(folder, metadata);
+  for (const [key, { path, dtype, dims }] of Object.entries(features)) {
+    const place = { path: await locateFile(folder, path), rows, firstRow };
+    await checkFeatureFile(featureFile({ key, dtype, dims }, place));
   }
 }
 

@@ -50,7 +50,7 @@ export class DatasetInputs {
    */
   static async read(
     folder: string,
-    shards: readonly JournalShard[],
+    shards: readonly Pick<JournalShard, 'number' | 'inputs' | 'metadata' | 'goesOn' | 'unfinished'>[],
     parts?: PartKind,
     rule: UrlName = 'auto',
   ): Promise<DatasetInputs> {

@@ -20,8 +20,11 @@ export const METADATA = 'metadata';
 export const PARTS = 'parts';
 
 /** `jsonl` was a feature format of earlier versions. */
-const FEATURE_FILE = /^features\/([^/]+)\/\1-\d{5,}\.(?:npy|arrow|parquet|jsonl)$/;
-const METADATA_FILE = /^metadata\/metadata-\d{5,}\.parquet$/;
+const FEATURE_FILE = /^features\/([^/]+)\/\1-\d{5,}(?:\.piece-\d{3,})?\.(?:npy|arrow|parquet|jsonl)$/;
+const METADATA_FILE = /^metadata\/metadata-\d{5,}(?:\.piece-\d{3,})?\.parquet$/;
+
+/** Pieces of a shard: a week of one minute each. A shard with as many is finished, full or not. */
+export const MOST_PIECES = 10_000;
 
 /** The folders that hold files of shards only. */
 const SHARD_FOLDER = /^(?:features\/[^/]+|metadata)$/;
@@ -36,7 +39,13 @@ export function featurePath(folder: string, shard: number, format: FeatureFormat
   return `${FEATURES}/${folder}/${folder}-${digits(shard)}.${format}`;
 }
 
-/** Whether a path, relative to the dataset and with `/`, has a name that this package gives to files of shards, finished or not. */
+/** Returns the path of a piece of a shard's file: `metadata/metadata-00003.piece-000.parquet`. */
+export function piecePath(path: string, piece: number): string {
+  const { dir, name, ext } = posix.parse(path);
+  return `${dir}/${name}.piece-${String(piece).padStart(3, '0')}${ext}`;
+}
+
+/** Whether a path, relative to the dataset and with `/`, has a name that this package gives to files of shards and of their pieces, finished or not. */
 export function isShardFile(path: string): boolean {
   const { dir, base } = posix.parse(path);
   return FEATURE_FILE.test(path) || METADATA_FILE.test(path) || (isTemporary(base) && SHARD_FOLDER.test(dir));

@@ -1,6 +1,6 @@
 /**
- * The journal of a dataset: what it was made with, and which shards are finished. It has one JSON object per line. A shard that it
- * does not name does not exist.
+ * The journal of a dataset: what it was made with, which shards are finished, and how far the next one is. It has one JSON object per
+ * line. A shard that it does not name does not exist.
  */
 import { open, readFile, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ import type { Float32Comparison } from '../records/float32-comparison.js';
 import type { MarkedCounts } from '../records/marked-images.js';
 import type { ReducedSums } from '../records/reduced-images.js';
 import type { RunWeights } from '../records/run-record.js';
-import { IDENTITY_SHAPE, RUN_SHAPE, SHARD_SHAPE } from './record-shapes.js';
+import { IDENTITY_SHAPE, OPEN_SHAPE, RUN_SHAPE, SHARD_SHAPE } from './record-shapes.js';
 
 const JOURNAL_FORMAT = 'onnx-tapir journal';
 
@@ -56,6 +56,15 @@ export interface JournalShard {
   readonly againstFloat32?: Float32Comparison;
 }
 
+/** A shard that is not full yet, as it would be if it were finished now. Its files lie in pieces, and the next run continues it. */
+export interface JournalOpen extends Omit<JournalShard, 'type'> {
+  readonly type: 'open';
+  /** The number of its pieces; `piecePath` names their files. */
+  readonly pieces: number;
+  /** Its inputs were in the dataset before, so new ones do not belong to it. */
+  readonly isAgain?: true;
+}
+
 /** A run, and the settings that may differ between runs and can change the last bits of a feature. */
 export interface JournalRun {
   readonly type: 'run';
@@ -84,12 +93,14 @@ interface JournalHead {
   readonly identity: DatasetIdentity;
 }
 
-type JournalEntry = JournalHead | JournalShard | JournalRun;
+type JournalEntry = JournalHead | JournalShard | JournalOpen | JournalRun;
 
 /** The content of a journal. */
 export interface JournalContent {
   readonly identity: DatasetIdentity;
   readonly shards: readonly JournalShard[];
+  /** The shard that a run was stopped in. */
+  readonly open: JournalOpen | undefined;
   readonly runs: readonly JournalRun[];
   /** The length of the complete lines. A line that was cut off may follow. */
   readonly bytes: number;
@@ -115,19 +126,34 @@ export async function readJournal(folder: string): Promise<JournalContent | unde
   checkShape(path, 'line 1', head.identity, IDENTITY_SHAPE);
   entries.forEach((entry, at) => {
     if (entry?.type === 'shard') checkShape(path, `line ${at + 2}`, entry, SHARD_SHAPE);
+    else if (entry?.type === 'open') checkShape(path, `line ${at + 2}`, entry, OPEN_SHAPE);
     else if (entry?.type === 'run') checkShape(path, `line ${at + 2}`, entry, RUN_SHAPE);
   });
   const shards = entries.filter((entry): entry is JournalShard => entry?.type === 'shard');
-  shards.forEach((shard, at) => {
+  // The latest line holds; a shard that was finished is open no more.
+  const open = entries.findLast(
+    (entry): entry is JournalOpen => entry?.type === 'open' && entry.number === shards.length,
+  );
+  let rows = 0;
+  [...shards, ...(open ? [open] : [])].forEach((shard, at) => {
     if (shard.number !== at) throw damaged(path, `shard ${shard.number} is where shard ${at} should be`);
+    if (shard.firstRow !== rows)
+      throw damaged(path, `shard ${at} begins at row ${shard.firstRow}, not ${rows}`);
+    rows += shard.rows;
   });
   const whole = entries.includes(undefined) ? lines.slice(0, -1) : lines;
   return {
     identity: completeIdentity(head.identity),
     shards,
+    open,
     runs: entries.filter((entry): entry is JournalRun => entry?.type === 'run'),
     bytes: Buffer.byteLength(whole.map((line) => `${line}\n`).join('')),
   };
+}
+
+/** Whether no run has saved anything. */
+export function isEmpty({ shards, open }: JournalContent): boolean {
+  return shards.length === 0 && !open;
 }
 
 async function readWhole(path: string): Promise<string | undefined> {

@@ -54,13 +54,21 @@ function findFlaw(manifest: unknown): string | undefined {
       return `feature "${key}" is stored as JSON lines, which this version does not read; embed again with --format npy, arrow or parquet`;
   }
   let rows = 0;
+  let inputs = 0;
   for (const [index, shard] of (shards as unknown[]).entries()) {
     if (!isShard(shard, Object.keys(features))) return `shard ${index} lacks rows, files or features`;
-    if (shard.firstRow < rows) return `shard ${index} begins at row ${shard.firstRow}, before ${rows}`;
-    rows = shard.firstRow + shard.rows;
+    if (shard.firstRow !== rows) return `shard ${index} begins at row ${shard.firstRow}, not ${rows}`;
+    rows += shard.rows;
+    inputs += shard.inputs;
     const outside = [shard.metadata, ...Object.values(shard.features)].find((file) => !staysInside(file));
     if (outside !== undefined) return `shard ${index} names "${outside}", a path that leaves the folder`;
   }
+  // MANIFEST_SHAPE has them.
+  const counts = manifest['counts'] as Manifest['counts'];
+  if (inputs !== counts.inputs || inputs !== counts.ok + counts.errors)
+    return `its shards hold ${inputs} inputs, its counts say ${counts.inputs} (${counts.ok} ok, ${counts.errors} errors)`;
+  for (const [key, feature] of Object.entries(features as Manifest['features']))
+    if (feature.rows !== rows) return `its shards hold ${rows} rows, feature "${key}" says ${feature.rows}`;
   return undefined;
 }
 

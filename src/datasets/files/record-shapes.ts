@@ -15,6 +15,7 @@ import {
   type Shapes,
 } from '../../base/shapes.js';
 import { isDType } from '../../onnx/tensor/tensor.js';
+import { MOST_PIECES } from './file-names.js';
 import { staysInside } from '../records/locate-file.js';
 
 /** The largest row of features, in elements: far above any model's, and small enough for a typed array. */
@@ -77,6 +78,13 @@ export const SHARD_SHAPE: Shapes = {
   marked: optional(marked),
   decoder,
   againstFloat32: optional(comparison),
+};
+
+/** A shard of a journal that is not full yet. */
+export const OPEN_SHAPE: Shapes = {
+  ...SHARD_SHAPE,
+  pieces: (value) => count(value) && (value as number) <= MOST_PIECES,
+  isAgain: optional(flag),
 };
 
 /** What the runs of a dataset have in common. */

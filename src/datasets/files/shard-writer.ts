@@ -3,11 +3,12 @@ import { join } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { TapirError } from '../../base/errors.js';
 import type { Tensor } from '../../onnx/tensor/tensor.js';
-import { featurePath, metadataPath } from './file-names.js';
+import { featurePath, metadataPath, MOST_PIECES, piecePath } from './file-names.js';
 import { createFeatureWriter, type FeatureFormat, type FeatureWriter } from '../formats/feature-files.js';
 import { MetadataTable, type MetadataRow } from '../formats/metadata.js';
 import type { PartKind } from '../formats/part-columns.js';
-import type { JournalShard, ShardFeatures } from './journal.js';
+import { joinPieces, removePieces } from './join-pieces.js';
+import type { JournalOpen, JournalShard, ShardFeatures } from './journal.js';
 import { addMarked, NOTHING_MARKED, type MarkedCounts } from '../records/marked-images.js';
 import { addReduced, NOTHING_REDUCED, type ReducedSums } from '../records/reduced-images.js';
 import { storedTensor } from './stored-tensor.js';
@@ -32,7 +33,10 @@ export interface ShardPlan {
   readonly parts?: PartKind | undefined;
 }
 
-/** Writes batches into shards, after the shards that exist. */
+/**
+ * Writes batches into shards, after the shards that exist. A shard that takes long can be saved in pieces: these are joined when it is
+ * finished, in this run or a later one, to the bytes of a shard that was written at once.
+ */
 export class ShardWriter {
   readonly #out: string;
   readonly #plan: ShardPlan;
@@ -40,11 +44,19 @@ export class ShardWriter {
   /** The dtype and dims of each output, by key, once they are known. */
   readonly #features: Map<string, Omit<ShardFeatures, 'path'>>;
   #number: number;
-  /** The number of the next row, over all shards. */
+  /** The numbers of the shard's first row and of the next one, over all shards. */
+  #firstRow: number;
   #row: number;
+  /** The pieces of the shard that were saved, and the inputs in them. */
+  #pieces = 0;
+  #savedInputs = 0;
+  /** Rows of no piece. */
   #pending: MetadataTable;
+  #unsavedSince: number | undefined;
+  /** A batch was appended in part. */
+  #isTorn = false;
   /** Pictures whose first tiles are in earlier shards. */
-  readonly #goesOn = new Set<string>();
+  readonly #goesOn: Set<string>;
   /** Pictures whose first tiles are in this shard. */
   readonly #begun = new Set<string>();
   /** Where the tiles of the latest picture go on. */
@@ -56,25 +68,41 @@ export class ShardWriter {
   /**
    * @param before - The shards that exist.
    * @param commit - Called when the files of a shard are on disk. The shard counts once the call has settled.
+   * @param open - The shard to continue.
    */
   constructor(
     out: string,
     plan: ShardPlan,
     before: readonly JournalShard[],
     commit: (shard: JournalShard) => Promise<void>,
+    open?: JournalOpen,
   ) {
     this.#out = out;
     this.#plan = plan;
     this.#pending = new MetadataTable(plan.parts);
     this.#commit = commit;
-    this.#features = new Map(before.flatMap(({ features }) => Object.entries(features)));
+    this.#features = new Map([...before, open].flatMap((shard) => Object.entries(shard?.features ?? {})));
     this.#number = before.length;
-    this.#row = before.reduce((sum, { rows }) => sum + rows, 0);
+    this.#row = this.#firstRow = before.reduce((sum, { rows }) => sum + rows, 0);
+    this.#goesOn = new Set(open?.goesOn);
+    if (!open) return;
+    this.#row += open.rows;
+    this.#pieces = open.pieces;
+    this.#savedInputs = open.inputs;
+    this.#unfinished = open.unfinished;
+    if (open.unfinished && !this.#goesOn.has(open.unfinished.path)) this.#begun.add(open.unfinished.path);
+    this.#reduced = open.reduced;
+    this.#marked = open.marked ?? NOTHING_MARKED;
   }
 
   /** The number of the current shard. */
   get number(): number {
     return this.#number;
+  }
+
+  /** When the oldest row was appended that is in no file yet (`performance.now`); undefined if all are. */
+  get unsavedSince(): number | undefined {
+    return this.#unsavedSince;
   }
 
   /**
@@ -83,6 +111,7 @@ export class ShardWriter {
    * @param isWritten - Whether a failed input is written. By default, all are.
    */
   async append(batch: TriedBatch, isWritten: (item: TriedInput) => boolean = () => true): Promise<void> {
+    this.#isTorn = true;
     const rows = [...rowsOfInputs(batch.items)];
     const paths = rows.flatMap(({ item, row }) => (row === null ? [] : [item.path]));
     for (const [key, tensor] of Object.entries(batch.features))
@@ -98,7 +127,8 @@ export class ShardWriter {
       this.#reduced = addReduced(this.#reduced, item);
       this.#marked = addMarked(this.#marked, item);
     }
-    if (this.#pending.length >= this.#plan.shardSize) await this.finish();
+    this.#isTorn = false;
+    await this.#added();
   }
 
   /** Appends a row that marks an input as removed, and completes the shard if it is full. Its features stay where they are. */
@@ -112,39 +142,81 @@ export class ShardWriter {
       ...WHOLE,
       clipStart: row.clipStart,
     });
-    if (this.#pending.length >= this.#plan.shardSize) await this.finish();
+    await this.#added();
+  }
+
+  async #added(): Promise<void> {
+    this.#unsavedSince ??= performance.now();
+    if (this.#inputs >= this.#plan.shardSize || this.#pieces >= MOST_PIECES) await this.finish();
+  }
+
+  /**
+   * Saves the rows that are in no file yet as a piece of the current shard.
+   *
+   * @returns The shard as it stands. The piece counts once the journal has it. Undefined if all rows are in files.
+   */
+  async save(): Promise<JournalOpen | undefined> {
+    if (this.#pending.length === 0 || this.#isTorn) return undefined;
+    await this.#close((path) => piecePath(path, this.#pieces));
+    this.#pieces++;
+    return { type: 'open', ...this.#shard(), pieces: this.#pieces };
   }
 
   /** Completes the current shard, unless it is empty. */
   async finish(): Promise<void> {
-    if (this.#pending.length === 0) return;
-    const features: Record<string, ShardFeatures> = {};
-    let rows = 0;
-    for (const [key, writer] of this.#writers) {
-      rows = await writer.finish();
-      features[key] = { path: this.#featurePath(key), ...this.#features.get(key)! };
+    if (this.#inputs === 0) return;
+    const shard = this.#shard();
+    const pieces = this.#pieces;
+    if (pieces === 0) await this.#close((path) => path);
+    else {
+      await this.save();
+      await joinPieces(this.#out, shard, this.#pieces, this.#plan);
     }
-    this.#writers.clear();
-    const metadata = metadataPath(this.#number);
-    await writeAtomically(join(this.#out, metadata), await this.#pending.encode());
-    await this.#commit({
-      type: 'shard',
-      number: this.#number++,
-      inputs: this.#pending.length,
-      rows,
-      firstRow: this.#row - rows,
-      metadata,
-      features,
-      ...(this.#goesOn.size > 0 ? { goesOn: [...this.#goesOn] } : {}),
-      ...(this.#unfinished ? { unfinished: this.#unfinished } : {}),
-      reduced: this.#reduced,
-      marked: this.#marked,
-    });
-    this.#pending = new MetadataTable(this.#plan.parts);
+    await this.#commit({ type: 'shard', ...shard });
+    await removePieces(this.#out, shard, this.#pieces);
+    this.#number++;
+    this.#firstRow = this.#row;
+    this.#pieces = this.#savedInputs = 0;
     this.#goesOn.clear();
     this.#begun.clear();
     this.#reduced = NOTHING_REDUCED;
     this.#marked = NOTHING_MARKED;
+  }
+
+  get #inputs(): number {
+    return this.#savedInputs + this.#pending.length;
+  }
+
+  /** The current shard, as if it were finished now. */
+  #shard(): Omit<JournalShard, 'type'> {
+    const rows = this.#row - this.#firstRow;
+    const features = [...this.#features].map(
+      ([key, feature]) =>
+        [key, { path: this.#featurePath(key), dtype: feature.dtype, dims: feature.dims }] as const,
+    );
+    return {
+      number: this.#number,
+      inputs: this.#inputs,
+      rows,
+      firstRow: this.#firstRow,
+      metadata: metadataPath(this.#number),
+      features: rows > 0 ? Object.fromEntries(features) : {},
+      ...(this.#goesOn.size > 0 ? { goesOn: [...this.#goesOn] } : {}),
+      ...(this.#unfinished ? { unfinished: this.#unfinished } : {}),
+      reduced: this.#reduced,
+      marked: this.#marked,
+    };
+  }
+
+  /** Finishes the files that hold the rows of no piece. */
+  async #close(nameOf: (path: string) => string): Promise<void> {
+    for (const [key, writer] of this.#writers)
+      await writer.finish(join(this.#out, nameOf(this.#featurePath(key))));
+    this.#writers.clear();
+    await writeAtomically(join(this.#out, nameOf(metadataPath(this.#number))), await this.#pending.encode());
+    this.#savedInputs += this.#pending.length;
+    this.#pending = new MetadataTable(this.#plan.parts);
+    this.#unsavedSince = undefined;
   }
 
   /** Notes which pictures reach over the ends of the shard. */

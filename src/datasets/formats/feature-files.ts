@@ -5,27 +5,30 @@ import { AtomicFile } from '../../base/atomic-file.js';
 import { checkOneOf, invalidOption } from '../../base/checks.js';
 import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
 import { elementCount, type DType } from '../../onnx/tensor/tensor.js';
-import { readArrowRows } from './arrow-reader.js';
+import { checkArrow, readArrowRows } from './arrow-reader.js';
 import { createArrowEncoder } from './arrow-writer.js';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
 import type { FeatureEncoder, FeatureFile, FeatureRows } from './feature-format.js';
-import { createNpyEncoder, readNpyRows } from './npy.js';
-import { readParquetRows } from './parquet-reader.js';
+import { checkNpy, createNpyEncoder, readNpyRows } from './npy.js';
+import { checkParquet, readParquetRows } from './parquet-reader.js';
 import { createParquetEncoder } from './parquet-writer.js';
+import { widenElements, type Elements } from '../../onnx/tensor/widen.js';
 
 /** A file format of features; also the ending of its files. */
 export type FeatureFormat = 'npy' | 'arrow' | 'parquet';
 
 interface FormatImplementation {
   readonly createEncoder: (file: AtomicFile, column: FeatureColumn) => Promise<FeatureEncoder>;
-  /** Reads the rows of a file in order, any number of whole rows at a time. */
-  readonly readRows: (handle: FileHandle, file: FeatureFile) => AsyncIterable<Float32Array>;
+  /** Reads the rows of a file in order, any number of whole rows at a time, with the dtype that was written. */
+  readonly readRows: (handle: FileHandle, file: FeatureFile) => AsyncIterable<Elements>;
+  /** Checks what a file says about itself, and its size, without reading rows. Reading them checks the same. */
+  readonly check: (handle: FileHandle, file: FeatureFile) => Promise<unknown>;
 }
 
 const FORMATS: Readonly<Record<FeatureFormat, FormatImplementation>> = {
-  npy: { createEncoder: createNpyEncoder, readRows: readNpyRows },
-  arrow: { createEncoder: createArrowEncoder, readRows: readArrowRows },
-  parquet: { createEncoder: createParquetEncoder, readRows: readParquetRows },
+  npy: { createEncoder: createNpyEncoder, readRows: readNpyRows, check: checkNpy },
+  arrow: { createEncoder: createArrowEncoder, readRows: readArrowRows, check: checkArrow },
+  parquet: { createEncoder: createParquetEncoder, readRows: readParquetRows, check: checkParquet },
 };
 
 /** All formats that features can be written in. */
@@ -34,8 +37,8 @@ export const FEATURE_FORMATS: readonly FeatureFormat[] = Object.keys(FORMATS) as
 /** A feature file that is being written. It appears under its name when it is finished. All methods may throw `OUTPUT_UNWRITABLE`. */
 export interface FeatureWriter {
   append(rows: FeatureRows): Promise<void>;
-  /** Completes the file. Returns its number of rows. */
-  finish(): Promise<number>;
+  /** Completes the file. It appears under `name` if that is given. Returns its number of rows. */
+  finish(name?: string): Promise<number>;
   /** Removes what was written. */
   discard(): Promise<void>;
 }
@@ -65,9 +68,9 @@ export async function createFeatureWriter(
         await encoder.append(more);
         rows += more.tensor.dims[0]!;
       },
-      async finish() {
+      async finish(name) {
         await encoder.end(rows);
-        await file.finish();
+        await file.finish(name);
         return rows;
       },
       discard: () => file.discard(),
@@ -78,15 +81,35 @@ export async function createFeatureWriter(
   }
 }
 
-/** Reads the rows of a feature file, in the format that its ending names. Throws `DATASET_INVALID`. */
+/** Reads the rows of a feature file, in the format that its ending names, as float32. Throws `DATASET_INVALID`. */
 export async function* readFeatureRows(file: FeatureFile): AsyncGenerator<Float32Array> {
-  const format = extname(file.path).slice(1);
-  if (!Object.hasOwn(FORMATS, format))
-    throw datasetInvalid(file.path, `its ending is not one of .${FEATURE_FORMATS.join(', .')}`);
+  for await (const elements of readStoredRows(file)) yield widenElements(file.dtype, elements);
+}
+
+/** Reads the same rows as they were written. */
+export async function* readStoredRows(file: FeatureFile): AsyncGenerator<Elements> {
+  const { readRows } = formatOf(file);
   try {
     await using handle = await open(file.path);
-    yield* FORMATS[format as FeatureFormat].readRows(handle, file);
+    yield* readRows(handle, file);
   } catch (error) {
     throw datasetUnreadable(file.path, error);
   }
+}
+
+/** Checks that a feature file is what the manifest says, without reading its rows: a longer one would shift them. Throws `DATASET_INVALID`. */
+export async function checkFeatureFile(file: FeatureFile): Promise<void> {
+  const { check } = formatOf(file);
+  try {
+    await using handle = await open(file.path);
+    await check(handle, file);
+  } catch (error) {
+    throw datasetUnreadable(file.path, error);
+  }
+}
+
+function formatOf({ path }: FeatureFile): FormatImplementation {
+  const format = extname(path).slice(1);
+  if (Object.hasOwn(FORMATS, format)) return FORMATS[format as FeatureFormat];
+  throw datasetInvalid(path, `its ending is not one of .${FEATURE_FORMATS.join(', .')}`);
 }

@@ -1,7 +1,7 @@
 /** What every format of feature files implements: a writer and a reader. */
 import type { FileHandle } from 'node:fs/promises';
 import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
-import type { Tensor } from '../../onnx/tensor/tensor.js';
+import { elementBytes, elementCount, type Tensor } from '../../onnx/tensor/tensor.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 
 /** Consecutive rows of a feature, to be written. */
@@ -30,6 +30,18 @@ export interface FeatureFile extends FeatureColumn {
   readonly firstRow: number;
   /** The largest number of rows to hold at once, if the format lets the reader choose. */
   readonly rowsPerBlock: number;
+}
+
+const BLOCK_BYTES = 16 * 2 ** 20;
+
+/** Describes a file of rows as they were written. */
+export function featureFile(
+  column: Omit<FeatureColumn, 'elements'>,
+  place: Pick<FeatureFile, 'path' | 'rows' | 'firstRow'>,
+): FeatureFile {
+  const elements = elementCount(column.dims);
+  const rowBytes = Math.max(1, elements * elementBytes(column.dtype));
+  return { ...column, ...place, elements, rowsPerBlock: Math.max(1, Math.floor(BLOCK_BYTES / rowBytes)) };
 }
 
 /** What formats with key-value metadata note about their rows, which they store flattened. */

@@ -5,10 +5,10 @@ import { invalidOption } from '../../base/checks.js';
 import { bytesOf } from '../../onnx/tensor/bits.js';
 import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
 import { permute } from '../../onnx/tensor/permute.js';
-import { elementBytes, makeTensor, type DType, type Tensor } from '../../onnx/tensor/tensor.js';
+import { createData, elementBytes, makeTensor, type DType, type Tensor } from '../../onnx/tensor/tensor.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import { readExactly, type FeatureEncoder, type FeatureFile } from './feature-format.js';
-import { widen } from '../../onnx/tensor/widen.js';
+import { widen, type Elements } from '../../onnx/tensor/widen.js';
 
 /** NumPy's descriptors. All are little-endian, as are the machines that Node.js runs on. */
 const DESCRIPTORS: Readonly<Partial<Record<DType, string>>> = {
@@ -65,22 +65,19 @@ export async function createNpyEncoder(
   };
 }
 
-export async function* readNpyRows(handle: FileHandle, file: FeatureFile): AsyncGenerator<Float32Array> {
-  let offset = await checkHeader(handle, file);
+export async function* readNpyRows(handle: FileHandle, file: FeatureFile): AsyncGenerator<Elements> {
+  let offset = await checkNpy(handle, file);
   const rowBytes = file.elements * elementBytes(file.dtype);
-  const { size } = await handle.stat();
-  if (size < offset + file.rows * rowBytes)
-    throw datasetInvalid(file.path, `it has ${size} bytes, ${file.rows} rows need ${file.rows * rowBytes}`);
   for (let row = 0; row < file.rows; row += file.rowsPerBlock) {
     const rows = Math.min(file.rowsPerBlock, file.rows - row);
     const bytes = await readExactly(handle, offset, rows * rowBytes, file.path);
     offset += bytes.length;
-    yield widen(file.dtype, bytes.buffer);
+    yield createData(file.dtype, 0, bytes.buffer) as Elements;
   }
 }
 
-/** Compares the header with the manifest. Returns the offset of the first row. */
-async function checkHeader(handle: FileHandle, file: FeatureFile): Promise<number> {
+/** Compares the header and the size with the manifest. Returns the offset of the first row. */
+export async function checkNpy(handle: FileHandle, file: FeatureFile): Promise<number> {
   const { from, length } = locateHeader(await readExactly(handle, 0, 12, file.path), file.path);
   const { descriptor, isCOrder, dims } = parseHeader(await readExactly(handle, from, length, file.path));
   const expected = [file.rows, ...file.dims];
@@ -88,7 +85,12 @@ async function checkHeader(handle: FileHandle, file: FeatureFile): Promise<numbe
     throw datasetInvalid(file.path, `it holds "${descriptor}", the manifest says ${file.dtype} in C order`);
   if (dims.join() !== expected.join())
     throw datasetInvalid(file.path, `its shape is [${dims.join()}], the manifest says [${expected.join()}]`);
-  return from + length;
+  const offset = from + length;
+  const needed = offset + file.rows * file.elements * elementBytes(file.dtype);
+  const { size } = await handle.stat();
+  if (size !== needed)
+    throw datasetInvalid(file.path, `it has ${size} bytes, ${file.rows} rows need ${needed}`);
+  return offset;
 }
 
 /**

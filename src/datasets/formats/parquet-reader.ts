@@ -2,15 +2,18 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { FileMetaData } from 'hyparquet';
 import { unpackBits } from '../../onnx/tensor/bits.js';
-import { elementBytes, type DType } from '../../onnx/tensor/tensor.js';
+import { createData, elementBytes, type DType } from '../../onnx/tensor/tensor.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import { readParquetIndex } from './parquet-reading.js';
 import { checkFacts, readExactly, type FeatureFile } from './feature-format.js';
 import { CREATED_BY } from './parquet-writer.js';
-import { widen } from '../../onnx/tensor/widen.js';
+import type { Elements } from '../../onnx/tensor/widen.js';
 
 /** The largest group of more than one row. Ours have 16 MiB before 8-bit integers become 32-bit ones. */
 const MAX_GROUP_BYTES = 64 * 2 ** 20;
+
+/** The length of the footer, and the magic, at the end of a file. */
+const FOOTER_END_BYTES = 8;
 
 /** The dtypes that Parquet stores as another dtype. */
 const STORED_AS: Readonly<Partial<Record<DType, DType>>> = {
@@ -21,18 +24,39 @@ const STORED_AS: Readonly<Partial<Record<DType, DType>>> = {
 };
 
 /** Reads the rows of a file, one row group at a time. */
-export async function* readParquetRows(handle: FileHandle, file: FeatureFile): AsyncGenerator<Float32Array> {
-  const metadata = await readParquetIndex(file.path);
-  checkMetadata(metadata, file);
-  const { size } = await handle.stat();
+export async function* readParquetRows(handle: FileHandle, file: FeatureFile): AsyncGenerator<Elements> {
+  const { size, metadata } = await checkParquet(handle, file);
   for (const group of metadata.row_groups) {
     const { offset, bytes } = locateValues(group, size, file);
     const values = await readExactly(handle, offset, bytes, file.path);
-    const elements = Number(group.num_rows) * file.elements;
-    yield file.dtype === 'bool'
-      ? unpackBits(values, elements)
-      : widen(STORED_AS[file.dtype] ?? file.dtype, values.buffer);
+    yield elementsOf(file.dtype, values, Number(group.num_rows) * file.elements);
   }
+}
+
+function elementsOf(dtype: DType, values: Buffer<ArrayBuffer>, count: number): Elements {
+  if (dtype === 'bool') return unpackBits(values, count);
+  const stored = STORED_AS[dtype];
+  if (!stored) return createData(dtype, 0, values.buffer) as Elements;
+  const elements = createData(dtype, count) as Int8Array;
+  elements.set(createData(stored, 0, values.buffer) as Int32Array);
+  return elements;
+}
+
+/** Compares the index and the size with the manifest. */
+export async function checkParquet(
+  handle: FileHandle,
+  file: FeatureFile,
+): Promise<{ readonly size: number; readonly metadata: FileMetaData }> {
+  const metadata = await readParquetIndex(file.path);
+  checkMetadata(metadata, file);
+  const { size } = await handle.stat();
+  const last = metadata.row_groups.at(-1)?.columns.at(-1)?.meta_data;
+  const end = last && Number(last.data_page_offset) + Number(last.total_compressed_size);
+  const start = size - metadata.metadata_length - FOOTER_END_BYTES;
+  // Bytes that were put in or taken out would move what the footer names.
+  if (end !== undefined && end !== start)
+    throw datasetInvalid(file.path, `its row groups end at byte ${end}, its footer begins at ${start}`);
+  return { size, metadata };
 }
 
 function checkMetadata({ created_by, num_rows, key_value_metadata }: FileMetaData, file: FeatureFile): void {

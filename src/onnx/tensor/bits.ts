@@ -15,8 +15,8 @@ export function packBits(values: Uint8Array): Uint8Array {
 }
 
 /** Unpacks bits, lowest bit first, into 0 and 1. */
-export function unpackBits(bits: Uint8Array, count: number): Float32Array {
-  const result = new Float32Array(count);
+export function unpackBits(bits: Uint8Array, count: number): Uint8Array {
+  const result = new Uint8Array(count);
   for (let i = 0; i < count; i++) result[i] = (bits[i >> 3]! >> (i & 7)) & 1;
   return result;
 }

@@ -26,9 +26,11 @@ export function floatsOf({ dtype, data }: Tensor): Float32Array | undefined {
   return Array.isArray(data) ? undefined : widenElements(dtype, data);
 }
 
-type Elements = Exclude<TensorData, string[]>;
+/** Elements of any dtype but text. */
+export type Elements = Exclude<TensorData, string[]>;
 
-function widenElements(dtype: DType, data: Elements): Float32Array {
+/** As {@link widen}. */
+export function widenElements(dtype: DType, data: Elements): Float32Array {
   if (data instanceof Float32Array) return data;
   if (dtype === 'float16') return widenFloat16(data as Uint16Array);
   if (data instanceof BigInt64Array || data instanceof BigUint64Array) return Float32Array.from(data, Number);

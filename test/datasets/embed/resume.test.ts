@@ -75,25 +75,35 @@ async function featureOf(out: string, path: string): Promise<unknown> {
 }
 
 describe('a run that was stopped', () => {
-  it.each([1, 8, 13, 20])('goes on as if it had not been, after %i images', async (stopAt) => {
+  it.each([
+    [1, 60],
+    [8, 0],
+    [13, 60],
+    [20, 0],
+  ])('goes on as if it had not been, after %i images, saved every %i s', async (stopAt, shardSeconds) => {
     const { photos, out } = setUp();
     const whole = `${out}-whole`;
     await run(photos, whole);
     const abort = new AbortController();
+    let shown = 0;
     const first = run(photos, out, {
+      shardSeconds,
       signal: abort.signal,
-      onProgress: ({ done }: { done: number }) => done >= stopAt && abort.abort(new Error('stop')),
+      onProgress: ({ done }: { done: number }) => {
+        shown = done;
+        if (done >= stopAt) abort.abort(new Error('stop'));
+      },
     });
     await expect(first).rejects.toThrow('stop');
     expect(readdirSync(out)).not.toContain('manifest.json');
+    expect(await rowsOf(out)).toHaveLength(shown);
     const { manifest, embedded, skipped } = await run(photos, out);
     expect(contentOf(out)).toEqual(contentOf(whole));
     expect(manifest.counts).toEqual({ inputs: 26, ok: 24, errors: 2 });
-    // What was in a finished shard is not embedded again, except for what had failed.
-    const finished = 8 * Math.floor((4 * Math.ceil(stopAt / 4)) / 8);
+    // What was done is not done again, except for what had failed.
     expect(embedded + skipped).toBe(26);
-    expect(skipped).toBeGreaterThanOrEqual(finished - 2);
-    expect(skipped).toBeLessThanOrEqual(finished);
+    expect(skipped).toBeGreaterThanOrEqual(shown - 2);
+    expect(skipped).toBeLessThanOrEqual(shown);
   });
 
   it('leaves no file of its own that its journal does not name, and the files of others', async () => {

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { clearLeftovers, listShardFiles, takeFolder } from '../../../src/datasets/files/dataset-folder.js';
 import { featurePath, metadataPath } from '../../../src/datasets/files/file-names.js';
 import { JournalWriter, type JournalShard } from '../../../src/datasets/files/journal.js';
+import { encodeNpy } from '../../../src/datasets/formats/npy.js';
 import { NOTHING_REDUCED } from '../../../src/datasets/records/reduced-images.js';
 import { IDENTITY } from '../../support/datasets.js';
 import { scratchFolder } from '../../support/fixtures.js';
@@ -13,6 +14,7 @@ const LEFTOVERS = [
   'features/v/v-00001.npy',
   'features/v/.tapir-7-0123abcd.partial',
   'features/w/w-00000.arrow',
+  'features/v/v-00001.piece-000.npy',
 ];
 const FOREIGN = [
   'features/v/index.faiss',
@@ -59,11 +61,15 @@ async function newDataset(more: readonly string[] = []): Promise<string> {
     features: { v: { path, dtype: 'float32', dims: [2] } },
     reduced: NOTHING_REDUCED,
   };
+  writeFileSync(join(folder, path), NPY);
   const journal = await JournalWriter.open(folder, IDENTITY, undefined);
   await journal.append(shard);
   await journal[Symbol.asyncDispose]();
   return folder;
 }
+
+/** One row of two numbers. */
+const NPY = encodeNpy({ dtype: 'float32', dims: [1, 2], data: Float32Array.of(1, 2) });
 
 describe('resuming', () => {
   it('removes the files of unfinished shards, and no others', async () => {
@@ -98,6 +104,20 @@ describe('a dataset that has lost a file', () => {
     });
     await taken.lock.release();
     expect(entriesOf(folder)).toEqual(before);
+  });
+});
+
+describe('a dataset with a file that is longer than its rows', () => {
+  it('is not resumed: rows would be those of other inputs', async () => {
+    const folder = await newDataset();
+    const path = join(folder, featurePath('v', 0, 'npy'));
+    writeFileSync(path, Buffer.concat([NPY.subarray(0, 192), Buffer.alloc(8), NPY.subarray(192)]));
+    const taken = await takeFolder(folder, false);
+    await expect(clearLeftovers(taken, ['v'])).rejects.toMatchObject({
+      code: 'DATASET_INVALID',
+      message: expect.stringMatching(/v-00000\.npy".*it has 208 bytes, 1 rows need 200/) as unknown,
+    });
+    await taken.lock.release();
   });
 });
 

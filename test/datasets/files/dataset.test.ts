@@ -40,7 +40,8 @@ function broken(name: string, change: (folder: string) => void): string {
 interface Changeable {
   format: unknown;
   formatVersion: unknown;
-  features: { embedding: { dims: unknown; format: unknown } };
+  counts: { ok: number };
+  features: { embedding: { dims: unknown; format: unknown; rows: number } };
   shards: { firstRow: unknown; features: { embedding?: unknown } }[];
 }
 
@@ -145,6 +146,26 @@ describe('openDataset', () => {
       'rows that overlap',
       (folder: string) => changeManifest(folder, (it) => (it.shards[1]!.firstRow = 0)),
       /begins at row/,
+    ],
+    [
+      'a manifest without its first shard',
+      (folder: string) => changeManifest(folder, (it) => it.shards.shift()),
+      /shard 0 begins at row \d+, not 0/,
+    ],
+    [
+      'a manifest without its last shard',
+      (folder: string) => changeManifest(folder, (it) => it.shards.pop()),
+      /its shards hold \d+ inputs, its counts say \d+/,
+    ],
+    [
+      'counts that do not add up',
+      (folder: string) => changeManifest(folder, (it) => it.counts.ok--),
+      /its counts say \d+ \(\d+ ok, \d+ errors\)/,
+    ],
+    [
+      'a feature of other rows',
+      (folder: string) => changeManifest(folder, (it) => it.features.embedding.rows++),
+      /its shards hold \d+ rows, feature "embedding" says/,
     ],
     [
       'a path that leaves the folder',

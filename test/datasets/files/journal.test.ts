@@ -3,7 +3,12 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DatasetIdentity } from '../../../src/datasets/records/dataset-identity.js';
 import { JOURNAL_FILE } from '../../../src/datasets/files/file-names.js';
-import { JournalWriter, readJournal, type JournalShard } from '../../../src/datasets/files/journal.js';
+import {
+  JournalWriter,
+  readJournal,
+  type JournalOpen,
+  type JournalShard,
+} from '../../../src/datasets/files/journal.js';
 import { NOTHING_REDUCED } from '../../../src/datasets/records/reduced-images.js';
 import { IDENTITY } from '../../support/datasets.js';
 import { scratchFolder } from '../../support/fixtures.js';
@@ -82,12 +87,37 @@ describe('the journal', () => {
     expect((await readJournal(folder))?.shards).toHaveLength(3);
   });
 
+  it('knows the shard that is not full, as it stood last, until it is finished', async () => {
+    const folder = await write(1);
+    const content = await readJournal(folder);
+    const open = (number: number, pieces: number): JournalOpen => ({
+      ...shard(number),
+      type: 'open',
+      pieces,
+    });
+    const openAfter = async (...entries: (JournalShard | JournalOpen)[]): Promise<unknown> => {
+      const journal = await JournalWriter.open(folder, identity, content);
+      for (const entry of entries) await journal.append(entry);
+      await journal[Symbol.asyncDispose]();
+      return (await readJournal(folder))?.open;
+    };
+    expect(await openAfter(open(1, 1), open(1, 2))).toEqual(open(1, 2));
+    expect(await openAfter(open(1, 1), shard(1))).toBeUndefined();
+    expect(await openAfter(open(1, 1), shard(1), open(2, 1))).toEqual(open(2, 1));
+    await expect(openAfter({ ...open(1, 1), pieces: -1 })).rejects.toThrow(/line 3: "pieces" is missing/);
+  });
+
   it.each([
     ['damage before its end', (text: string) => text.replace('"number":0', '"number":'), /line 2 is damaged/],
     [
       'a missing shard',
       (text: string) => text.replace(/\{"type":"shard","number":0.*\n/, ''),
       /shard 1 is where/,
+    ],
+    [
+      'rows that do not add up',
+      (text: string) => text.replace('"firstRow":3', '"firstRow":4'),
+      /shard 1 begins at row 4, not 3/,
     ],
     ['another version', (text: string) => text.replace('"formatVersion":1', '"formatVersion":2'), /version/],
     ['another file', () => '{"type":"x"}\n{}\n', /first line/],

@@ -1,14 +1,17 @@
 /** Batches into shards, without a model. */
-import { existsSync, mkdirSync, mkdtempSync, readdirSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readMetadata } from '../../../src/datasets/formats/metadata.js';
-import type { JournalShard } from '../../../src/datasets/files/journal.js';
+import { checkPieces, piecesOf } from '../../../src/datasets/files/join-pieces.js';
+import type { JournalOpen, JournalShard } from '../../../src/datasets/files/journal.js';
+import { FEATURE_FORMATS } from '../../../src/datasets/formats/feature-files.js';
 import { ShardWriter, type ShardPlan } from '../../../src/datasets/files/shard-writer.js';
 import type { TriedBatch, TriedInput } from '../../../src/photos/feeds/tried-input.js';
 import { unreadableImage } from '../../../src/photos/images/file/image-errors.js';
 import { scratchFolder } from '../../support/fixtures.js';
 import { readNpy } from '../../support/npy.js';
+import { makeTensor, type DType, type Tensor } from '../../../src/onnx/tensor/tensor.js';
 
 const plan: ShardPlan = { folders: new Map([['a/b', 'a%2Fb']]), shardSize: 4, format: 'npy', half: false };
 
@@ -101,5 +104,111 @@ describe('ShardWriter', () => {
     await writer.append(batchOf(['1'], [1]));
     await writer.discard();
     expect(readdirSync(join(folder, 'features/a%2Fb'))).toEqual([]);
+  });
+});
+
+describe('a shard that is saved in pieces', () => {
+  const OUTPUTS = { f: ['float32', [3]], i: ['int8', [2, 1]], n: ['int64', []], b: ['bool', [3]] } as const;
+  const folders = new Map(Object.keys(OUTPUTS).map((key) => [key, key]));
+
+  /** Photos, some of which failed, with columns whose kind widens on the way. */
+  const batches = Array.from({ length: 5 }, (_, at): TriedBatch => {
+    const { items } = batchOf([`${at}-a`, `${at}-b!`, `${at}-c`].slice(at % 2), []);
+    const values = ['1', '2.5', 'null', '"text"', '7'];
+    const rows = items.filter(({ error }) => !error).length;
+    const tensor = (dtype: DType, dims: readonly number[]): Tensor => {
+      const numbers = Array.from(
+        { length: rows * dims.reduce((a, b) => a * b, 1) },
+        (_, i) => (at + i) % (dtype === 'bool' ? 2 : 99),
+      );
+      const data = {
+        float32: () => Float32Array.from(numbers, (value) => value / 3),
+        int8: () => Int8Array.from(numbers, (value) => -value),
+        int64: () => BigInt64Array.from(numbers, (value) => 2n ** 60n + BigInt(value)),
+        bool: () => Uint8Array.from(numbers),
+      }[dtype as 'float32']();
+      return makeTensor<DType>(dtype, [rows, ...dims], data);
+    };
+    return {
+      items: items.map((item) => Object.assign(item, { columns: new Map([['column', values[at]!]]) })),
+      features: Object.fromEntries(
+        Object.entries(OUTPUTS).map(([key, [dtype, dims]]) => [key, tensor(dtype, dims)]),
+      ),
+    };
+  });
+
+  /** Writes all batches. After those of the given numbers, saves; a later run goes on if `isStopped`. */
+  async function write(
+    format: ShardPlan['format'],
+    savedAfter: readonly number[],
+    isStopped = false,
+  ): Promise<{ folder: string; shards: JournalShard[]; files: Record<string, string> }> {
+    const folder = newFolder();
+    for (const key of folders.keys()) mkdirSync(join(folder, 'features', key));
+    const settings: ShardPlan = { folders, shardSize: 9, format, half: false };
+    const shards: JournalShard[] = [];
+    const commit = async (shard: JournalShard): Promise<void> => void shards.push(shard);
+    let writer = new ShardWriter(folder, settings, shards, commit);
+    for (const [at, batch] of batches.entries()) {
+      await writer.append(batch);
+      if (!savedAfter.includes(at)) continue;
+      const open = await writer.save();
+      expect(await writer.save()).toBeUndefined();
+      if (!open || !isStopped) continue;
+      await checkPieces(folder, open);
+      const again = JSON.parse(JSON.stringify(open)) as JournalOpen;
+      writer = new ShardWriter(folder, settings, [...shards], commit, again);
+    }
+    await writer.finish();
+    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((file) => /\.\w+$/.test(file))
+      .map((file) => [file, readFileSync(join(folder, file)).toString('base64')]);
+    return { folder, shards, files: Object.fromEntries(files) as Record<string, string> };
+  }
+
+  it.each(FEATURE_FORMATS)('has the bytes of one that was written at once, as %s', async (format) => {
+    const { shards, files } = await write(format, []);
+    expect(shards).toHaveLength(2);
+    for (const [savedAfter, isStopped] of [
+      [[0, 1, 2, 3, 4], true],
+      [[0, 1, 2, 3, 4], false],
+      [[1], true],
+      [[4], true],
+    ] as const) {
+      const pieces = await write(format, savedAfter, isStopped);
+      expect(pieces.shards).toEqual(shards);
+      expect(pieces.files).toEqual(files);
+    }
+  });
+
+  it('is described by its pieces, and refused if one is missing or differs', async () => {
+    const folder = newFolder();
+    const unfinished = { path: 'p', tile: 2 };
+    const writer = new ShardWriter(folder, plan, [], () => Promise.resolve());
+    await writer.append(batchOf(['1', 'x!'], [1]));
+    await writer.save();
+    await writer.append(batchOf(['2'], [2]));
+    const open = { ...(await writer.save())!, unfinished };
+    expect(open).toMatchObject({ type: 'open', number: 0, pieces: 2, inputs: 3, rows: 2, firstRow: 0 });
+    const metadata = [0, 1].map((piece) => `metadata/metadata-00000.piece-00${piece}.parquet`);
+    expect(piecesOf(open)).toMatchObject([{ metadata: metadata[0] }, { metadata: metadata[1], unfinished }]);
+    expect(piecesOf(open)[0]).not.toHaveProperty('unfinished');
+    await checkPieces(folder, open);
+    await expect(checkPieces(folder, { ...open, rows: 3 })).rejects.toMatchObject({
+      code: 'DATASET_INVALID',
+      message: expect.stringMatching(/its 2 pieces hold 3 inputs with 2 rows, the journal says 3 with 3/),
+    });
+    rmSync(join(folder, 'features/a%2Fb/a%2Fb-00000.piece-001.npy'));
+    await expect(checkPieces(folder, open)).rejects.toMatchObject({ code: 'DATASET_INVALID' });
+  });
+
+  it('does not keep a batch that was appended in part', async () => {
+    const folder = newFolder();
+    const writer = new ShardWriter(folder, plan, [], () => Promise.resolve());
+    await writer.append(batchOf(['1'], [1]));
+    await expect(writer.append(batchOf(['2'], [2, 2], 2))).rejects.toThrow('rows of [2] after rows of [1]');
+    expect(await writer.save()).toBeUndefined();
+    await writer.discard();
+    expect(readdirSync(join(folder, 'metadata'))).toEqual([]);
   });
 });

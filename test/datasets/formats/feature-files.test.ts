@@ -205,6 +205,11 @@ describe.each(FEATURE_FORMATS)('%s', (format) => {
       writeFileSync(file, whole.subarray(0, length));
       await expect(readBack(folder), `${length} bytes`).rejects.toThrow(invalid);
     }
+    // Another row, which would shift those after it.
+    for (const at of [256, 500, whole.length - 400, whole.length]) {
+      writeFileSync(file, Buffer.concat([whole.subarray(0, at), Buffer.alloc(24), whole.subarray(at)]));
+      await expect(readBack(folder), `a row more at byte ${at}`).rejects.toThrow(invalid);
+    }
     const other = await writeDataset(format, makeTensor('float32', 40, [7]));
     writeFileSync(file, readFileSync(other.file));
     await expect(readBack(folder), 'other dims').rejects.toThrow(invalid);

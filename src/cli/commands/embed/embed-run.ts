@@ -44,7 +44,15 @@ export interface EmbedFlags
     ClipFlags,
     Omit<
       EmbedFolderOptions,
-      keyof TransformFlags | 'tiles' | 'clips' | 'format' | 'choice' | 'shard' | 'signal' | 'onProgress'
+      | keyof TransformFlags
+      | 'tiles'
+      | 'clips'
+      | 'format'
+      | 'choice'
+      | 'shard'
+      | 'shardSeconds'
+      | 'signal'
+      | 'onProgress'
     >,
     Pick<EmbedRowsOptions, 'inputFormat' | 'maxWaitMs'> {
   /** The default depends on where it goes. */

@@ -2,6 +2,7 @@
 import { counted } from '../../../base/printable.js';
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
+import { isTapirError } from '../../../base/errors.js';
 import type { LatestRun } from '../../../datasets/files/manifest.js';
 import { describeCosines } from '../../../datasets/records/float32-comparison.js';
 import { embedWarm, type EmbedSummary } from '../../../datasets/embed/embed-folder.js';
@@ -10,6 +11,7 @@ import { runEmbedRows } from './embed-rows.js';
 import { openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
 import { addClipFlag, addTileFlag } from '../../flags/part-of-photo-flags.js';
 import { EXIT } from '../../terminal/exit-code.js';
+import { EXIT, messageOf } from '../../terminal/exit-code.js';
 import { openRunView } from '../../terminal/progress-view.js';
 import { chooseLocalDevice, parseShard, readShardFlag } from '../../flags/shard-flag.js';
 import { formatDims } from '../../terminal/table.js';
@@ -98,9 +100,13 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
   const { tiles, clips } = flags;
   const { extractor, exact, choice, lanes, transform } = await openRun(terminal, source, flags);
   const view = await openRunView(terminal, flags.metricsPort, flags.json);
+  let done = 0;
   try {
     const { signal } = terminal;
-    const onProgress = (now: EmbedProgress): void => view.show(now);
+    const onProgress = (now: EmbedProgress): void => {
+      done = now.done;
+      view.show(now);
+    };
     const images = source === '-' ? { paths: terminal.input(), format: flags.inputFormat } : source;
     const summary = await embedWarm(
       extractor,
@@ -113,6 +119,16 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
     if (shard && !flags.json)
       terminal.out(`  part ${shard.index} of ${shard.count}; when all parts are done: tapir merge ${out}\n`);
     if (summary.failures.length > 0 && !shard) terminal.exitCode = EXIT.someFailed;
+  } catch (error) {
+    view.end();
+    if (terminal.stopped === undefined || done === 0) throw error;
+    // Said before a run in progress ends, which may take long.
+    if (isTapirError(error, 'OUTPUT_UNWRITABLE')) terminal.err(messageOf(error));
+    else
+      terminal.err(
+        `tapir: stopped; ${counted(done, clips ? 'clip' : 'photo')} kept; run the same command to continue\n`,
+      );
+    terminal.exitCode = terminal.stopped;
   } finally {
     await view.close();
     await extractor.close();

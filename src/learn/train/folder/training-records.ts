@@ -1,4 +1,14 @@
 /** What a training tells and keeps about itself. */
+import {
+  count,
+  fields,
+  listOf,
+  nullable,
+  number,
+  optional,
+  text,
+  type Shapes,
+} from '../../../base/shapes.js';
 import type { TrainFailure } from './training-photos.js';
 
 /** How the model does on rows. */
@@ -64,6 +74,20 @@ export interface TrainingNotes {
   readonly sums: EpochSums;
   readonly failures: readonly TrainFailure[];
 }
+
+const score = fields({ loss: number, accuracy: number, rows: count });
+
+/** The form of {@link TrainingNotes}. */
+export const NOTES_SHAPE: Shapes = {
+  settings: fields({}),
+  planned: optional(count),
+  epochs: listOf(
+    fields({ epoch: count, training: score, heldOut: nullable(score), lr: number, seconds: number }),
+  ),
+  batches: count,
+  sums: fields({ loss: number, correct: count, rows: count, seconds: number, lr: number }),
+  failures: listOf(fields({ path: text, code: text, message: text })),
+};
 
 /** The epoch of highest held-out accuracy, then of lowest held-out loss, then the first; the last one if nothing is held out. */
 export function bestEpoch(epochs: readonly EpochRecord[]): EpochRecord | undefined {

@@ -2,10 +2,11 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { show } from '../../../base/checks.js';
-import { TapirError } from '../../../base/errors.js';
+import { isPlainObject, show } from '../../../base/checks.js';
+import { reasonOf, TapirError } from '../../../base/errors.js';
 import { readJson } from '../../../base/read-json.js';
-import { RECORD_FILE } from '../runs/checkpoint.js';
+import { firstMisshapen } from '../../../base/shapes.js';
+import { checkRecord, RECORD_FILE } from '../runs/checkpoint.js';
 import type { Trainer } from '../trainer.js';
 import type { OnnxModel } from '../../../run/model/open/open-model.js';
 import { unusable, type ImageSplit } from './class-folders.js';
@@ -14,6 +15,7 @@ import type { TrainFailure, TrainingPhotos } from './training-photos.js';
 import {
   bestEpoch,
   NO_SUMS,
+  NOTES_SHAPE,
   type EpochRecord,
   type EpochSums,
   type Score,
@@ -195,10 +197,24 @@ function readNotes(state: string): TrainingNotes | undefined {
     ),
   );
   if (record === undefined) return undefined;
-  const { facts } = (record ?? {}) as { readonly facts?: { readonly notes?: Partial<TrainingNotes> | null } };
-  const notes = facts?.notes;
-  if (Array.isArray(notes?.epochs) && typeof notes.settings === 'object') return notes as TrainingNotes;
-  throw invalid(state, 'it is no checkpoint of a folder training');
+  const notes = factsOf(state, record)['notes'];
+  if (!isPlainObject(notes) || !Array.isArray(notes['epochs']))
+    throw invalid(state, 'it is no checkpoint of a folder training');
+  const flaw = firstMisshapen(notes, NOTES_SHAPE);
+  if (flaw !== undefined) throw invalid(state, `"${flaw}" in ${RECORD_FILE} is missing or damaged`);
+  // Checked by NOTES_SHAPE.
+  return notes as unknown as TrainingNotes;
+}
+
+function factsOf(state: string, record: unknown): Readonly<Record<string, unknown>> {
+  try {
+    return checkRecord(record).facts;
+  } catch (error) {
+    throw invalid(
+      state,
+      `${reasonOf(error)}; give another folder (--state), or delete it to train from the start`,
+    );
+  }
 }
 
 function isLonger(state: string, done: number, epochs: number): Error {

@@ -2,7 +2,7 @@
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { removeLeftovers, writeAtomically } from '../../../base/atomic-file.js';
-import { digestFile } from '../../../base/digest.js';
+import { digestFile, digestOf } from '../../../base/digest.js';
 import { invalidOption, isPlainObject, show } from '../../../base/checks.js';
 import { reasonOf, TapirError } from '../../../base/errors.js';
 import { makeFolder } from '../../../base/make-folder.js';
@@ -23,6 +23,8 @@ interface CheckpointRecord {
   readonly format: typeof FORMAT;
   readonly tensors: { readonly file: string; readonly sha256: string };
   readonly facts: Readonly<Record<string, unknown>>;
+  /** SHA-256 of the facts as JSON. Missing in checkpoints that were written before it was recorded. */
+  readonly factsSha256?: string;
 }
 
 const FORMAT = 'onnx-tapir checkpoint 1';
@@ -51,7 +53,12 @@ export async function writeCheckpoint(folder: string, { tensors, facts }: Checkp
   const path = join(folder, file);
   await writeStateDict(path, tensors);
   const sha256 = await digestFile(path);
-  const record: CheckpointRecord = { format: FORMAT, tensors: { file, sha256 }, facts };
+  const record: CheckpointRecord = {
+    format: FORMAT,
+    tensors: { file, sha256 },
+    facts,
+    factsSha256: digestOf(JSON.stringify(facts)),
+  };
   await writeAtomically(join(folder, RECORD_FILE), Buffer.from(`${JSON.stringify(record, null, 2)}\n`));
   await removeOthers(folder, file);
 }
@@ -64,7 +71,7 @@ export async function writeCheckpoint(folder: string, { tensors, facts }: Checkp
  */
 export async function readCheckpoint(folder: string): Promise<Checkpoint> {
   try {
-    const { tensors, facts } = parseRecord(await readFile(join(folder, RECORD_FILE), 'utf8'));
+    const { tensors, facts } = checkRecord(parseJson(await readFile(join(folder, RECORD_FILE), 'utf8')));
     const path = join(folder, tensors.file);
     const sha256 = await digestFile(path);
     if (sha256 !== tensors.sha256)
@@ -86,11 +93,10 @@ function invalidCheckpoint(path: string, error: unknown): TapirError<'CHECKPOINT
   });
 }
 
-/** Reads the record. Throws Error with the reason. */
-function parseRecord(text: string): CheckpointRecord {
-  const record = parseJson(text);
+/** Checks a record. Throws Error with the reason. */
+export function checkRecord(record: unknown): CheckpointRecord {
   if (!isPlainObject(record)) throw new Error(`${RECORD_FILE} is not a JSON object`);
-  const { format, tensors, facts } = record;
+  const { format, tensors, facts, factsSha256 } = record;
   if (format !== FORMAT)
     throw new Error(`the format in ${RECORD_FILE} is ${show(format)}; this version reads "${FORMAT}"`);
   if (!isPlainObject(tensors) || !isPlainObject(facts))
@@ -100,6 +106,8 @@ function parseRecord(text: string): CheckpointRecord {
   if (typeof file !== 'string' || !TENSOR_FILE.test(file))
     throw new Error(`the file of tensors in ${RECORD_FILE} is ${show(file)}`);
   if (typeof sha256 !== 'string') throw new Error(`${RECORD_FILE} lacks the SHA-256 of the tensors`);
+  if (factsSha256 !== undefined && factsSha256 !== digestOf(JSON.stringify(facts)))
+    throw new Error(`the facts in ${RECORD_FILE} are not those that were written: it is damaged`);
   return { format, tensors: { file, sha256 }, facts };
 }
 

@@ -1,6 +1,8 @@
 /** What a training has learned: weights, the optimizer's state, the norms' statistics, and how many steps they took. */
 import { isDeepStrictEqual } from 'node:util';
+import { isPlainObject } from '../../../base/checks.js';
 import { TapirError } from '../../../base/errors.js';
+import { count } from '../../../base/shapes.js';
 import type { OnnxModel } from '../../../run/model/open/open-model.js';
 import type { Tensor } from '../../../onnx/tensor/tensor.js';
 import { unbiasedStatistics } from '../statistics/channel-moments.js';
@@ -91,7 +93,9 @@ export class TrainingState {
 
   async resume(folder: string): Promise<Readonly<Record<string, unknown>>> {
     const { tensors, facts } = await readCheckpoint(folder);
-    const { steps, notes, ...others } = facts as { steps: number; notes: Record<string, unknown> };
+    const { steps, notes, ...others } = facts;
+    if (!count(steps) || !isPlainObject(notes))
+      throw invalid(folder, 'its steps or notes are missing or damaged');
     const own = this.#facts();
     if (!isDeepStrictEqual(others, own))
       throw invalid(
@@ -104,7 +108,7 @@ export class TrainingState {
       return { values, given: inFileLayout(tensor, given) };
     });
     for (const { values, given } of read) values.set(given);
-    this.#steps = steps;
+    this.#steps = steps as number;
     return notes;
   }
 

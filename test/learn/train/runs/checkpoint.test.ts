@@ -150,6 +150,14 @@ describe('readCheckpoint', () => {
       /SHA-256 of tensors-1.* damaged/,
     ],
     ['another format', (at) => rewrite(at, { format: 'onnx-tapir checkpoint 2' }), /this version reads/],
+    [
+      'a flipped bit',
+      (at) => {
+        const path = join(at, 'checkpoint.json');
+        writeFileSync(path, readFileSync(path, 'utf8').replace('"step"', '"stdp"'));
+      },
+      /the facts in checkpoint\.json are not those that were written: it is damaged/,
+    ],
     ['no facts', (at) => rewrite(at, { facts: 3 }), /lacks tensors or facts/],
     [
       'a path out of the folder',
