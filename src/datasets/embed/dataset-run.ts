@@ -166,6 +166,7 @@ export class DatasetRun {
   }
 
   async #commit(written: JournalShard): Promise<void> {
+    if (this.#shards.length === (this.#folder.before?.shards.length ?? 0)) await this.#onFirstShard();
     const shard = await this.#record(written);
     this.#open = undefined;
     this.#shards.push(shard);
@@ -184,7 +185,6 @@ export class DatasetRun {
     if (!this.#hasBegun) {
       const run = await this.#describe(shard.number);
       this.#hasBegun = true;
-      await this.#onFirstShard();
       await this.#journal.append(run);
       this.#runs.push(run);
     }

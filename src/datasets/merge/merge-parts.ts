@@ -40,7 +40,8 @@ export async function readParts(out: string): Promise<Part[]> {
     const folder = join(out, name);
     await checkUnlocked(folder);
     const journal = await readJournal(folder);
-    if (!journal || !existsSync(join(folder, MANIFEST_FILE))) unfinished.push(name);
+    // A run was stopped in an open shard.
+    if (!journal || journal.open || !existsSync(join(folder, MANIFEST_FILE))) unfinished.push(name);
     else parts.push({ name, folder, journal, manifest: await readManifest(folder) });
   }
   if (unfinished.length > 0) throw incomplete(out, 'parts are missing or unfinished', unfinished);

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import {
   copyFileSync,
+  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -104,6 +105,42 @@ describe('a run that was stopped', () => {
     expect(embedded + skipped).toBe(26);
     expect(skipped).toBeGreaterThanOrEqual(shown - 2);
     expect(skipped).toBeLessThanOrEqual(shown);
+  });
+
+  it('while it added to a dataset leaves that readable as it was, and goes on, wherever it was', async () => {
+    const { photos, out } = setUp();
+    const options = { batch: 1, shardSize: 100 };
+    const change = (): void => {
+      copyFileSync(sea, join(photos, 'new-1.jpg'));
+      copyFileSync(city, join(photos, 'new-2.jpg'));
+      copyFileSync(city, join(photos, 'sea/sea-0.jpg'));
+      copyFileSync(sea, join(photos, 'zero.jpg'));
+    };
+    await run(photos, out, options);
+    const manifest = readFileSync(join(out, 'manifest.json'), 'utf8');
+    change();
+    // Two new ones; one that fails again and one that has changed; the former.
+    const there: boolean[] = [];
+    for (const stopAt of [1, 1, 2, 1]) {
+      const abort = new AbortController();
+      const onProgress = ({ done }: { done: number }): void => {
+        if (done >= stopAt) abort.abort(new Error('stop'));
+      };
+      await expect(run(photos, out, { ...options, signal: abort.signal, onProgress })).rejects.toThrow(
+        'stop',
+      );
+      there.push(existsSync(join(out, 'manifest.json')));
+      if (there.at(-1)!) expect(readFileSync(join(out, 'manifest.json'), 'utf8')).toBe(manifest);
+    }
+    // Until a shard is finished, here that of the new ones, the manifest is right.
+    expect(there).toEqual([true, false, false, false]);
+    const { manifest: after } = await run(photos, out, options);
+    expect(after.counts).toEqual({ inputs: 28, ok: 27, errors: 1 });
+    expect(after.shards.map(({ deadRows }) => deadRows).reduce((a, b) => a + b)).toBe(1);
+    expect(after.features['f']).toMatchObject({ rows: 28 });
+    expect(await featureOf(out, 'sea/sea-0.jpg')).toEqual(await featureOf(out, 'new-2.jpg'));
+    expect(await featureOf(out, 'zero.jpg')).toEqual(await featureOf(out, 'new-1.jpg'));
+    expect(await featureOf(out, 'dunes/cut.jpg')).toBe('IMAGE_TRUNCATED');
   });
 
   it('leaves no file of its own that its journal does not name, and the files of others', async () => {

@@ -22,7 +22,7 @@ import { expect, it } from 'vitest';
 import { createRandom } from '../../../src/base/random.js';
 import { fixturePath, projectPath, scratchFolder } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
-import { rounds } from '../../support/rounds.js';
+import { rounds, someOf } from '../../support/rounds.js';
 
 const KILLS = rounds(1, 50);
 const SEED = Number(process.env['TAPIR_SEED'] ?? 1);
@@ -64,6 +64,9 @@ function changePhotos(photos: string): void {
   for (let i = 0; i < 5; i++) copyFileSync(other, join(photos, `new-${i}.jpg`));
 }
 
+const COMMAND = projectPath('dist/lib/bin.cjs');
+const IN_PIECES = projectPath('test/support/embed-in-pieces.mjs');
+
 function embedArguments(photos: string, out: string, format: string, shard?: string): string[] {
   const request = [
     '--model',
@@ -88,13 +91,20 @@ function embedArguments(photos: string, out: string, format: string, shard?: str
     '1',
     '--remove-missing',
   ];
-  return ['embed', photos, ...request, ...settings, ...(shard === undefined ? [] : ['--shard', shard])];
+  return [
+    COMMAND,
+    'embed',
+    photos,
+    ...request,
+    ...settings,
+    ...(shard === undefined ? [] : ['--shard', shard]),
+  ];
 }
 
 /** Runs the command; returns whether it was killed. Any other end but success, or failed inputs, is an error. */
 async function start(args: readonly string[], torn: Readonly<Record<string, string>> = {}): Promise<boolean> {
   const layer = ['--import', projectPath('test/support/torn-writes.mjs')];
-  const command = [...(torn['TORN_DIR'] ? layer : []), projectPath('dist/lib/bin.cjs'), ...args];
+  const command = [...(torn['TORN_DIR'] ? layer : []), ...args];
   const child = spawn(process.execPath, command, {
     env: { ...process.env, ...torn },
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -154,16 +164,27 @@ async function endure(args: readonly string[], out: string, changes: number, mos
 
 const timeout = MOST_MS_PER_START * (6 * KILLS + 12);
 
-it.each(['npy', 'arrow', 'parquet'])(`embed survives ${KILLS} kills, as %s`, { timeout }, async (format) => {
+const WAYS = [
+  ['npy', 'in pieces'],
+  ['npy', 'at once'],
+  ['arrow', 'at once'],
+  ['arrow', 'in pieces'],
+  ['parquet', 'in pieces'],
+  ['parquet', 'at once'],
+] as const;
+
+it.each(someOf(WAYS, 2))(`embed survives ${KILLS} kills, as %s %s`, { timeout }, async (format, way) => {
+  const argumentsFor = (photos: string, out: string): string[] =>
+    way === 'at once' ? embedArguments(photos, out, format) : [IN_PIECES, model, photos, out, format];
   let killed = 0;
   while (killed < KILLS) {
     const photos = firstPhotos();
     const [whole, out] = [mkdtempSync(join(scratch, 'whole-')), mkdtempSync(join(scratch, 'out-'))];
     for (const prepare of [() => undefined, () => changePhotos(photos)]) {
       prepare();
-      const changes = await countChanges(embedArguments(photos, whole, format), whole);
+      const changes = await countChanges(argumentsFor(photos, whole), whole);
       expect(changes).toBeGreaterThan(20);
-      killed += await endure(embedArguments(photos, out, format), out, changes, KILLS - killed);
+      killed += await endure(argumentsFor(photos, out), out, changes, KILLS - killed);
       expect(contentOf(out)).toEqual(contentOf(whole));
       await checkReadable(out);
     }
@@ -184,17 +205,17 @@ it(`merge survives ${KILLS} kills`, { timeout }, async () => {
   for (const shard of ['0/2', '1/2']) await start(embedArguments(photos, second, 'npy', shard));
   const whole = join(scratch, 'merged');
   cpSync(second, whole, { recursive: true });
-  const changes = await countChanges(['merge', whole], whole);
+  const changes = await countChanges([COMMAND, 'merge', whole], whole);
   const expected = contentOf(whole);
   let killed = 0;
   while (killed < KILLS) {
     const out = mkdtempSync(join(scratch, 'merge-'));
     cpSync(first, out, { recursive: true });
-    killed += await endure(['merge', out], out, changes, KILLS - killed);
+    killed += await endure([COMMAND, 'merge', out], out, changes, KILLS - killed);
     // The parts are added to, and merged again.
     rmSync(join(out, 'parts'), { recursive: true });
     cpSync(join(second, 'parts'), join(out, 'parts'), { recursive: true });
-    killed += await endure(['merge', out], out, changes, KILLS - killed);
+    killed += await endure([COMMAND, 'merge', out], out, changes, KILLS - killed);
     expect(contentOf(out)).toEqual(expected);
     await checkReadable(out);
     rmSync(out, { recursive: true });
