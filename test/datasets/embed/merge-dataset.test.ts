@@ -1,5 +1,6 @@
 /** A dataset that is written in parts, each by a process of its own, and merged. */
 import {
+  appendFileSync,
   copyFileSync,
   cpSync,
   existsSync,
@@ -24,6 +25,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../../models/resnet.js';
 import { belongsTo, shardOf } from '../../../src/datasets/records/input-names.js';
 import { countInputs } from '../../../src/datasets/sources/count-inputs.js';
+import type { JournalShard } from '../../../src/datasets/files/journal.js';
+import type { Manifest, ShardRecord } from '../../../src/datasets/files/manifest.js';
 import { SOURCE_DEFAULTS } from '../../../src/photos/feeds/items/source-options.js';
 import { projectPath } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
@@ -338,6 +341,22 @@ describe('parts that do not fit together', () => {
     await expect(mergeDataset(out)).resolves.toBeDefined();
   });
 
+  it('are refused: stopped in the middle of new inputs', async () => {
+    const { photos, out } = setUp();
+    await runAll(photos, out, 2);
+    const journal = join(out, 'parts/1-of-2/journal.jsonl');
+    const last = JSON.parse(readFileSync(journal, 'utf8').trim().split('\n').at(-1)!) as JournalShard;
+    const open = {
+      ...last,
+      type: 'open',
+      number: last.number + 1,
+      firstRow: last.firstRow + last.rows,
+      pieces: 1,
+    };
+    appendFileSync(journal, `${JSON.stringify(open)}\n`);
+    await refuse(out, 'DATASET_INCOMPLETE', /missing or unfinished: parts\/1-of-2;/, { count: 1 });
+  });
+
   it('are refused: damaged', async () => {
     const { photos, out } = setUp();
     await runAll(photos, out, 2);
@@ -351,14 +370,29 @@ describe('parts that do not fit together', () => {
       [() => change('manifest.json', () => '{'), /manifest\.json/],
       [
         () => change('manifest.json', (text) => text.replace('"inputs": 8', '"inputs": 9')),
-        /holds 8 inputs, the manifest says 9/,
+        /its shards hold \d+ inputs, its counts say \d+/,
       ],
       [
         () =>
-          change('manifest.json', (text) =>
-            text.replace(/("firstRow": )(\d+)(?![\s\S]*"firstRow")/, '$19$2'),
-          ),
-        /row \d+ is not one of the \d+ rows from 9\d+/,
+          change('manifest.json', (text) => {
+            const manifest = JSON.parse(text) as Manifest;
+            const { counts, shards } = manifest;
+            Object.assign(counts, { inputs: counts.inputs + 1, ok: counts.ok + 1 });
+            Object.assign(shards[0]!, { inputs: shards[0]!.inputs + 1 });
+            return JSON.stringify(manifest);
+          }),
+        /holds \d inputs, the manifest says \d/,
+      ],
+      [
+        () =>
+          change('manifest.json', (text) => {
+            const manifest = JSON.parse(text) as Manifest;
+            const [a, b] = manifest.shards as [ShardRecord, ShardRecord];
+            Object.assign(a, { rows: a.rows + 1 });
+            Object.assign(b, { rows: b.rows - 1, firstRow: b.firstRow + 1 });
+            return JSON.stringify(manifest);
+          }),
+        /row \d+ is not one of the \d+ rows from \d+/,
       ],
       [
         () => change('journal.jsonl', (text) => text.split('\n').slice(0, -2).join('\n') + '\n'),
