@@ -10,10 +10,10 @@ import type { JournalOpen, JournalRun, JournalShard, JournalWriter } from '../fi
 import { packageVersion } from '../../base/package.js';
 import type { DatasetState } from '../files/manifest.js';
 import { PendingInputs, type PendingOptions } from './pending-inputs.js';
-import { ShardWriter, type ShardPlan } from '../files/shard-writer.js';
+import { ShardWriter, type ShardPlan, type ShardRecords } from '../files/shard-writer.js';
 import type { SourceItems } from '../../photos/feeds/items/source-item.js';
 import { noneFound, type Removal } from './missing-inputs.js';
-import { saveOld, savingInTime, type Saver } from './save-in-time.js';
+import { saveOld, savingInTime } from './save-in-time.js';
 import type { PrecisionCheck } from './precision-check.js';
 import type { EngineChoice } from '../records/engine-choice.js';
 import type { RunWeights } from '../records/run-record.js';
@@ -55,7 +55,6 @@ export class DatasetRun {
   readonly #runs: JournalRun[];
   readonly #writer: ShardWriter;
   readonly #startedAt = new Date().toISOString();
-  readonly #saver: Saver;
   #hasBegun = false;
   /** What the journal says about the shard that is not full yet. */
   #open: JournalOpen | undefined;
@@ -78,15 +77,11 @@ export class DatasetRun {
     this.#shards = [...(folder.before?.shards ?? [])];
     this.#runs = [...(folder.before?.runs ?? [])];
     this.#open = folder.before?.open;
-    const commit = (shard: JournalShard): Promise<void> => this.#commit(shard);
-    const writer = new ShardWriter(folder.path, plan, this.#shards, commit, this.#open);
-    this.#writer = writer;
-    this.#saver = {
-      get unsavedSince() {
-        return writer.unsavedSince;
-      },
-      save: () => this.#save(),
+    const records: ShardRecords = {
+      commit: (shard) => this.#commit(shard),
+      keep: (open) => this.#keep(open),
     };
+    this.#writer = new ShardWriter(folder.path, plan, this.#shards, records, this.#open);
   }
 
   /** Embeds the inputs of the source that are new, that failed before, or that changed. */
@@ -96,8 +91,9 @@ export class DatasetRun {
     const { unfinished } = inputs;
     const pending = new PendingInputs(source, inputs.known, { ...this.#plan.pending, unfinished });
     try {
-      // New inputs come after it.
-      if (this.#open?.isAgain === true) await this.#writer.finish();
+      // A shard that new inputs do not belong to, or that was full.
+      if (this.#open?.isAgain === true || (this.#open?.inputs ?? 0) >= this.#plan.shardSize)
+        await this.#writer.finish();
       await this.#append(pending, false);
       this.#isAgain = true;
       await this.#append(pending, true);
@@ -108,16 +104,16 @@ export class DatasetRun {
       const counts = { skipped, duplicates, changed, missing: gone - removed, removed };
       return { shards: this.#shards, runs: this.#runs, inputs, counts };
     } catch (error) {
-      await this.#keep(error);
+      await this.#end(error);
       throw error;
     }
   }
 
   /** Whatever ends a run, what it has done stays, unless it cannot be written or is not wanted: too far from float32. */
-  async #keep(error: unknown): Promise<void> {
+  async #end(error: unknown): Promise<void> {
     try {
       if (!isTapirError(error, 'OUTPUT_UNWRITABLE') && !isTapirError(error, 'PRECISION_TOO_LOW'))
-        await this.#save();
+        await this.#writer.save();
     } finally {
       await this.#writer.discard();
     }
@@ -131,7 +127,7 @@ export class DatasetRun {
     const { extractor, setup, lanes, check, saveMs, onBatch } = this.#plan;
     const items = isAgain ? pending.again() : pending.fresh();
     const batches = embedBatches(extractor, items, setup, lanes, { check });
-    for await (const batch of savingInTime(batches, this.#saver, saveMs)) {
+    for await (const batch of savingInTime(batches, this.#writer, saveMs)) {
       const shard = this.#writer.number;
       const isWritten = (item: TriedInput): boolean =>
         !isAgain || !item.error || item.cut !== undefined || this.#inputs.isNews(item);
@@ -158,7 +154,7 @@ export class DatasetRun {
       if (!(await removal.isGone({ ...row, isShorter: this.#inputs.isShorter(row) }))) continue;
       this.#inputs.remove(row, this.#writer.number);
       await this.#writer.appendRemoved(row);
-      await saveOld(this.#saver, saveMs);
+      await saveOld(this.#writer, saveMs);
       removed++;
     }
     await this.#writer.finish();
@@ -172,10 +168,9 @@ export class DatasetRun {
     this.#shards.push(shard);
   }
 
-  /** Saves what is in no file yet: the next run goes on after it. */
-  async #save(): Promise<void> {
-    const open = await this.#writer.save();
-    if (open) this.#open = await this.#record({ ...open, ...(this.#isAgain && { isAgain: true }) });
+  /** The next run goes on after what was saved. */
+  async #keep(open: JournalOpen): Promise<void> {
+    this.#open = await this.#record({ ...open, ...(this.#isAgain && { isAgain: true }) });
   }
 
   async #record<Written extends JournalShard | JournalOpen>(written: Written): Promise<Written> {

@@ -166,6 +166,7 @@ export function readFolderOptions(
     format,
     half: dtype === 'float16',
     parts: partsOf(describeParts(setup)),
+    signal: setup.signal,
   };
   return { ...options, setup, limit, plan };
 }

@@ -23,9 +23,6 @@ export const PARTS = 'parts';
 const FEATURE_FILE = /^features\/([^/]+)\/\1-\d{5,}(?:\.piece-\d{3,})?\.(?:npy|arrow|parquet|jsonl)$/;
 const METADATA_FILE = /^metadata\/metadata-\d{5,}(?:\.piece-\d{3,})?\.parquet$/;
 
-/** Pieces of a shard: a week of one minute each. A shard with as many is finished, full or not. */
-export const MOST_PIECES = 10_000;
-
 /** The folders that hold files of shards only. */
 const SHARD_FOLDER = /^(?:features\/[^/]+|metadata)$/;
 

@@ -54,12 +54,20 @@ export async function checkPieces(out: string, open: JournalOpen): Promise<void>
     for (const file of features) await checkFeatureFile(file);
 }
 
-/** Writes the files of a shard from its pieces. Throws `DATASET_INVALID`; `OUTPUT_UNWRITABLE`. */
+/** Writes the files of a shard from its pieces. Throws `DATASET_INVALID`; `OUTPUT_UNWRITABLE`; the reason of the signal. */
 export async function joinPieces(
   out: string,
   shard: Whole,
   pieces: number,
-  { format, parts }: { readonly format: FeatureFormat; readonly parts?: PartKind | undefined },
+  {
+    format,
+    parts,
+    signal,
+  }: {
+    readonly format: FeatureFormat;
+    readonly parts?: PartKind | undefined;
+    readonly signal?: AbortSignal | undefined;
+  },
 ): Promise<void> {
   const table = new MetadataTable(parts);
   const writers = new Map<string, FeatureWriter>();
@@ -74,6 +82,7 @@ export async function joinPieces(
         let at = 0;
         const blocks = elements === 0 ? [createData(dtype, 0)] : readStoredRows(file);
         for await (const data of blocks) {
+          signal?.throwIfAborted();
           const rows = elements === 0 ? file.rows : data.length / elements;
           const tensor = makeTensor(dtype, [rows, ...dims], data);
           await writer.append({ tensor, firstRow: file.firstRow + at, paths: paths.slice(at, at + rows) });

@@ -15,7 +15,6 @@ import {
   type Shapes,
 } from '../../base/shapes.js';
 import { isDType } from '../../onnx/tensor/tensor.js';
-import { MOST_PIECES } from './file-names.js';
 import { staysInside } from '../records/locate-file.js';
 
 /** The largest row of features, in elements: far above any model's, and small enough for a typed array. */
@@ -79,6 +78,9 @@ export const SHARD_SHAPE: Shapes = {
   decoder,
   againstFloat32: optional(comparison),
 };
+
+/** Pieces of a shard: a week of one minute each. A shard with as many is finished, full or not. */
+export const MOST_PIECES = 10_000;
 
 /** A shard of a journal that is not full yet. */
 export const OPEN_SHAPE: Shapes = {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { TapirError } from '../../base/errors.js';
 import type { Tensor } from '../../onnx/tensor/tensor.js';
-import { featurePath, metadataPath, MOST_PIECES, piecePath } from './file-names.js';
+import { featurePath, metadataPath, piecePath } from './file-names.js';
 import { createFeatureWriter, type FeatureFormat, type FeatureWriter } from '../formats/feature-files.js';
 import { MetadataTable, type MetadataRow } from '../formats/metadata.js';
 import type { PartKind } from '../formats/part-columns.js';
@@ -11,6 +11,7 @@ import { joinPieces, removePieces } from './join-pieces.js';
 import type { JournalOpen, JournalShard, ShardFeatures } from './journal.js';
 import { addMarked, NOTHING_MARKED, type MarkedCounts } from '../records/marked-images.js';
 import { addReduced, NOTHING_REDUCED, type ReducedSums } from '../records/reduced-images.js';
+import { MOST_PIECES } from './record-shapes.js';
 import { storedTensor } from './stored-tensor.js';
 import {
   rowsOfInputs,
@@ -31,6 +32,16 @@ export interface ShardPlan {
   readonly half: boolean;
   /** What rows are parts of; undefined for whole images. */
   readonly parts?: PartKind | undefined;
+  /** Ends the joining of pieces, which are kept. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Where shards are recorded. */
+export interface ShardRecords {
+  /** Called when the files of a shard are on disk. The shard counts once the call has settled. */
+  readonly commit: (shard: JournalShard) => Promise<void>;
+  /** The same for a piece of a shard that is not full. Without it, nothing is saved in pieces. */
+  readonly keep?: (open: JournalOpen) => Promise<void>;
 }
 
 /**
@@ -40,7 +51,7 @@ export interface ShardPlan {
 export class ShardWriter {
   readonly #out: string;
   readonly #plan: ShardPlan;
-  readonly #commit: (shard: JournalShard) => Promise<void>;
+  readonly #records: ShardRecords;
   /** The dtype and dims of each output, by key, once they are known. */
   readonly #features: Map<string, Omit<ShardFeatures, 'path'>>;
   #number: number;
@@ -67,20 +78,19 @@ export class ShardWriter {
 
   /**
    * @param before - The shards that exist.
-   * @param commit - Called when the files of a shard are on disk. The shard counts once the call has settled.
    * @param open - The shard to continue.
    */
   constructor(
     out: string,
     plan: ShardPlan,
     before: readonly JournalShard[],
-    commit: (shard: JournalShard) => Promise<void>,
+    records: ShardRecords,
     open?: JournalOpen,
   ) {
     this.#out = out;
     this.#plan = plan;
     this.#pending = new MetadataTable(plan.parts);
-    this.#commit = commit;
+    this.#records = records;
     this.#features = new Map([...before, open].flatMap((shard) => Object.entries(shard?.features ?? {})));
     this.#number = before.length;
     this.#row = this.#firstRow = before.reduce((sum, { rows }) => sum + rows, 0);
@@ -150,16 +160,13 @@ export class ShardWriter {
     if (this.#inputs >= this.#plan.shardSize || this.#pieces >= MOST_PIECES) await this.finish();
   }
 
-  /**
-   * Saves the rows that are in no file yet as a piece of the current shard.
-   *
-   * @returns The shard as it stands. The piece counts once the journal has it. Undefined if all rows are in files.
-   */
-  async save(): Promise<JournalOpen | undefined> {
-    if (this.#pending.length === 0 || this.#isTorn) return undefined;
+  /** Saves the rows that are in no file yet as a piece of the current shard. */
+  async save(): Promise<void> {
+    const { keep } = this.#records;
+    if (!keep || this.#pending.length === 0 || this.#isTorn) return;
     await this.#close((path) => piecePath(path, this.#pieces));
     this.#pieces++;
-    return { type: 'open', ...this.#shard(), pieces: this.#pieces };
+    await keep({ type: 'open', ...this.#shard(), pieces: this.#pieces });
   }
 
   /** Completes the current shard, unless it is empty. */
@@ -172,7 +179,7 @@ export class ShardWriter {
       await this.save();
       await joinPieces(this.#out, shard, this.#pieces, this.#plan);
     }
-    await this.#commit({ type: 'shard', ...shard });
+    await this.#records.commit({ type: 'shard', ...shard });
     await removePieces(this.#out, shard, this.#pieces);
     this.#number++;
     this.#firstRow = this.#row;

