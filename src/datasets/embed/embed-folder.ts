@@ -80,7 +80,8 @@ const MAX_FAILURES_LISTED = 1000;
  * journal of finished shards, and a manifest.
  *
  * An image that cannot be read becomes a metadata row with its error, and the run continues. The manifest is written last: a folder
- * without a manifest is an unfinished dataset. Repeat the call to resume a run that was killed, or to add to a finished dataset: it
+ * without a manifest is an unfinished dataset. A run that `signal` stops or an error ends keeps what it has done; one that is killed
+ * loses `shardSeconds` at most. Repeat the call to resume it, or to add to a finished dataset: it
  * embeds inputs that are new, inputs that failed, and files whose size or time changed (with `checksum`, and for bytes without a
  * time, those whose content changed). Rows are appended. Existing rows never move. `removeMissing` marks inputs that are gone as removed; they are embedded
  * again if they come back.
@@ -92,7 +93,7 @@ const MAX_FAILURES_LISTED = 1000;
  * @throws {@link TapirError} `OPTION_INVALID`; `SOURCE_INVALID` for a folder without images, or with
  * `removeMissing` for a source with no image of the dataset; `OUTPUT_EXISTS` if `out` holds
  * something else, or parts of another count; `DATASET_MISMATCH` if it holds a dataset of another model, other weights, another
- * request or transform; `OUTPUT_LOCKED` while another process writes to it; `OUTPUT_UNWRITABLE` (finished shards are kept);
+ * request or transform; `OUTPUT_LOCKED` while another process writes to it; `OUTPUT_UNWRITABLE` (what was saved before is kept);
  * `TOO_MANY_FAILURES`; `PRECISION_TOO_LOW`; the errors of {@link embedImages}.
  *
  * @example

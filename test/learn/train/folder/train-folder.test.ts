@@ -243,6 +243,19 @@ describe('trainFolder', () => {
     // What cannot be read is no reason to start again.
     const record = join(state, 'checkpoint.json');
     const whole = readFileSync(record);
+    const flipped = whole.toString().replace('"failures"', '"failuras"');
+    // Checkpoints of before have no digest of their facts.
+    const former = flipped.replace('"factsSha256"', '"x"');
+    for (const [text, message] of [
+      [flipped, /facts in checkpoint\.json are not those that were written: it is damaged/],
+      [former, /"failures" in checkpoint\.json is missing or damaged/],
+    ] as const) {
+      writeFileSync(record, text);
+      await expect(trainFolder(model, photos, options)).rejects.toMatchObject({
+        code: 'CHECKPOINT_INVALID',
+        message: expect.stringMatching(message),
+      });
+    }
     for (const spoil of [
       () => writeFileSync(record, whole.subarray(0, 20)),
       () => {
