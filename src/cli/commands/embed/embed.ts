@@ -10,7 +10,6 @@ import type { EmbedProgress } from '../../../datasets/embed/progress.js';
 import { runEmbedRows } from './embed-rows.js';
 import { openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
 import { addClipFlag, addTileFlag } from '../../flags/part-of-photo-flags.js';
-import { EXIT } from '../../terminal/exit-code.js';
 import { EXIT, messageOf } from '../../terminal/exit-code.js';
 import { openRunView } from '../../terminal/progress-view.js';
 import { chooseLocalDevice, parseShard, readShardFlag } from '../../flags/shard-flag.js';
