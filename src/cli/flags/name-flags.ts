@@ -4,6 +4,8 @@ import type { Command } from 'commander';
 /** Flags whose values have other names than the options that they become. */
 const FLAGS: Readonly<Record<string, string>> = {
   returnNodes: '--return',
+  crops: '--transform',
+  backend: '--transform',
   inputSizes: '--size',
   'parallel.sessionsPerDevice': '--sessions',
 };
@@ -17,10 +19,7 @@ function nameOf(name: string, command: Command | undefined): string | undefined 
   // Flags that were read here, and arguments in brackets.
   if (/^(?:--|\[)/.test(name)) return name;
   const flags = command?.options ?? [];
-  const flag =
-    flags.find((one) => one.attributeName() === name || one.long === FLAGS[name]) ??
-    // Several flags make an option of several fields: the first one stands for it.
-    flags.find((one) => one.attributeName().startsWith(`${name}.`));
+  const flag = flags.find((one) => one.attributeName() === name || one.long === FLAGS[name]);
   if (flag?.long) return flag.long;
   if (command?.registeredArguments.some((argument) => argument.name() === name)) return `<${name}>`;
   const [whole, ...fields] = name.split('.');

@@ -1,23 +1,26 @@
 /** Messages of the library in the words of a command. */
 import { Command } from 'commander';
 import { expect, it } from 'vitest';
-import { addClipFlags } from '../../../src/cli/flags/clip-flags.js';
 import { nameFlags } from '../../../src/cli/flags/name-flags.js';
-import { addTileFlags } from '../../../src/cli/flags/tile-flags.js';
+import { addClipFlag, addTileFlag } from '../../../src/cli/flags/part-of-photo-flags.js';
 
-const command = addTileFlags(addClipFlags(new Command().argument('<source>')))
+const command = new Command()
+  .argument('<source>')
   .option('--return <name>')
   .option('--text-model <file>')
   .option('--transform <name>')
   .option('--no-cache');
+addTileFlag(command);
+addClipFlag(command);
 
 it.each([
   ['option "textModel" must be a path', '--text-model must be a path'],
   ['option "returnNodes" must be for both models', '--return must be for both models'],
-  ['option "clips" must be left out', '--frames must be left out'],
-  ['option "clips.stride" must be 1', '--stride must be 1'],
+  ['option "clips" must be left out', '--clip must be left out'],
+  ['option "clips.stride" must be 1', '"stride" of --clip must be 1'],
   ['option "tiles" must be left out, without option "source"', '--tile must be left out, without <source>'],
-  ['option "tiles.minStd" must be 8', '--tile-min-std must be 8'],
+  ['option "tiles.minStd" must be 8', '"minStd" of --tile must be 8'],
+  ['option "crops" must be "center"', '--transform must be "center"'],
   ['option "transform.crops" must be "center"', '"crops" of --transform must be "center"'],
   ['option "--shard" must be i/n, option "[images...]" given', '--shard must be i/n, [images...] given'],
   [
