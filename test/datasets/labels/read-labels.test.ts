@@ -20,5 +20,7 @@ it.each([1, 5])('labels of unknown paths are counted, with %i rows a photo', asy
   ]);
   const { ofRow, warnings } = await readLabels(dataset as unknown as Dataset, labels);
   expect([...ofRow]).toEqual([0, 1, 0].flatMap((label) => Array<number>(parts).fill(label)));
-  expect(warnings).toEqual(['2 labels are for paths that the dataset does not have']);
+  expect(warnings).toEqual([
+    '2 labels for paths that the dataset does not have: "d.jpg", "e.jpg" (it has "a.jpg")',
+  ]);
 });

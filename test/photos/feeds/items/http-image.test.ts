@@ -153,7 +153,10 @@ describe('an image at a URL', () => {
     const given = ['a.jpg', `${base}/a.jpg`];
     const { items, error } = await untilError(given);
     expect(items).toEqual([{ path: 'a.jpg', image: 'a.jpg' }]);
-    expect(error).toMatchObject({ code: 'OPTION_INVALID', message: expect.stringMatching(/--allow-http/) });
+    expect(error).toMatchObject({
+      code: 'OPTION_INVALID',
+      message: expect.stringMatching(/"allowHttp" must be true/),
+    });
     expect(asked).toEqual([]);
     for (const source of [
       given,

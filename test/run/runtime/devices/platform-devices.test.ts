@@ -63,6 +63,8 @@ describe('devices of one platform', () => {
     expect(deviceName(readDevice('device', 'dml:1'))).toBe('dml:1');
     expect(() => readDevice('device', 'coreml:1')).toThrow('there is only one "coreml"');
     expect(() => readDevice('device', 'rocm')).toThrow('webgpu');
-    expect(() => readDevice('device', 'OpenVINOExecutionProvider')).toThrow('--engine openvino');
+    expect(() => readDevice('device', 'OpenVINOExecutionProvider')).toThrow(
+      'with option "engine" as "openvino"',
+    );
   });
 });
