@@ -9,7 +9,7 @@ import {
 } from '../../base/checks.js';
 import { integer, oneOf, readOptions, refuseUnused, unchecked, type Fields } from '../../base/options.js';
 import type { Graph, Node } from '../../onnx/graph/graph.js';
-import { resolveNames } from '../../onnx/graph/names/resolve-names.js';
+import { resolveTensors } from '../../onnx/graph/names/resolve-names.js';
 import { choosePlaces, type PlaceCosts } from './graph/choose-places.js';
 import { lineUp, type CutLine } from '../../onnx/graph/cost/cut-line.js';
 import { nodesOfModule } from './graph/module-nodes.js';
@@ -262,7 +262,7 @@ export function readSpan(option: string, given: unknown): StageSpan {
 
 /** Finds the ends of stages in a graph. Unknown names of values are listed in one error. */
 function findEnds(graph: Graph, line: CutLine, spans: readonly StageSpan[]): StageEnd[] {
-  const named = resolveNames(
+  const named = resolveTensors(
     graph,
     spans.flatMap(({ until }) => until ?? []),
   ).values();

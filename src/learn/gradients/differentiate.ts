@@ -5,7 +5,7 @@ import { TapirError } from '../../base/errors.js';
 import type { Graph, Node, Value } from '../../onnx/graph/graph.js';
 import { checkOperators } from './backpropagate.js';
 import { withGradients, type GradientPlan } from './with-gradients.js';
-import { resolveNames } from '../../onnx/graph/names/resolve-names.js';
+import { resolveTensors } from '../../onnx/graph/names/resolve-names.js';
 import { cutGraph, type Cut } from '../../onnx/graph/rewrite/prune.js';
 import type { Rewrite } from '../../onnx/graph/rewrite/rewrite.js';
 import type { Attribute } from '../../onnx/file/scan/attributes.js';
@@ -147,7 +147,9 @@ async function planGradients(model: OnnxModel, options: DifferentiateOptions): P
   const pairs = isEmpty(options.returnNodes) ? [] : readReturnNodes(options.returnNodes).pairs;
   const { graph } = modelInternals.of(model);
   const names = pairs.map(({ request }) => request);
-  const returns = resolveNames(graph, names).map((found, i) => Object.assign(found, { key: pairs[i]!.key }));
+  const returns = resolveTensors(graph, names).map((found, i) =>
+    Object.assign(found, { key: pairs[i]!.key }),
+  );
   const targets = resolveTargets(model, [...new Set(of)]);
   const gradients = await resolveWithRespectTo(model, [...new Set(withRespectTo)]);
   const keys = new Set(targets.map(({ key }) => key));
@@ -163,7 +165,7 @@ async function planGradients(model: OnnxModel, options: DifferentiateOptions): P
 /** Reads the names of what is kept. Throws `OPTION_INVALID` and those of name resolution. */
 export function readKept(graph: Graph, given: unknown): Value[] {
   const names = isEmpty(given) ? [] : checkNames('recompute', given);
-  return resolveNames(graph, names).map(({ value }) => value);
+  return resolveTensors(graph, names).map(({ value }) => value);
 }
 
 function isEmpty(list: unknown): boolean {

@@ -4,7 +4,7 @@ import type { Graph } from '../../onnx/graph/graph.js';
 import { readerOf, type GraphParameters } from '../../onnx/graph/parameters/find-parameters.js';
 import type { TransposedCopy } from '../../onnx/graph/parameters/transposed-copies.js';
 import { inverse } from '../../onnx/graph/parameters/site.js';
-import { resolveNames, type Resolved } from '../../onnx/graph/names/resolve-names.js';
+import { resolveTensors, type Resolved } from '../../onnx/graph/names/resolve-names.js';
 import type { CutOutput } from '../../onnx/graph/rewrite/prune.js';
 import type { GradientOutput } from './with-gradients.js';
 import type { Parameter } from '../../run/model/open/named-parameters.js';
@@ -19,7 +19,7 @@ function gradientKey(request: string): string {
 
 /** Resolves the targets. */
 export function resolveTargets(model: OnnxModel, requests: readonly string[]): CutOutput[] {
-  return resolveNames(modelInternals.of(model).graph, requests).map((found) =>
+  return resolveTensors(modelInternals.of(model).graph, requests).map((found) =>
     Object.assign(found, { key: gradientKey(found.request) }),
   );
 }
@@ -55,7 +55,7 @@ export async function resolveWithRespectTo(
 /** Resolves names that are no parameters of the file, but may be parameters of the network. */
 function resolveOthers(graph: Graph, requests: readonly string[]): Resolved[] {
   try {
-    return resolveNames(graph, requests);
+    return resolveTensors(graph, requests);
   } catch (error) {
     if (!isTapirError(error, 'NAME_NOT_FOUND')) throw error;
     const why =

@@ -3,7 +3,6 @@
  * (`/layer4/layer4.2/relu_2/Relu`) or the dynamo exporter's metadata (`pkg.torch.onnx.name_scopes`).
  */
 import type { Node, Value } from './graph.js';
-import { operatorOf } from './operators/operators.js';
 
 /** Which exporter's naming a node follows. */
 export type NameScheme = 'torchscript' | 'dynamo';
@@ -32,7 +31,7 @@ export function placeOf(node: Node): Place | undefined {
 
 /** The place of the first of fused operators, where the node's own name tells another than its tensor. */
 export function firstPlaceOf(node: Node): Place | undefined {
-  const name = ownName(node);
+  const { name } = node;
   // ONNX Runtime calls a Gemm with an activation in it "fused" and its name.
   return nameOf(node) === name ? undefined : checkDepth(placeInName(name.replace(/^fused /, '')));
 }
@@ -68,46 +67,17 @@ function placeInName(name: string): Place | undefined {
  */
 function nameOf(node: Node): string {
   const fromTensor = nameInTensor(node.outputs[0]?.name ?? '');
-  if (fromTensor !== undefined && borrowedActivation(node) === undefined) return fromTensor;
-  const name = ownName(node);
-  return node.domain === 'com.microsoft' && name === node.name ? '' : name;
-}
-
-/** A node's name. ONNX Runtime's quantizer keeps the names of nodes that it writes in 8 bits, with an ending. */
-function ownName({ name }: Node): string {
-  return name.replace(/_quant$/, '');
+  return fromTensor ?? (node.domain === 'com.microsoft' ? '' : node.name);
 }
 
 /** The name of the node after which TorchScript named a tensor: `/relu/Relu` for `/relu/Relu_output_0`. */
-function nameInTensor(tensor: string): string | undefined {
+export function nameInTensor(tensor: string): string | undefined {
   return /^(\/.+)_output_\d+$/s.exec(tensor)?.[1];
 }
 
 /** The place that TorchScript gave to a tensor. */
-export function placeOfTensor({ name }: Value): Place | undefined {
+export function placeOfTensor({ name }: Pick<Value, 'name'>): Place | undefined {
   return checkDepth(placeInName(nameInTensor(name) ?? ''));
-}
-
-/** What dynamo's exporter calls the results of activations. */
-const ACTIVATION_CALL =
-  /^(?:celu|clamp(?:_max|_min)?|elu|gelu|hardsigmoid|hardswish|hardtanh|leaky_relu|mish|relu|relu6|selu|sigmoid|silu|softplus|tanh|threshold)(?:_\d+)?$/;
-
-/**
- * The activation whose tensor a node has, though it is another operator: the name of torch's call, or that of the operator. Quantizers drop
- * activations that end where their integers end, and the node before such an activation takes its tensor over.
- */
-export function borrowedActivation(node: Node): string | undefined {
-  const tensor = node.outputs[0]?.name ?? '';
-  if (node.domain !== '' || operatorOf(node)?.isActivation) return undefined;
-  const scopes = node.scanned.metadata.get('pkg.torch.onnx.name_scopes');
-  if (scopes !== undefined) {
-    const own = parsePythonStrings(scopes)?.at(-1)?.replace(/_\d+$/, '');
-    return ACTIVATION_CALL.test(tensor) && tensor.replace(/_\d+$/, '') !== own ? tensor : undefined;
-  }
-  const operation = nameInTensor(tensor)?.split('/').at(-1) ?? '';
-  const opType = operation.replace(/_\d+$/, '');
-  const isActivation = operatorOf({ domain: '', opType })?.isActivation === true;
-  return isActivation && opType !== node.opType ? operation : undefined;
 }
 
 /** Dynamo: a Python list of full paths, first "" for the model, last the name of the FX node. */

@@ -2,7 +2,7 @@
 import type { Attribute } from '../../../onnx/file/scan/attributes.js';
 import { invalidOption } from '../../../base/checks.js';
 import type { Node, Value } from '../../../onnx/graph/graph.js';
-import { resolveNames } from '../../../onnx/graph/names/resolve-names.js';
+import { resolveTensors } from '../../../onnx/graph/names/resolve-names.js';
 import { findParameters } from '../../../onnx/graph/parameters/find-parameters.js';
 import { siteOf, type Site } from '../../../onnx/graph/parameters/site.js';
 import {
@@ -75,7 +75,7 @@ export async function addLoss(
       `the name of the output that the loss is computed of: the model has ${names}`,
       output,
     );
-  const [found] = resolveNames(graph, [output ?? `tensor:${graph.outputs[0]!.name}`]);
+  const [found] = resolveTensors(graph, [output ?? `tensor:${graph.outputs[0]!.name}`]);
   const { request, value, why } = found!;
   const { dtype, dims } = await typeOf(model, value, inputSizes);
   if (dtype !== 'float32')

@@ -69,7 +69,7 @@ const NO_METADATA: ReadonlyMap<string, string> = new Map();
 const NO_TENSORS: ScannedNode['tensors'] = [];
 const NO_NAMES: readonly string[] = [];
 const NO_LAYOUT: ReadonlyMap<string, number> = new Map();
-const LAYOUT_ATTRIBUTES = new Set(['transB', 'group']);
+const LAYOUT_ATTRIBUTES = new Set(['transB', 'group', 'to', 'channels_last']);
 
 /** Indexes the graph in the given fields, merged. */
 export function scanGraph(reader: WireReader, graphFields: readonly Field[]): ScannedGraph {

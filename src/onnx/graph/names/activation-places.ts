@@ -4,11 +4,11 @@
  */
 import { oncePer } from '../../../base/once-per.js';
 import type { Graph, Node } from '../graph.js';
-import { classesOf, isUnder, joinPath, placeOfTensor, type Place } from '../module-path.js';
+import { classesOf, isUnder, joinPath, type Place } from '../module-path.js';
 import { operatorOf } from '../operators/operators.js';
 import { weightModules } from './batch-norm.js';
-import { lostActivations, type LostActivation } from '../lost-activations.js';
-import { beforeRounding, usersOf } from '../roundings.js';
+import type { LostActivation } from '../float-view/float-view.js';
+import { usersOf } from './module-ends.js';
 import type { ModuleTree } from './module.js';
 
 export interface ActivationPlaces {
@@ -36,19 +36,13 @@ export function placeActivations(graph: Graph, tree: ModuleTree): ActivationPlac
   const places = new Map<Node, Place>();
   const doubted = new Map<string, readonly Node[]>();
   const doubt = (paths: readonly string[], node: Node, { after }: LostActivation): void => {
-    const candidates = after ? [node, after] : [node];
+    const candidates = [node, after];
     for (const path of paths) if (tree.modules.get(path)?.last === node) doubted.set(path, candidates);
   };
   const dropped: Dropped[] = [];
-  for (const [node, lost] of lostActivations(graph)) {
+  for (const [node, lost] of tree.lost) {
     const place = tree.places.get(node);
-    const stated =
-      place?.scheme === 'torchscript' && lost.name !== undefined
-        ? placeOfTensor(node.outputs[0]!)
-        : undefined;
-    if (stated && lost.after) places.set(lost.after, stated);
-    else if (stated) doubt(stated.scopes, node, lost);
-    else if (place) dropped.push(describe(graph, tree, node, lost, place));
+    if (place && !tree.places.has(lost.after)) dropped.push(describe(graph, tree, node, lost, place));
   }
   const ending = endingClasses(tree, dropped);
   for (const one of dropped) {
@@ -58,15 +52,19 @@ export function placeActivations(graph: Graph, tree: ModuleTree): ActivationPlac
     const isKnown = (isInside && around.length < 2) || ending.has(classOf(tree, innermost));
     const holder = isKnown ? innermost : isInside ? around[0]! : common;
     const isExact = isKnown || (around.length === 0 && one.isReadAsItIs);
-    if (lost.after) places.set(lost.after, placeIn(tree, holder, one, isExact));
-    doubt(lost.after ? around.filter((path) => !isKnown && path !== holder) : around, node, lost);
+    places.set(lost.after, placeIn(tree, holder, one, isExact));
+    doubt(
+      around.filter((path) => !isKnown && path !== holder),
+      node,
+      lost,
+    );
   }
   return { places, doubted };
 }
 
 function describe(graph: Graph, tree: ModuleTree, node: Node, lost: LostActivation, place: Place): Dropped {
-  const readers = usersOf(node);
-  const isResult = (lost.after ?? node).outputs.some((value) => value && graph.isOutput(value));
+  const readers = usersOf(lost.after);
+  const isResult = lost.after.outputs.some((value) => value && graph.isOutput(value));
   const scopes = modulesAround(tree, node, place);
   const holdsAll = (path: string): boolean =>
     readers.length > 0 &&
@@ -135,8 +133,8 @@ function startsWithout(tree: ModuleTree, node: Node, common: string): boolean {
 const startingClasses = oncePer((tree: ModuleTree): ReadonlySet<string> => {
   const counts = new Map<string, number>();
   for (const [path, { first }] of tree.modules) {
-    const read = first?.inputs[0] && beforeRounding(first.inputs[0]).producer;
-    if (!first || (read && tree.lost.has(read))) continue;
+    const before = first?.inputs[0]?.producer?.inputs[0]?.producer;
+    if (!first || (before && tree.lost.has(before))) continue;
     const name = classOf(tree, path);
     counts.set(name, operatorOf(first)?.isActivation ? -Infinity : (counts.get(name) ?? 0) + 1);
   }

@@ -3,9 +3,9 @@
  * BatchNorm's value: on eight torchvision models, the only way in which a leaf's name denotes a wrong value.
  */
 import type { Node, Value } from '../graph.js';
-import { joinPath, splitPath, type Place } from '../module-path.js';
+import { joinPath, placeOf, splitPath, type Place } from '../module-path.js';
 
-const CONVOLUTIONS = new Set(['Conv', 'ConvTranspose', 'QLinearConv']);
+const CONVOLUTIONS = new Set(['Conv', 'ConvTranspose']);
 
 export function isConvolution(node: Node): boolean {
   return CONVOLUTIONS.has(node.opType);
@@ -23,26 +23,23 @@ export function mayHoldBatchNorm(node: Node, place: Place): boolean {
   if (!isConvolution(node) || place.scheme === 'dynamo') return false;
   // A convolution placed by the tensor of what was fused into it (`/bn1/BatchNormalization_output_0`) is that module.
   if (!place.operation.startsWith('Conv')) return false;
-  const [weight, bias] =
-    node.opType === 'QLinearConv' ? [node.inputs[3], node.inputs[8]] : node.inputs.slice(1);
+  const [, weight, bias] = node.inputs;
   if ([weight, bias].some((value) => value && FUSED_WEIGHT.test(value.name))) return true;
   // The bias of an equal tensor proves nothing: a BatchNorm that shifts by zero leaves a bias like many others.
   if (!bias || storedWeight(bias).name.startsWith(`${place.path}.`)) return false;
   if (weight === undefined) return true;
-  const { name } = storedWeight(weight);
+  const { name, producer } = storedWeight(weight);
+  // The exporter writes what the module itself computes of constants in the module, and what it folded outside.
+  if (producer?.opType === 'Constant' && placeOf(producer)?.path === place.path) return false;
   // The model's own code calls the convolution with a parameter of any name.
   const isOwn = place.path === '' && /^[A-Za-z_][\w.]*$/.test(name);
-  return !isOwn && !/\.weight(_\w+)?$/.test(name);
+  return !isOwn && !name.endsWith('.weight');
 }
 
-/**
- * The constant behind a weight. The exporter shares equal weights through Identity nodes: the name is then that of an equal tensor. Quantizers
- * keep the name, with an ending.
- */
+/** The constant behind a weight. The exporter shares equal weights through Identity nodes: the name is then that of an equal tensor. */
 function storedWeight(value: Value): Value {
   const { producer } = value;
-  const isRead = producer?.opType === 'Identity' || producer?.opType === 'DequantizeLinear';
-  return (isRead ? producer.inputs[0] : undefined) ?? value;
+  return (producer?.opType === 'Identity' ? producer.inputs[0] : undefined) ?? value;
 }
 
 /** Names that the BatchNorm after a convolution of this name usually has. Some depend on which modules still have nodes. */
@@ -75,14 +72,10 @@ function numberedNames(
   return isLast || isPresent(beside(index + 2)) ? [beside(index + 1)] : [];
 }
 
-/**
- * The module paths, other than its own, whose weights a node reads: `layer1.0.conv1` for a node in `layer1.0.bn1`. Weights in 8 bits keep
- * the name, with an ending.
- */
+/** The module paths, other than its own, whose weights a node reads: `layer1.0.conv1` for a node in `layer1.0.bn1`. */
 export function weightModules(node: Node): string[] {
   return node.inputs.flatMap((input) => {
-    const source = input?.producer?.opType === 'DequantizeLinear' ? input.producer.inputs[0] : input;
-    const match = source?.initializer && /^(.+)\.weight(?:\/int8(?:_\d+)?|_quantized)?$/.exec(source.name);
+    const match = input?.initializer && /^(.+)\.weight$/.exec(input.name);
     return match ? [match[1]!] : [];
   });
 }

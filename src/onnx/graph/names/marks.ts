@@ -1,5 +1,6 @@
 /** What a listing says about a node's value. */
-import { mayHoldBatchNorm } from './batch-norm.js';
+import { floatView } from '../float-view/float-view.js';
+import { isConvolution, mayHoldBatchNorm } from './batch-norm.js';
 import type { Graph, Node } from '../graph.js';
 import { foldedConvolutions } from './keras-names.js';
 import { nodeRoles } from '../roles.js';
@@ -28,9 +29,12 @@ export function marksOf(graph: Graph, node: Node): Mark[] {
 
 function isFolded(graph: Graph, node: Node): boolean {
   const place = moduleTree(graph).places.get(node);
-  if (place?.scheme === 'torchscript') return mayHoldBatchNorm(node, place);
+  const isSeen = isConvolution(node) || node.opType.includes('Conv');
+  const view = floatView(graph);
+  const layer = view.nodeOf(node);
+  if (place?.scheme === 'torchscript') return isSeen && layer !== undefined && mayHoldBatchNorm(layer, place);
   if (place) return FOLDING_RULE.test(node.scanned.metadata.get('pkg.onnxscript.rewriter.rule_name') ?? '');
-  const names = ordinalNames(graph);
+  const names = ordinalNames(view.graph);
   const [value] = node.outputs;
   if (names && value && node.opType === 'Conv')
     return [...names.folded.values()].some((name) => names.values.get(name) === value);

@@ -7,16 +7,21 @@ import type { Node } from '../graph.js';
 import { operatorOf } from '../operators/operators.js';
 import { isConvolution, mayHoldBatchNorm } from './batch-norm.js';
 import { isUnder, joinPath, splitPath } from '../module-path.js';
-import { beforeRounding, usersOf } from '../roundings.js';
 import type { Module, ModuleTree } from './module.js';
 
-/** The convolution that computes a node's value, itself or through quantization, if a BatchNorm may be folded into it. */
+/** The nodes that read a node's value. What the network itself rounds passes through an Identity. */
+export function usersOf(node: Node, hops = 0): readonly Node[] {
+  const users = node.outputs.flatMap((output) => output?.uses ?? []);
+  if (hops === MAX_HOPS) return users;
+  return users.flatMap((user) => (user.opType === 'Identity' ? usersOf(user, hops + 1) : [user]));
+}
+
+const MAX_HOPS = 4;
+
+/** The convolution that computes a node's value, itself or through rounding, if a BatchNorm may be folded into it. */
 export function foldedEnd(tree: ModuleTree, node: Node): Node | undefined {
-  const [result] = node.outputs;
-  const before = result && beforeRounding(result).producer;
-  // What a dropped activation gave is no longer the convolution's.
-  if (before && before !== node && tree.lost.has(before)) return undefined;
-  const at = before?.opType === 'ReorderOutput' ? before.inputs[0]?.producer : before;
+  const isCopy = node.opType === 'Identity' || node.opType === 'ReorderOutput';
+  const at = isCopy ? node.inputs[0]?.producer : node;
   const place = at && tree.places.get(at);
   return at && place && mayHoldBatchNorm(at, place) ? at : undefined;
 }

@@ -1,10 +1,10 @@
 /** Module path → value: the right value, or a refusal that names what exists instead. */
 import { oncePer } from '../../../base/once-per.js';
 import { batchNormNames, isConvolution, mayHoldBatchNorm, weightModules } from './batch-norm.js';
-import { usersOf } from '../roundings.js';
-import { doubtEnd, foldedEnd, losesSum } from './module-ends.js';
+import { floatView, type FloatView, type Held } from '../float-view/float-view.js';
+import { doubtEnd, foldedEnd, losesSum, usersOf } from './module-ends.js';
 import { readStage } from './flat-names.js';
-import type { Graph, Node } from '../graph.js';
+import type { Graph, Node, Value } from '../graph.js';
 import { readLayer } from './keras-names.js';
 import { joinPath, splitPath } from '../module-path.js';
 import type { Module, ModuleTree } from './module.js';
@@ -12,7 +12,7 @@ import { moduleTree } from './module-tree.js';
 import { readOrdinal } from './ordinal-names.js';
 import { hasGapBefore, readOperation } from './operations.js';
 import { losesBias } from './other-form.js';
-import { foldedBehind, readBefore, readNode, type ModuleReading } from './readings.js';
+import { foldedBehind, readNode, type ModuleReading, type PathReading } from './readings.js';
 import { readVanished } from './vanished.js';
 
 /**
@@ -21,7 +21,42 @@ import { readVanished } from './vanished.js';
  * @param strict - Take the path as the module's true name and leave torchvision's renumbering aside (`module:`).
  * @returns undefined if no module or operation has this name.
  */
-export function readModulePath(graph: Graph, path: string, strict: boolean): ModuleReading | undefined {
+export function readModulePath(graph: Graph, path: string, strict: boolean): PathReading | undefined {
+  const view = floatView(graph);
+  const reading = readInView(view.graph, path, strict);
+  return reading && holdReading(view, path, reading);
+}
+
+/** What the file has of what a path denotes in its float view. */
+function holdReading(view: FloatView, path: string, reading: ModuleReading): PathReading {
+  if (reading.kind === 'value') return holdValue(view, path, reading.value, reading.why);
+  if (reading.kind === 'unsure') {
+    const candidates = reading.candidates.flatMap((node) => node.outputs.flatMap((value) => value ?? []));
+    return { ...reading, candidates: candidates.flatMap((value) => view.heldOf(value) ?? []) };
+  }
+  if (reading.kind === 'clash') {
+    const readings = reading.readings.map(({ path: other, value }) => ({
+      path: other,
+      held: view.heldOf(value),
+    }));
+    const known = readings.filter((one): one is { path: string; held: Held } => one.held !== undefined);
+    return known.length === readings.length ? { kind: 'clash', readings: known } : missing(path);
+  }
+  return reading;
+}
+
+function holdValue(view: FloatView, path: string, value: Value, why: string): PathReading {
+  const held = view.heldOf(value);
+  return held ? { kind: 'value', ...held, why } : missing(path);
+}
+
+/** The refusal of a value that no tensor has. */
+function missing(path: string): PathReading {
+  const why = `the file computes "${path}" together with what follows it, in whole numbers or in an order of one processor's own`;
+  return { kind: 'folded', why };
+}
+
+function readInView(graph: Graph, path: string, strict: boolean): ModuleReading | undefined {
   const tree = moduleTree(graph);
   if (path === '') return undefined;
   if (tree.scheme === undefined) return readOtherNaming(graph, path);
@@ -77,30 +112,30 @@ function readContainer(tree: ModuleTree, module: Module): ModuleReading | undefi
   );
 }
 
-/** Integer kernels that ONNX Runtime's quantizer wrote for nodes of dynamo's files: it drops their places. */
-function isUnplacedKernel(tree: ModuleTree, node: Node): boolean {
-  return tree.scheme === 'dynamo' && /^QLinear|^QGemm$/.test(node.opType) && !tree.places.has(node);
+/** Nodes of dynamo's files that a quantizer wrote anew: it drops their places. */
+function isUnplaced(tree: ModuleTree, node: Node): boolean {
+  return tree.isRewritten && tree.scheme === 'dynamo' && !tree.places.has(node) && !tree.dropped.has(node);
 }
 
-/** Modules with parameters in such kernels: `layer1.0.conv1.weight` gives `layer1`, `layer1.0` and `layer1.0.conv1`. */
+/** Modules with parameters in such nodes: `layer1.0.conv1.weight` gives `layer1`, `layer1.0` and `layer1.0.conv1`. */
 const unplacedModules = oncePer((graph: Graph) => {
   const tree = moduleTree(graph);
   const names = graph.nodes
-    .filter((node) => isUnplacedKernel(tree, node))
-    .flatMap(({ inputs }) => inputs.flatMap((input) => input?.name ?? []));
+    .filter((node) => isUnplaced(tree, node))
+    .flatMap(({ inputs }) => inputs.flatMap((input) => (input?.initializer ? input.name : [])));
   return new Set(names.flatMap((name) => [...name.matchAll(/\./g)].map(({ index }) => name.slice(0, index))));
 });
 
 /** Why a module has no node, though its weights are in the file; `undefined` if that is not so. */
 export function hiddenModule(graph: Graph, path: string): string | undefined {
-  return unplacedModules(graph).has(path)
+  return unplacedModules(floatView(graph).graph).has(path)
     ? `a quantizer dropped where the nodes of module "${path}" were`
     : undefined;
 }
 
 /** The refusal of a module of which only the beginning is left. */
 function refuseUnplaced(tree: ModuleTree, path: string, last: Node): ModuleReading | undefined {
-  if (!usersOf(last).some((user) => isUnplacedKernel(tree, user))) return undefined;
+  if (!usersOf(last).some((user) => isUnplaced(tree, user))) return undefined;
   const why = `a quantizer dropped where the nodes after it were, which may belong to "${path}"`;
   return { kind: 'unsure', why, candidates: [last] };
 }
@@ -162,11 +197,7 @@ function readLeaf(tree: ModuleTree, module: Module, strict: boolean): ModuleRead
     return { kind: 'folded', why };
   }
   const { length } = module.calls;
-  const own = readBefore(
-    tree,
-    first,
-    length > 1 ? `first of ${length} calls of "${path}"` : `module "${path}"`,
-  );
+  const own = readNode(first, length > 1 ? `first of ${length} calls of "${path}"` : `module "${path}"`);
   const other = strict ? undefined : tree.torchvision.get(path);
   if (!other || other === first) return own;
   const otherPath = tree.places.get(other)?.path ?? '';
@@ -210,7 +241,7 @@ function readAbsent(
     const place = tree.places.get(renumbered)!;
     const end = foldedEnd(tree, renumbered);
     if (end) return foldedInto(tree, end, place.path);
-    return readBefore(tree, renumbered, `torchvision's name for a call of module "${place.path}"`);
+    return readNode(renumbered, `torchvision's name for a call of module "${place.path}"`);
   }
   const owner = ownerOfWeights(graph, path);
   if (owner) return foldedBehind(path, tree.places.get(owner)?.path);
@@ -229,11 +260,7 @@ function readFoldedNorm(tree: ModuleTree, path: string): ModuleReading | undefin
   const holder = parent && normHolders(parent, tree).get(path);
   if (!holder) return undefined;
   const convolution = tree.places.get(holder)!.path;
-  return readBefore(
-    tree,
-    holder,
-    `BatchNorm "${path}", folded by the exporter into convolution "${convolution}"`,
-  );
+  return readNode(holder, `BatchNorm "${path}", folded by the exporter into convolution "${convolution}"`);
 }
 
 /** The convolutions in a module that hold BatchNorms beside them, by the paths of those; `undefined` for several. */

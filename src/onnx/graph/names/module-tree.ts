@@ -6,9 +6,8 @@ import { firstPlaceOf, isUnder, joinPath, placeOf, splitPath, type Place } from 
 import { operatorOf } from '../operators/operators.js';
 import { nodeRoles } from '../roles.js';
 import { placeActivations } from './activation-places.js';
-import { lostActivations } from '../lost-activations.js';
+import { floatView } from '../float-view/float-view.js';
 import type { ModuleTree } from './module.js';
-import { isAddedRounding } from '../roundings.js';
 
 interface Draft {
   readonly path: string;
@@ -25,8 +24,18 @@ const NO_NODES: Node[] = [];
 const NO_CALLS: Node[][] = [];
 const NO_CHILDREN = new Set<string>();
 
-/** The module tree of a graph; built on first use. */
+/** The module tree of a graph, or of its float view; built on first use. Nodes of both have their places. */
 export const moduleTree: (graph: Graph) => ModuleTree = oncePer((graph) => {
+  const view = floatView(graph);
+  if (view.graph !== graph) {
+    const tree = moduleTree(view.graph);
+    const places = new Map(tree.places);
+    for (const node of graph.nodes) {
+      const place = places.get(view.nodeOf(node) ?? node);
+      if (place) places.set(node, place);
+    }
+    return { ...tree, places };
+  }
   const tree = buildTree(graph, new Map(), new Map());
   if (tree.lost.size === 0) return tree;
   const { places, doubted } = placeActivations(graph, tree);
@@ -64,8 +73,7 @@ function buildTree(
   const calls: Call[] = [];
   let before: string | undefined;
   for (const node of graph.nodes) {
-    // Roundings that a quantizer added are no nodes of the source network.
-    const place = activations.get(node) ?? (isAddedRounding(node) ? undefined : placeOf(node));
+    const place = activations.get(node) ?? placeOf(node);
     if (!place) continue;
     places.set(node, place);
     const module = moduleOf(place.path);
@@ -98,7 +106,9 @@ function buildTree(
   const scheme = [...places.values()][0]?.scheme;
   const results = new Set(single.map(({ nodes }) => nodes.at(-1)!));
   const torchvision = torchvisionNames(single);
-  return { scheme, modules, places, takenBy, lost: lostActivations(graph), doubted, results, torchvision };
+  const { lost, isRewritten } = floatView(graph);
+  const dropped = new Set(Array.from(lost.values(), ({ after }) => after));
+  return { scheme, modules, places, takenBy, lost, dropped, isRewritten, doubted, results, torchvision };
 }
 
 /** Appends to a list that may be one of the shared empty ones. */

@@ -1,7 +1,7 @@
 /** What a file shows of the modules of its source network. */
 import type { Node } from '../graph.js';
 import type { NameScheme, Place } from '../module-path.js';
-import type { LostActivation } from '../lost-activations.js';
+import type { LostActivation } from '../float-view/float-view.js';
 
 /** One module that still has nodes. */
 export interface Module {
@@ -27,6 +27,10 @@ export interface ModuleTree {
   readonly takenBy: ReadonlyMap<string, Node>;
   /** Activations that a quantizer dropped, by the node before them. */
   readonly lost: ReadonlyMap<Node, LostActivation>;
+  /** The nodes that stand for them. */
+  readonly dropped: ReadonlySet<Node>;
+  /** Whether it is the tree of a float view, so that nodes may have been written anew. */
+  readonly isRewritten: boolean;
   /** Modules of which such an activation may have been the end, with the nodes before and after it. */
   readonly doubted: ReadonlyMap<string, readonly Node[]>;
   /** The last nodes of calls: what their modules compute. */

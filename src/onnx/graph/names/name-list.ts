@@ -10,6 +10,7 @@ import { nonTensorType } from '../non-tensor-type.js';
 import type { Module, ModuleTree } from './module.js';
 import { moduleTree } from './module-tree.js';
 import { isSharedName, resolveName } from './resolve-names.js';
+import { floatView } from '../float-view/float-view.js';
 import { ordinalNames } from './ordinal-names.js';
 import { callsOfOperation, operationsIn } from './operations.js';
 
@@ -25,20 +26,23 @@ export function listNames(graph: Graph): string[] {
 
 /** The best name of each value that depends on the input, in execution order. */
 export function nameValues(graph: Graph): ReadonlyMap<Value, string> {
-  const tree = moduleTree(graph);
-  const roles = nodeRoles(graph);
+  const view = floatView(graph);
+  const tree = moduleTree(view.graph);
+  const roles = nodeRoles(view.graph);
   const torchvision = new Map([...tree.torchvision].map(([name, node]) => [node, name]));
   const known = knownNames(graph);
-  const layers = new Map(layerNames(graph));
-  for (const [name, end] of layerEnds(graph)) if (end.kind === 'node') layers.set(end.node, name);
+  const layers = new Map(layerNames(view.graph));
+  for (const [name, end] of layerEnds(view.graph)) if (end.kind === 'node') layers.set(end.node, name);
   const names = new Map<Value, string>();
   for (const value of graph.inputs)
     names.set(value, firstDenoting(graph, value, () => [value.name]) ?? `tensor:${value.name}`);
-  for (const node of graph.nodes) {
+  for (const node of view.graph.nodes) {
     if (roles.get(node) !== 'data') continue;
     const isHidden = isInner(tree, node);
-    node.outputs.forEach((value, k) => {
-      if (!value || (k > 0 && value.uses.length === 0 && !graph.isOutput(value))) return;
+    node.outputs.forEach((result, k) => {
+      if (!result || (k > 0 && result.uses.length === 0 && !view.graph.isOutput(result))) return;
+      const value = view.heldOf(result)?.value;
+      if (!value || names.has(value)) return;
       const isGiven = hasGivenName(tree, node, value);
       if (isHidden && !isGiven) return;
       const name = firstDenoting(graph, value, function* () {
@@ -68,8 +72,10 @@ function knownNames(graph: Graph): ReadonlyMap<string, readonly string[]> {
     else names.set(tensor, [name]);
   };
   for (const [name, tensor] of graph.sidecar?.names ?? []) add(tensor, name);
+  const view = floatView(graph);
   if (moduleTree(graph).scheme === undefined)
-    for (const [name, value] of ordinalNames(graph)?.values ?? []) add(value.name, name);
+    for (const [name, value] of ordinalNames(view.graph)?.values ?? [])
+      add(view.heldOf(value)?.value.name ?? '', name);
   return names;
 }
 

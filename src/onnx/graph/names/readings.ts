@@ -1,7 +1,6 @@
 /** What a name in the module tree denotes: a value, or why it denotes none. */
-import { numbersOf } from '../lost-activations.js';
+import type { Held } from '../float-view/float-view.js';
 import type { Node, Value } from '../graph.js';
-import type { ModuleTree } from './module.js';
 import { otherForm } from './other-form.js';
 
 /** What a module path denotes. */
@@ -14,6 +13,13 @@ export type ModuleReading =
   | { readonly kind: 'clash'; readonly readings: readonly { readonly path: string; readonly value: Value }[] }
   | { readonly kind: 'outputs'; readonly node: Node };
 
+/** The same, in the tensors of the file. */
+export type PathReading =
+  | ({ readonly kind: 'value'; readonly why: string } & Held)
+  | Extract<ModuleReading, { readonly kind: 'folded' | 'outputs' }>
+  | { readonly kind: 'unsure'; readonly why: string; readonly candidates: readonly Held[] }
+  | { readonly kind: 'clash'; readonly readings: readonly { readonly path: string; readonly held: Held }[] };
+
 /** The tensor that a node denotes: its only used output, unless that has another form than torch's. */
 export function readNode(node: Node, why: string): ModuleReading {
   const form = otherForm(node);
@@ -21,14 +27,7 @@ export function readNode(node: Node, why: string): ModuleReading {
   const outputs = node.outputs.filter((value) => value !== undefined);
   const used = outputs.filter((value) => value.uses.length > 0);
   const value = outputs.length === 1 ? outputs[0] : used.length === 1 ? used[0] : undefined;
-  return value ? { kind: 'value', value: numbersOf(value) ?? value, why } : { kind: 'outputs', node };
-}
-
-/** The same for a node that an activation may follow which a quantizer dropped: integer kernels give only the value after that. */
-export function readBefore(tree: ModuleTree, node: Node, why: string): ModuleReading {
-  if (tree.lost.get(node)?.keepsInput !== false) return readNode(node, why);
-  const lost = `"${node.name}" rounds to integers that begin at zero, so it may hold an activation after it`;
-  return { kind: 'unsure', why: lost, candidates: [node] };
+  return value ? { kind: 'value', value, why } : { kind: 'outputs', node };
 }
 
 /** The refusal for a module that vanished into another one. */

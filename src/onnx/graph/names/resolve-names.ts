@@ -5,10 +5,10 @@ import type { ScannedNode } from '../../file/scan/scan-graph.js';
 import { operatorKey } from '../../file/scan/scan-body.js';
 import { isDefined, type Graph, type Node, type Value } from '../graph.js';
 import { hiddenModule, readModulePath } from './module-names.js';
-import type { ModuleReading } from './readings.js';
+import type { PathReading } from './readings.js';
 import { moduleTree } from './module-tree.js';
 import { layerEnds } from './keras2onnx-names.js';
-import { lostActivations } from '../lost-activations.js';
+import { floatView, type Held, type Levels } from '../float-view/float-view.js';
 import { findInside } from '../scopes.js';
 import { groupBy } from '../../../base/group-by.js';
 import { describeNearest, nearestNames } from '../../../base/nearest-names.js';
@@ -17,6 +17,8 @@ import { describeNearest, nearestNames } from '../../../base/nearest-names.js';
 export interface Resolved {
   readonly request: string;
   readonly value: Value;
+  /** How numbers are made of the value, where the file has only whole numbers for them. */
+  readonly levels?: Levels | undefined;
   /** How the name was read, for the plan. */
   readonly why: string;
 }
@@ -77,6 +79,26 @@ export function resolveNames(
   throw new TapirError(first.code, message, { details: first.details });
 }
 
+/**
+ * Resolves requests of tensors of the file. Throws as {@link resolveNames}, and `NAME_FOLDED` for a value that the file has only as whole
+ * numbers.
+ */
+export function resolveTensors(
+  graph: Graph,
+  requests: readonly string[],
+  keys?: readonly string[],
+): Resolved[] {
+  const resolved = resolveNames(graph, requests, keys);
+  const { request, value } = resolved.find(({ levels }) => levels) ?? {};
+  if (request === undefined || !value) return resolved;
+  const { message, details } = folded(
+    request,
+    'is only in the file as whole numbers',
+    `tensor:${value.name}`,
+  );
+  throw new TapirError('NAME_FOLDED', message, { details });
+}
+
 /** Whether a key names a value, and its request names none. */
 function isTurned(graph: Graph, request: string, key: string): boolean {
   const [found, other] = [key, request].map((name) => resolveName(graph, name));
@@ -85,47 +107,54 @@ function isTurned(graph: Graph, request: string, key: string): boolean {
 
 /** Resolves one request; undefined if nothing has this name. */
 export function resolveName(graph: Graph, request: string): Found | Failure | undefined {
-  const tensor = graph.values.get(request);
+  const view = floatView(graph);
   const readings: Resolved[] = [];
-  if (tensor && isDefined(tensor))
-    readings.push({ request: `tensor:${request}`, value: tensor, why: 'tensor' });
-  const layer = layerEnds(graph).get(request);
-  if (layer?.kind === 'unsure') return unsure(request, layer.why, nodeReadings(layer.candidates));
-  const byNode = layer ? readLayerEnd(layer.node) : readNodeName(graph, request);
+  const byTensor = readTensor(graph, request);
+  if (byTensor && 'code' in byTensor) return byTensor;
+  if (byTensor) readings.push(byTensor);
+  const layer = layerEnds(view.graph).get(request);
+  const heldIn = (node: Node): Held[] => node.outputs.flatMap((value) => (value && view.heldOf(value)) ?? []);
+  if (layer?.kind === 'unsure')
+    return unsure(request, layer.why, layer.candidates.flatMap(heldIn).map(heldReading));
+  const byNode = layer ? heldIn(layer.node).map(heldReading)[0] : readNodeName(graph, request);
   if (byNode && 'code' in byNode && readings.length === 0) return byNode;
   if (byNode && !('code' in byNode)) readings.push(byNode);
   const byModule =
     (prefixOf(request) ? undefined : readSidecar(graph, request)) ?? readModulePath(graph, request, false);
-  if (byModule?.kind === 'value')
-    readings.push({ request: `module:${request}`, value: byModule.value, why: byModule.why });
-  const borrowed = byModule ? undefined : readBorrowed(graph, request);
-  if (borrowed) readings.push(borrowed);
+  if (byModule?.kind === 'value') {
+    const { value, levels, why } = byModule;
+    readings.push({ request: `module:${request}`, value, levels, why });
+  }
   if (readings.some((reading) => reading.value !== readings[0]!.value)) return ambiguous(request, readings);
   // Dynamo's tensors have names like torchvision's operations (`getitem`), but others than those. Those of createModel are torchvision's.
   const isOwn = graph.model.producer.startsWith('onnx-tapir');
   if (readings[0] && byModule?.kind === 'unsure' && !request.includes('.') && !isOwn) {
-    const others = nodeReadings(byModule.candidates);
+    const others = byModule.candidates.map(heldReading);
     if (others.some(({ value }) => value !== readings[0]!.value))
       return ambiguous(request, [...readings, ...others], byModule.why);
   }
   const hidden = readings[0] && !byModule ? hiddenModule(graph, request) : undefined;
   if (hidden !== undefined) return unsure(request, hidden, readings);
-  if (readings[0]) return { value: readings[0].value, why: readings[0].why };
+  if (readings[0]) return { value: readings[0].value, levels: readings[0].levels, why: readings[0].why };
   if (byModule && byModule.kind !== 'value') return moduleFailure(request, byModule);
   return readPrefixed(graph, request) ?? readForwardArgument(graph, request);
 }
 
-/** The value after an activation whose name dynamo gave to the tensor, and a quantizer to the value before it. */
-function readBorrowed(graph: Graph, request: string): Resolved | undefined {
-  const { producer } = graph.values.get(request) ?? {};
-  const lost = producer && !request.includes('/') ? lostActivations(graph).get(producer) : undefined;
-  const [after] = lost?.name === request ? (lost.after?.outputs ?? []) : [];
-  return after && tensorReading(after);
+/** A tensor by its name. If it has the name of an activation that a quantizer dropped, the name means the value after that. */
+function readTensor(graph: Graph, request: string): Resolved | Failure | undefined {
+  const tensor = graph.values.get(request);
+  if (!tensor || !isDefined(tensor)) return undefined;
+  const view = floatView(graph);
+  const after = view.taken.get(tensor);
+  if (!after) return { request: `tensor:${request}`, value: tensor, why: 'tensor' };
+  const held = view.heldOf(after);
+  if (held) return { ...heldReading(held), why: 'tensor, behind the activation that a quantizer dropped' };
+  return folded(request, 'names what a quantizer dropped', `tensor:${request}`);
 }
 
-/** A Keras layer of several nodes is the last of them. */
-function readLayerEnd({ outputs: [value] }: Node): Resolved | undefined {
-  return value && tensorReading(value, 'layer');
+/** A value that a rule found; whole numbers that stand for it cannot be asked for by a name of their own. */
+function heldReading({ value, levels }: Held): Resolved {
+  return { ...tensorReading(value), levels };
 }
 
 function tensorReading(value: Value, why = ''): Resolved {
@@ -177,7 +206,11 @@ function unsure(request: string, why: string, readings: readonly Resolved[]): Fa
   return folded(request, `does not follow from the file: ${why}`, only?.request);
 }
 
-function folded(request: string, why: string, instead: string | undefined): Failure {
+function folded(
+  request: string,
+  why: string,
+  instead: string | undefined,
+): Extract<Failure, { code: 'NAME_FOLDED' }> {
   const hint = instead === undefined ? '' : `; what the file has is "${instead}"`;
   return {
     code: 'NAME_FOLDED',
@@ -198,19 +231,19 @@ function outputReadings({ name, outputs }: Node): Resolved[] {
   return outputs.flatMap((value, k) => (value ? [{ request: requestOf(value, k), value, why: '' }] : []));
 }
 
-function moduleFailure(request: string, reading: Exclude<ModuleReading, { kind: 'value' }>): Failure {
+function moduleFailure(request: string, reading: Exclude<PathReading, { kind: 'value' }>): Failure {
   if (reading.kind === 'folded') {
     return folded(request, `is not in the file: ${reading.why}`, reading.instead);
   }
   if (reading.kind === 'clash') {
-    const readings = reading.readings.map(({ path, value }) => ({
+    const readings = reading.readings.map(({ path, held }) => ({
+      ...held,
       request: `module:${path}`,
-      value,
       why: '',
     }));
     return ambiguous(request, readings, 'torchvision renumbers names that end in _<number>');
   }
-  if (reading.kind === 'unsure') return unsure(request, reading.why, nodeReadings(reading.candidates));
+  if (reading.kind === 'unsure') return unsure(request, reading.why, reading.candidates.map(heldReading));
   return ambiguous(request, outputReadings(reading.node));
 }
 
@@ -232,12 +265,12 @@ function readPrefixed(graph: Graph, request: string): Found | Failure | undefine
   const reading = (isPath ? undefined : readSidecar(graph, name)) ?? readModulePath(graph, name, true);
   if (!reading) return undefined;
   return reading.kind === 'value'
-    ? { value: reading.value, why: reading.why }
+    ? { value: reading.value, levels: reading.levels, why: reading.why }
     : moduleFailure(request, reading);
 }
 
 /** What the names beside the model say. */
-function readSidecar({ sidecar, values }: Graph, name: string): ModuleReading | undefined {
+function readSidecar({ sidecar, values }: Graph, name: string): PathReading | undefined {
   const tensor = sidecar?.names.get(name);
   const value = tensor === undefined ? undefined : values.get(tensor);
   if (value && isDefined(value)) return { kind: 'value', value, why: 'from the names beside the model' };

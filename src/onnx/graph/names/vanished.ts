@@ -1,7 +1,7 @@
 /** Modules that left no node, in a Sequential whose other children did. */
 import { oncePer } from '../../../base/once-per.js';
 import { joinPath, splitPath } from '../module-path.js';
-import { beforeRounding, usersOf } from '../roundings.js';
+import { usersOf } from './module-ends.js';
 import type { Module, ModuleTree } from './module.js';
 import { isBlocked } from './other-form.js';
 import { foldedBehind, readNode, type ModuleReading } from './readings.js';
@@ -43,7 +43,6 @@ function doubtVanished(after: Module, path: string, index: number): ModuleReadin
     const why = `"${path}" and the modules after it up to "${after.path}" vanished together, and may have computed something in between`;
     return { kind: 'folded', why };
   }
-  if (after.first?.opType === 'DequantizeLinear') return foldedBehind(path, after.path);
   const rules = after.first?.scanned.metadata.get('pkg.onnxscript.rewriter.rule_name')?.split(',') ?? [];
   const isKept = rules.every((rule) => KEEPS_VALUES.test(rule)) && !(after.first && isBlocked(after.first));
   return isKept ? undefined : foldedBehind(path, after.path);
@@ -57,10 +56,7 @@ function readEntered(tree: ModuleTree, path: string, why: string): ModuleReading
   const module = tree.modules.get(path);
   const node = module?.first;
   if (!node || (node.opType !== 'Gemm' && node.opType !== 'MatMul')) return undefined;
-  const [read] = node.inputs;
-  const before = read && beforeRounding(read);
-  // What a quantizer dropped may have been here: what is read is the value after it.
-  const value = before?.producer && tree.lost.has(before.producer) ? read : before;
+  const [value] = node.inputs;
   return value && !value.initializer ? { kind: 'value', value, why } : undefined;
 }
 

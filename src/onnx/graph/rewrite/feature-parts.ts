@@ -102,7 +102,14 @@ export function withFeatureParts(
   const type = { elemType: state.elemType, dims: state.dims };
   const layout = state.layout ?? undefined;
   const { tokens } = state;
-  const made = { ...output, tensor, type, layout, tokens, computed: describeParts(parts) };
+  const made = {
+    ...output,
+    tensor,
+    type,
+    layout,
+    tokens,
+    computed: [...output.computed, ...describeParts(parts)],
+  };
   const notes = facts.measured ? [describeTokens(output.request, facts.measured)] : [];
   return { ...replaceOutput(rewrite, output, made, nodes), notes: [...rewrite.notes, ...notes] };
 }

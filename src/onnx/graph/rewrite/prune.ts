@@ -5,6 +5,7 @@
 import { TapirError } from '../../../base/errors.js';
 import { operatorKey } from '../../file/scan/scan-body.js';
 import { isDefined, type Graph, type Node, type Value } from '../graph.js';
+import type { Levels } from '../float-view/float-view.js';
 import { nonTensorType } from '../non-tensor-type.js';
 import type { ScannedTensor } from '../../file/scan/scan-value.js';
 import type { ScannedFunction } from '../../file/scan/scan.js';
@@ -14,6 +15,8 @@ export interface CutOutput {
   readonly request: string;
   readonly key: string;
   readonly value: Value;
+  /** How numbers are made of it, if it is whole numbers that stand for others. */
+  readonly levels?: Levels | undefined;
   readonly why: string;
 }
 
@@ -131,7 +134,9 @@ function reach(
   const parametersOf = new Map(graph.model.graph.annotations.map((item) => [item.tensor, item.parameters]));
   const nodes = new Set<Node>();
   const values = new Set<Value>();
-  const stack = outputs.map((output) => output.value);
+  const stack = outputs.flatMap(({ value, levels }) =>
+    [value, levels?.scale, levels?.zero].flatMap((one) => one ?? []),
+  );
   for (let value = stack.pop(); value; value = stack.pop()) {
     if (values.has(value)) continue;
     values.add(value);

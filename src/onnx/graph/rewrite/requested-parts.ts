@@ -10,6 +10,8 @@ import { withImageInput, type ImageNormalization } from './image-input.js';
 import type { Rewrite, RewriteOutput } from './rewrite.js';
 import type { TokenPlaces } from '../places.js';
 import type { MeasuredTokens, Size } from './token-grid.js';
+import { withNumbers } from './whole-numbers.js';
+import type { MeasuredTokens } from './token-grid.js';
 
 /** The parts of a request. */
 export interface RequestedParts {
@@ -53,11 +55,12 @@ export function withRequestedParts(
 }
 
 function withParts(
-  rewrite: Rewrite,
-  output: RewriteOutput,
+  whole: Rewrite,
+  asked: RewriteOutput,
   parts: FeatureParts,
   { typeOf, tokensOf, placesOf, measured }: KnownValues,
 ): Rewrite {
+  const [rewrite, output] = withNumbers(whole, asked, isPlain(parts), typeOf);
   if (isPlain(parts)) return rewrite;
   const { elemType = 0, dims } =
     output.type ?? rewrite.restated.get(output.value) ?? typeOf(output.value) ?? {};

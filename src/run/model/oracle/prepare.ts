@@ -2,7 +2,7 @@
 import { isTapirError, TapirError } from '../../../base/errors.js';
 import type { Value } from '../../../onnx/graph/graph.js';
 import { withFixedBatch } from '../../../onnx/graph/batch/fixed-batch.js';
-import { resolveNames } from '../../../onnx/graph/names/resolve-names.js';
+import { resolveNames, resolveTensors } from '../../../onnx/graph/names/resolve-names.js';
 import { isPlain } from '../../../onnx/graph/rewrite/feature-parts.js';
 import {
   cutGraph,
@@ -90,8 +90,8 @@ function cutToRequest(model: OnnxModel, request: RewriteRequest): Cut {
     graph,
     request.outputs.map((output) => output.request),
     keys,
-  ).map(({ request: name, value, why }, i): CutOutput => ({ request: name, value, why, key: keys[i]! }));
-  const inputs = request.inputs && readCutInputs(resolveNames(graph, request.inputs));
+  ).map((found, i): CutOutput => ({ ...found, key: keys[i]! }));
+  const inputs = request.inputs && readCutInputs(resolveTensors(graph, request.inputs));
   return cutGraph(graph, { outputs, inputs, allowNonTensor: request.allowNonTensor });
 }
 

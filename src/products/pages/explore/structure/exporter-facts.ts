@@ -1,5 +1,6 @@
 /** What an exporter did to a model, in sentences. */
 import type { Graph } from '../../../../onnx/graph/graph.js';
+import { floatView } from '../../../../onnx/graph/float-view/float-view.js';
 import { moduleTree } from '../../../../onnx/graph/names/module-tree.js';
 import { ordinalNames } from '../../../../onnx/graph/names/ordinal-names.js';
 import { allExternalTensors } from '../../../../onnx/file/external-data.js';
@@ -29,7 +30,7 @@ function nameFact(graph: Graph): string {
     return 'Its nodes carry module paths, as PyTorch’s TorchScript exporter writes them.';
   if (scheme === 'dynamo')
     return 'Its nodes carry module paths in their metadata, as PyTorch’s dynamo exporter writes them.';
-  const known = ordinalNames(graph);
+  const known = ordinalNames(floatView(graph).graph);
   if (known)
     return 'Its nodes carry no module paths; the names come from torchvision’s network with the same operators.';
   return 'Its nodes carry no module paths: long rows of nodes are shown as runs.';

@@ -2,72 +2,73 @@
  * Activations that quantizers dropped. Integers that end where a ReLU ends make the ReLU superfluous: onnxruntime's quantizer removes it and
  * gives its tensor to the node before it. That tensor is then the value before the ReLU, and the value after it is the rounded one.
  */
-import { oncePer } from '../../base/once-per.js';
-import { ELEMENT_TYPE } from '../file/wire/schema.js';
-import { tensorType, type Graph, type Node, type Value } from './graph.js';
-import { borrowedActivation } from './module-path.js';
-import { operatorOf } from './operators/operators.js';
-import { isAddedRounding } from './roundings.js';
+import { oncePer } from '../../../base/once-per.js';
+import { ELEMENT_TYPE } from '../../file/wire/schema.js';
+import { tensorType, type Graph, type Node, type Value } from '../graph.js';
+import { nameInTensor, parsePythonStrings } from '../module-path.js';
+import { operatorOf } from '../operators/operators.js';
+import { isOwn } from './forms.js';
 
-/** What is left of an activation, behind the node that computes what it read. */
-export interface LostActivation {
-  /** Whether the file has what the activation read; integer kernels give only the rounded value. */
-  readonly keepsInput: boolean;
-  /** The node with the value after the activation; `undefined` if no node has it as numbers. */
-  readonly after: Node | undefined;
-  /** The activation's own name, from its tensor; `undefined` if only the rounding tells of it, so that there may have been none. */
+/** What is left of an activation behind a node. */
+export interface Lost {
+  /** What the exporter called it, from its tensor; `undefined` if only the range of the integers tells of it. */
   readonly name: string | undefined;
 }
 
-/** What may have been dropped in a graph, by the node before it. */
-export const lostActivations: (graph: Graph) => ReadonlyMap<Node, LostActivation> = oncePer((graph) => {
-  const found = new Map<Node, LostActivation>();
-  for (const node of graph.nodes) {
-    const lost = findLost(graph, node);
-    if (lost) found.set(node, lost);
-  }
-  return found;
-});
+/** A node, and what the view makes of it. */
+interface Asked {
+  readonly graph: Graph;
+  readonly node: Node;
+  readonly opType: string;
+  /** What the view calls its result. */
+  readonly tensor: string;
+  /** The zero point of its result, if that is whole numbers. */
+  readonly zero?: Value | undefined;
+}
 
-function findLost(graph: Graph, node: Node): LostActivation | undefined {
+/** What may have been dropped behind a node. */
+export function findLost(asked: Asked): Lost | undefined {
+  const { graph, node, zero } = asked;
   const [result] = node.outputs;
   if (!result) return undefined;
-  const levels = levelsOf(node);
-  if (levels)
-    return isCutAtZero(result, result, levels)
-      ? { keepsInput: false, after: readerOf(result), name: undefined }
-      : undefined;
-  const name = borrowedActivation(node);
-  const roundings = result.uses.filter(({ opType }) => opType === 'QuantizeLinear');
+  const name = borrowedActivation(asked);
+  if (zero) return name !== undefined || isCutAtZero(result, result, zero) ? { name } : undefined;
+  const roundings = result.uses.filter((user) => user.opType === 'QuantizeLinear' && !isOwn(user));
   const isRounded =
     roundings.length > 0 && roundings.length === result.uses.length && !graph.isOutput(result);
   const isCut =
     isRounded && roundings.every(({ inputs, outputs }) => isCutAtZero(result, outputs[0]!, inputs[2]));
-  if (name === undefined && !isCut) return undefined;
-  const [first] = roundings;
-  const isOne = roundings.every(
-    ({ inputs }) => inputs[1] === first?.inputs[1] && inputs[2] === first?.inputs[2],
-  );
-  const after = isRounded && isOne && first?.outputs[0] ? readerOf(first.outputs[0]) : undefined;
-  return { keepsInput: true, after, name };
+  return isRounded && (name !== undefined || isCut) ? { name } : undefined;
 }
 
-/** The numbers that a value's levels mean, if it has levels and the quantizer added a node that makes numbers of them. */
-export function numbersOf(levels: Value): Value | undefined {
-  const reader = readerOf(levels);
-  return reader && isAddedRounding(reader) ? reader.outputs[0] : undefined;
+/** What dynamo's exporter calls the results of activations. */
+const ACTIVATION_CALL =
+  /^(?:celu|clamp(?:_max|_min)?|elu|gelu|hardsigmoid|hardswish|hardtanh|leaky_relu|mish|relu|relu6|selu|sigmoid|silu|softplus|tanh|threshold)(?:_\d+)?$/;
+
+/** The activation whose tensor a node has, though it is another operator: the name of torch's call, or that of the operator. */
+function borrowedActivation({ node, opType, tensor }: Asked): string | undefined {
+  if (operatorOf({ domain: '', opType })?.isActivation || SPELLED_OUT.has(opType)) return undefined;
+  const named = nameInTensor(tensor)?.split('/').at(-1);
+  if (named !== undefined) {
+    const base = named.replace(/_\d+$/, '');
+    return operatorOf({ domain: '', opType: base })?.isActivation === true && base !== opType
+      ? named
+      : undefined;
+  }
+  if (!ACTIVATION_CALL.test(tensor)) return undefined;
+  const scopes = node.scanned.metadata.get('pkg.torch.onnx.name_scopes') ?? '';
+  const own = parsePythonStrings(scopes)?.at(-1)?.replace(/_\d+$/, '');
+  return tensor.replace(/_\d+$/, '') === own ? undefined : tensor;
 }
 
-function readerOf(levels: Value): Node | undefined {
-  return levels.uses.find(({ opType }) => opType === 'DequantizeLinear');
-}
+/** Operators that an activation may end with where an exporter or optimiser spells it out. */
+const SPELLED_OUT: ReadonlySet<string> = new Set(['Div', 'Max', 'Min', 'Mul', 'Where']);
 
-/** The zero point of what an integer kernel gives, or undefined for any other node. */
-function levelsOf({ opType, inputs }: Node): Value | undefined {
-  if (opType === 'QGemm') return inputs[8];
-  if (!opType.startsWith('QLinear') || opType === 'QLinearConcat') return undefined;
-  if (opType === 'QLinearConv' || opType === 'QLinearMatMul') return inputs[7];
-  return inputs.at(-1);
+/** The operator of an activation of this name. */
+export function operatorOfActivation(name: string | undefined): string {
+  const base = name?.replace(/_\d+$/, '') ?? '';
+  if (/^[A-Z]/.test(base)) return base;
+  return /^(?:clamp|hardtanh|relu6)/.test(base) ? 'Clip' : 'Relu';
 }
 
 /** The least number of each type, as bits. ONNX Runtime leaves -128 out where it rounds symmetrically. */
