@@ -67,27 +67,28 @@ export function isOwn({ name, outputs, scanned }: Node): boolean {
   );
 }
 
-/** Whether a Cast that a tool added makes one type of float of another. */
+/** Whether a Cast that a tool added makes halves of floats, or floats of halves. */
 export function isFloatCast(node: Node): boolean {
   const [value] = node.inputs;
   if (node.opType !== 'Cast' || !value || isOwn(node)) return false;
-  return isFloatType(node.scanned.layout.get('to') ?? 0) && isFloat(value, 0);
+  const types = [node.scanned.layout.get('to') ?? 0, floatTypeOf(value, 0)];
+  return types.every(isFloatType) && types.some((type) => HALVES.has(type));
 }
 
+const HALVES: ReadonlySet<number> = new Set([ELEMENT_TYPE.float16, ELEMENT_TYPE.bfloat16]);
 const MAX_HOPS = 32;
 
-/** Whether the file says that a value is a float. */
-const isFloat = oncePer((value: Value, hops: number): boolean => {
+/** The type of a value, as far as the file tells it of a float; else 0. */
+const floatTypeOf = oncePer((value: Value, hops: number): number => {
   const { producer, initializer } = value;
   const stated = tensorType(value)?.elemType ?? initializer?.elemType;
-  if (stated !== undefined && stated !== 0) return isFloatType(stated);
-  if (!producer || hops === MAX_HOPS) return false;
-  if (producer.opType === 'Cast') return isFloatType(producer.scanned.layout.get('to') ?? 0);
+  if (stated !== undefined && stated !== 0) return stated;
+  if (!producer || hops === MAX_HOPS) return 0;
+  if (producer.opType === 'Cast') return producer.scanned.layout.get('to') ?? 0;
   const type = operatorOf(producer)?.types[0];
-  if (typeof type !== 'number')
-    return type !== undefined && type in ELEMENT_TYPE && isFloatType(ELEMENT_TYPE[type as 'float32']);
+  if (typeof type !== 'number') return ELEMENT_TYPE[type as 'float32'] ?? 0;
   const source = producer.inputs[type];
-  return source !== undefined && isFloat(source, hops + 1);
+  return source ? floatTypeOf(source, hops + 1) : 0;
 });
 
 /** What quantizers call tensors: after a tensor of the source, with a beginning or an ending. */

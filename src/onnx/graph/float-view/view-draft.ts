@@ -2,7 +2,7 @@
 import type { ScannedNode } from '../../file/scan/scan-graph.js';
 import type { ScannedTensor, ScannedValueInfo } from '../../file/scan/scan-value.js';
 import { buildGraph } from '../build-graph.js';
-import type { Graph, Node, Value } from '../graph.js';
+import { isDefined, type Graph, type Node, type Value } from '../graph.js';
 import { nameInTensor, placeOfTensor } from '../module-path.js';
 import { operatorOf } from '../operators/operators.js';
 import type { FloatView, Held, Levels, LostActivation } from './float-view.js';
@@ -87,7 +87,9 @@ export class ViewDraft {
   #heldOf(name: string): Held | undefined {
     if (this.#held.has(name)) return this.#held.get(name);
     const value = this.#graph.values.get(name);
-    return value && !(value.producer && givesIntegers(value.producer)) ? { value } : undefined;
+    return value && isDefined(value) && !(value.producer && givesIntegers(value.producer))
+      ? { value }
+      : undefined;
   }
 
   #visit(node: Node): void {
@@ -132,11 +134,8 @@ export class ViewDraft {
 
   /** A name that the view can give: no tensor of the file has it, or only one that is left out. */
   #free(wanted: string, fallback: string): string {
-    const { producer } = this.#graph.values.get(wanted) ?? {};
-    const isOpen =
-      !this.#graph.values.has(wanted) ||
-      producer?.opType === 'DequantizeLinear' ||
-      producer?.opType === 'Cast';
+    const known = this.#graph.values.get(wanted);
+    const isOpen = !known || !isDefined(known) || LEFT_OUT.has(known.producer?.opType ?? '');
     return isOpen && !this.#defined.has(wanted) && wanted !== '' ? wanted : fallback;
   }
 
@@ -240,16 +239,17 @@ export class ViewDraft {
       value ? [value.initializer ? this.#weightOf(value) : this.#nameOf(value)] : [],
     );
     const name = levels ? this.#free(this.#kernelName(output, levels.scale), output.name) : output.name;
-    if (levels) {
-      this.#levels.set(output, levels);
-      this.#names.set(output, name);
-    }
+    if (levels) this.#levels.set(output, levels);
     const value = isTurned ? undefined : held(output, levels);
     const [own, opType] = [ownName(node), kernel.opType];
     const lost = levels && findLost({ node, opType, tensor: name, graph: this.#graph, zero: levels.zero });
     // A bias of a product is an Add: MatMul has none.
     const isSplit = opType === 'MatMul' && weight !== undefined && bias !== undefined;
-    const before = lost ? this.#free(beforeName(own, name), `${name}/before`) : name;
+    // A tensor that is named after its activation is the value after it.
+    const isNamed = lost?.name !== undefined;
+    const before = isNamed ? this.#free(beforeName(own, name), `${name}/before`) : name;
+    const after = lost && !isNamed ? `${name}/after` : name;
+    this.#names.set(output, after);
     if (isSplit) {
       const product = `${before}/product`;
       this.#emit(node, { opType, domain: '', name: own, inputs: inputs.slice(0, 2), outputs: [product] });
@@ -264,9 +264,9 @@ export class ViewDraft {
     } else this.#emit(node, { opType, domain: '', name: own, inputs, outputs: [before] });
     if (lost) {
       this.#held.set(before, undefined);
-      this.#addActivation(node, before, name, lost);
+      this.#addActivation(node, before, after, lost);
     }
-    this.#held.set(name, value);
+    this.#held.set(after, value);
   }
 
   #readsTurned(node: Node): boolean {
@@ -372,6 +372,8 @@ export class ViewDraft {
   }
 }
 
+/** Nodes whose results have the name of another tensor in the view. */
+const LEFT_OUT: ReadonlySet<string> = new Set(['Cast', 'DequantizeLinear']);
 const NO_METADATA: ReadonlyMap<string, string> = new Map();
 
 /** What `quantize/with-qdq` calls a tensor whose channels it scales before it rounds them. */

@@ -6,7 +6,7 @@ import { oncePer } from '../../../base/once-per.js';
 import type { Graph, Node } from '../graph.js';
 import { classesOf, isUnder, joinPath, type Place } from '../module-path.js';
 import { operatorOf } from '../operators/operators.js';
-import { weightModules } from './batch-norm.js';
+import { mayHoldBatchNorm, weightModules } from './batch-norm.js';
 import type { LostActivation } from '../float-view/float-view.js';
 import { usersOf } from './module-ends.js';
 import type { ModuleTree } from './module.js';
@@ -198,7 +198,8 @@ function placeIn(
   if (!isExact) return own;
   const name = MODULE_NAMES.get(operation.replace(/_\d+$/, ''));
   if (!isSequential(tree, path)) return name === undefined ? own : child(name);
-  const index = Math.max(...indicesIn(tree, node, path));
+  // A norm that TorchScript's exporter folded is a child behind its convolution.
+  const index = Math.max(...indicesIn(tree, node, path)) + (mayHoldBatchNorm(node, place) ? 1 : 0);
   if (path !== common) return child(index + 1);
   // Of several children that vanished there, the last one has its value for sure.
   const next = Math.min(...readers.flatMap((reader) => indicesIn(tree, reader, path)));

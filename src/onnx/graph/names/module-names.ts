@@ -6,9 +6,10 @@ import { doubtEnd, foldedEnd, losesSum, usersOf } from './module-ends.js';
 import { readStage } from './flat-names.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { readLayer } from './keras-names.js';
-import { joinPath, splitPath } from '../module-path.js';
+import { joinPath, placeOf, splitPath } from '../module-path.js';
 import type { Module, ModuleTree } from './module.js';
 import { moduleTree } from './module-tree.js';
+import { endAmong } from './parameter-places.js';
 import { readOrdinal } from './ordinal-names.js';
 import { hasGapBefore, readOperation } from './operations.js';
 import { losesBias } from './other-form.js';
@@ -103,9 +104,14 @@ function readContainer(tree: ModuleTree, module: Module): ModuleReading | undefi
     if (again.last && (!last || again.last.index > last.index)) last = again.last;
   }
   if (!last) return undefined;
+  if (tree.isStripped) {
+    const end = endAmong(tree, last, module.path);
+    if (!end) return unplacedBehind(module.path, last);
+    last = end;
+  }
   return (
     refuseDoubted(tree, module.path) ??
-    refuseUnplaced(tree, module.path, last) ??
+    (tree.isStripped ? undefined : refuseUnplaced(tree, module.path, last)) ??
     refuseEnd(tree, module, last) ??
     mergedBehind(tree, module.path, last) ??
     readNode(last, `last node under module "${module.path}"`)
@@ -114,7 +120,8 @@ function readContainer(tree: ModuleTree, module: Module): ModuleReading | undefi
 
 /** Nodes of dynamo's files that a quantizer wrote anew: it drops their places. */
 function isUnplaced(tree: ModuleTree, node: Node): boolean {
-  return tree.isRewritten && tree.scheme === 'dynamo' && !tree.places.has(node) && !tree.dropped.has(node);
+  const isLost = tree.isStripped || (tree.isRewritten && tree.scheme === 'dynamo');
+  return isLost && !tree.places.has(node) && !tree.dropped.has(node) && node.opType !== 'Identity';
 }
 
 /** Modules with parameters in such nodes: `layer1.0.conv1.weight` gives `layer1`, `layer1.0` and `layer1.0.conv1`. */
@@ -136,6 +143,10 @@ export function hiddenModule(graph: Graph, path: string): string | undefined {
 /** The refusal of a module of which only the beginning is left. */
 function refuseUnplaced(tree: ModuleTree, path: string, last: Node): ModuleReading | undefined {
   if (!usersOf(last).some((user) => isUnplaced(tree, user))) return undefined;
+  return unplacedBehind(path, last);
+}
+
+function unplacedBehind(path: string, last: Node): ModuleReading {
   const why = `a quantizer dropped where the nodes after it were, which may belong to "${path}"`;
   return { kind: 'unsure', why, candidates: [last] };
 }
@@ -190,13 +201,26 @@ function readLeaf(tree: ModuleTree, module: Module, strict: boolean): ModuleRead
   if (!first) return undefined;
   const end = foldedEnd(tree, first);
   if (end) return foldedInto(tree, end, path);
-  const merged = refuseDoubted(tree, path) ?? mergedBehind(tree, path, first);
+  const isLayer = tree.places.get(first)?.isLayer === true;
+  const unplaced = isLayer ? undefined : refuseUnplaced(tree, path, first);
+  const merged = unplaced ?? refuseDoubted(tree, path) ?? mergedBehind(tree, path, first);
   if (merged) return merged;
   if (tree.scheme === 'dynamo' && first.opType === 'Pad' && hasGapBefore(tree, first)) {
     const why = `the exporter merged a padding into a convolution, which may be the first call of "${path}"`;
     return { kind: 'folded', why };
   }
   const { length } = module.calls;
+  // The network itself may run some of them, and call them as the tensor of the module.
+  if (
+    length > 1 &&
+    !path.includes('.') &&
+    module.own.some((node) => tree.dropped.has(node) && placeOf(node) === undefined)
+  )
+    return {
+      kind: 'unsure',
+      why: `a quantizer dropped several activations, and the file does not say which of them is "${path}"`,
+      candidates: module.own,
+    };
   const own = readNode(first, length > 1 ? `first of ${length} calls of "${path}"` : `module "${path}"`);
   const other = strict ? undefined : tree.torchvision.get(path);
   if (!other || other === first) return own;

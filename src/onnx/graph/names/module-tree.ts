@@ -5,6 +5,8 @@ import { weightModules } from './batch-norm.js';
 import { firstPlaceOf, isUnder, joinPath, placeOf, splitPath, type Place } from '../module-path.js';
 import { operatorOf } from '../operators/operators.js';
 import { nodeRoles } from '../roles.js';
+import { ordinalNames } from './ordinal-names.js';
+import { placeByParameters } from './parameter-places.js';
 import { placeActivations } from './activation-places.js';
 import { floatView } from '../float-view/float-view.js';
 import type { ModuleTree } from './module.js';
@@ -36,16 +38,22 @@ export const moduleTree: (graph: Graph) => ModuleTree = oncePer((graph) => {
     }
     return { ...tree, places };
   }
-  const tree = buildTree(graph, new Map(), new Map());
+  const plain = buildTree(graph, new Map(), new Map());
+  const isStripped =
+    plain.scheme === undefined ? !ordinalNames(graph) : plain.scheme === 'dynamo' && plain.isRewritten;
+  const found = isStripped ? placeByParameters(graph, plain.places) : new Map<Node, Place>();
+  const isFound = found.size > 0;
+  const tree = isFound ? buildTree(graph, found, new Map(), isFound) : plain;
   if (tree.lost.size === 0) return tree;
   const { places, doubted } = placeActivations(graph, tree);
-  return buildTree(graph, places, doubted);
+  return buildTree(graph, new Map([...found, ...places]), doubted, isFound);
 });
 
 function buildTree(
   graph: Graph,
-  activations: ReadonlyMap<Node, Place>,
+  found: ReadonlyMap<Node, Place>,
   doubted: ModuleTree['doubted'],
+  isStripped = false,
 ): ModuleTree {
   const roles = nodeRoles(graph);
   const places = new Map<Node, Place>();
@@ -73,7 +81,7 @@ function buildTree(
   const calls: Call[] = [];
   let before: string | undefined;
   for (const node of graph.nodes) {
-    const place = activations.get(node) ?? placeOf(node);
+    const place = found.get(node) ?? placeOf(node);
     if (!place) continue;
     places.set(node, place);
     const module = moduleOf(place.path);
@@ -108,7 +116,19 @@ function buildTree(
   const torchvision = torchvisionNames(single);
   const { lost, isRewritten } = floatView(graph);
   const dropped = new Set(Array.from(lost.values(), ({ after }) => after));
-  return { scheme, modules, places, takenBy, lost, dropped, isRewritten, doubted, results, torchvision };
+  return {
+    scheme,
+    modules,
+    places,
+    takenBy,
+    lost,
+    dropped,
+    isRewritten,
+    isStripped,
+    doubted,
+    results,
+    torchvision,
+  };
 }
 
 /** Appends to a list that may be one of the shared empty ones. */

@@ -31,6 +31,8 @@ export interface ModuleTree {
   readonly dropped: ReadonlySet<Node>;
   /** Whether it is the tree of a float view, so that nodes may have been written anew. */
   readonly isRewritten: boolean;
+  /** Whether places of nodes were lost, and parameters tell those of layers. */
+  readonly isStripped: boolean;
   /** Modules of which such an activation may have been the end, with the nodes before and after it. */
   readonly doubted: ReadonlyMap<string, readonly Node[]>;
   /** The last nodes of calls: what their modules compute. */

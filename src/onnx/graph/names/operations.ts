@@ -73,7 +73,10 @@ export function readOperation(tree: ModuleTree, module: Module, atom: string): N
   const { nodes, unsure } = callsOfOperation(tree, module, operation);
   const node = nodes[position];
   if (!node) return undefined;
-  const why = unsure ?? (operation === 'relu' ? whyLost(tree, nodes.slice(0, position + 1)) : undefined);
+  const isUnknown = nodes.length > 1 && nodes.some((one) => tree.dropped.has(one) && one.name === '');
+  const why = isUnknown
+    ? 'a quantizer dropped activations, and not each of them needs to be such'
+    : (unsure ?? (operation === 'relu' ? whyLost(tree, nodes.slice(0, position + 1)) : undefined));
   return why === undefined ? { kind: 'node', node } : { kind: 'unsure', why, candidates: nodes };
 }
 

@@ -46,8 +46,9 @@ function isTurned({ name, outputs }: Node): boolean {
 
 /** TorchScript's own Gemm nodes have a place. Those that optimisers make have none, or that of the product. */
 function isOfRows(node: Node): boolean {
-  if (node.opType !== 'Gemm') return false;
   const place = placeOf(node);
+  // Quantizers take such a Gemm apart again.
+  if (node.opType !== 'Gemm') return place?.operation.startsWith('MatMulAddFusion') === true;
   return place === undefined || place.operation.startsWith('MatMul');
 }
 

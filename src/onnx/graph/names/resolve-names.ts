@@ -126,6 +126,8 @@ export function resolveName(graph: Graph, request: string): Found | Failure | un
     readings.push({ request: `module:${request}`, value, levels, why });
   }
   if (readings.some((reading) => reading.value !== readings[0]!.value)) return ambiguous(request, readings);
+  const isTaken = view.taken.has(graph.values.get(request)!);
+  if (isTaken && byModule && byModule.kind !== 'value') return moduleFailure(request, byModule);
   // Dynamo's tensors have names like torchvision's operations (`getitem`), but others than those. Those of createModel are torchvision's.
   const isOwn = graph.model.producer.startsWith('onnx-tapir');
   if (readings[0] && byModule?.kind === 'unsure' && !request.includes('.') && !isOwn) {
@@ -145,7 +147,7 @@ function readTensor(graph: Graph, request: string): Resolved | Failure | undefin
   const tensor = graph.values.get(request);
   if (!tensor || !isDefined(tensor)) return undefined;
   const view = floatView(graph);
-  const after = view.taken.get(tensor);
+  const after = request.includes('/') ? undefined : view.taken.get(tensor);
   if (!after) return { request: `tensor:${request}`, value: tensor, why: 'tensor' };
   const held = view.heldOf(after);
   if (held) return { ...heldReading(held), why: 'tensor, behind the activation that a quantizer dropped' };
