@@ -18,7 +18,7 @@ const HOUSE: Readonly<Record<string, Readonly<Record<string, Floors>>>> = {
     file: [['wire'], ['scan'], ['.']],
     tensor: [['.', 'vectors']],
     networks: [['.'], ['families']],
-    graph: [['operators'], ['.'], ['names', 'rewrite'], ['batch', 'cost', 'parameters']],
+    graph: [['operators'], ['.'], ['float-view', 'rewrite'], ['batch', 'cost', 'names'], ['parameters']],
   },
   run: {
     runtime: [['capabilities'], ['lanes'], ['.'], ['devices'], ['engines/native'], ['engines']],

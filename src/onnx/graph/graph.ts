@@ -23,6 +23,12 @@ export interface Value {
   readonly type: ValueType | undefined;
 }
 
+/** Scale and zero point of whole numbers that stand for others, one for the whole tensor. */
+export interface Levels {
+  readonly scale: Value;
+  readonly zero: Value | undefined;
+}
+
 /** A node of the main graph. */
 export interface Node {
   /** Position in execution order, which is file order if the file is sorted. */

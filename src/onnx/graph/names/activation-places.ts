@@ -7,7 +7,7 @@ import type { Graph, Node } from '../graph.js';
 import { classesOf, isUnder, joinPath, type Place } from '../module-path.js';
 import { operatorOf } from '../operators/operators.js';
 import { mayHoldBatchNorm, weightModules } from './batch-norm.js';
-import type { LostActivation } from '../float-view/float-view.js';
+import type { LostActivation } from '../float-view/view.js';
 import { usersOf } from './module-ends.js';
 import type { ModuleTree } from './module.js';
 

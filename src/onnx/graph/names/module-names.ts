@@ -1,7 +1,8 @@
 /** Module path → value: the right value, or a refusal that names what exists instead. */
 import { oncePer } from '../../../base/once-per.js';
 import { batchNormNames, isConvolution, mayHoldBatchNorm, weightModules } from './batch-norm.js';
-import { floatView, type FloatView, type Held } from '../float-view/float-view.js';
+import { floatView } from '../float-view/float-view.js';
+import type { FloatView, Held } from '../float-view/view.js';
 import { doubtEnd, foldedEnd, losesSum, usersOf } from './module-ends.js';
 import { readStage } from './flat-names.js';
 import type { Graph, Node, Value } from '../graph.js';

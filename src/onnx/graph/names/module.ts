@@ -1,7 +1,7 @@
 /** What a file shows of the modules of its source network. */
 import type { Node } from '../graph.js';
 import type { NameScheme, Place } from '../module-path.js';
-import type { LostActivation } from '../float-view/float-view.js';
+import type { LostActivation } from '../float-view/view.js';
 
 /** One module that still has nodes. */
 export interface Module {

@@ -1,5 +1,5 @@
 /** What a name in the module tree denotes: a value, or why it denotes none. */
-import type { Held } from '../float-view/float-view.js';
+import type { Held } from '../float-view/view.js';
 import type { Node, Value } from '../graph.js';
 import { otherForm } from './other-form.js';
 

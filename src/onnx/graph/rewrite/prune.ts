@@ -4,8 +4,7 @@
  */
 import { TapirError } from '../../../base/errors.js';
 import { operatorKey } from '../../file/scan/scan-body.js';
-import { isDefined, type Graph, type Node, type Value } from '../graph.js';
-import type { Levels } from '../float-view/float-view.js';
+import { isDefined, type Graph, type Levels, type Node, type Value } from '../graph.js';
 import { nonTensorType } from '../non-tensor-type.js';
 import type { ScannedTensor } from '../../file/scan/scan-value.js';
 import type { ScannedFunction } from '../../file/scan/scan.js';

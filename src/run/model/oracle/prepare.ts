@@ -90,7 +90,7 @@ function cutToRequest(model: OnnxModel, request: RewriteRequest): Cut {
     graph,
     request.outputs.map((output) => output.request),
     keys,
-  ).map((found, i): CutOutput => ({ ...found, key: keys[i]! }));
+  ).map((found, i): CutOutput => Object.assign(found, { key: keys[i]! }));
   const inputs = request.inputs && readCutInputs(resolveTensors(graph, request.inputs));
   return cutGraph(graph, { outputs, inputs, allowNonTensor: request.allowNonTensor });
 }
