@@ -6,11 +6,11 @@ import { givesIntegers, sourceWeight } from './forms.js';
 
 export class ViewValues {
   /** Weights under the names that they had. */
-  readonly weights = new Map<string, ScannedTensor>();
+  readonly weights: Map<string, ScannedTensor> = new Map();
   /** Scale and zero point of tensors of whole numbers. */
-  readonly levels = new Map<Value, Levels>();
+  readonly levels: Map<Value, Levels> = new Map();
   /** Tensors with channels last, as one processor reads them. */
-  readonly turned = new Set<Value>();
+  readonly turned: Set<Value> = new Set();
   readonly #graph: Graph;
   /** What a tensor of the file is called, if it has another name. */
   readonly #names = new Map<Value, string>();

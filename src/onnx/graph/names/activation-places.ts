@@ -8,7 +8,7 @@ import { classesOf, isUnder, joinPath, type Place } from '../module-path.js';
 import { operatorOf } from '../operators/operators.js';
 import { mayHoldBatchNorm, weightModules } from './batch-norm.js';
 import type { LostActivation } from '../float-view/view.js';
-import { usersOf } from './module-ends.js';
+import { usersOf } from './users.js';
 import type { ModuleTree } from './module.js';
 
 export interface ActivationPlaces {

@@ -7,16 +7,8 @@ import type { Node } from '../graph.js';
 import { operatorOf } from '../operators/operators.js';
 import { isConvolution, mayHoldBatchNorm } from './batch-norm.js';
 import { isUnder, joinPath, splitPath } from '../module-path.js';
+import { usersOf } from './users.js';
 import type { Module, ModuleTree } from './module.js';
-
-/** The nodes that read a node's value. What the network itself rounds passes through an Identity. */
-export function usersOf(node: Node, hops = 0): readonly Node[] {
-  const users = node.outputs.flatMap((output) => output?.uses ?? []);
-  if (hops === MAX_HOPS) return users;
-  return users.flatMap((user) => (user.opType === 'Identity' ? usersOf(user, hops + 1) : [user]));
-}
-
-const MAX_HOPS = 4;
 
 /** The convolution that computes a node's value, itself or through rounding, if a BatchNorm may be folded into it. */
 export function foldedEnd(tree: ModuleTree, node: Node): Node | undefined {

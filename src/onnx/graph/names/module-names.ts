@@ -3,7 +3,7 @@ import { oncePer } from '../../../base/once-per.js';
 import { batchNormNames, isConvolution, mayHoldBatchNorm, weightModules } from './batch-norm.js';
 import { floatView } from '../float-view/float-view.js';
 import type { FloatView, Held } from '../float-view/view.js';
-import { doubtEnd, foldedEnd, losesSum, usersOf } from './module-ends.js';
+import { doubtEnd, foldedEnd, losesSum } from './module-ends.js';
 import { readStage } from './flat-names.js';
 import type { Graph, Node, Value } from '../graph.js';
 import { readLayer } from './keras-names.js';
@@ -15,6 +15,7 @@ import { readOrdinal } from './ordinal-names.js';
 import { hasGapBefore, readOperation } from './operations.js';
 import { losesBias } from './other-form.js';
 import { foldedBehind, readNode, type ModuleReading, type PathReading } from './readings.js';
+import { usersOf } from './users.js';
 import { readVanished } from './vanished.js';
 
 /**

@@ -1,7 +1,7 @@
 /** Modules that left no node, in a Sequential whose other children did. */
 import { oncePer } from '../../../base/once-per.js';
 import { joinPath, splitPath } from '../module-path.js';
-import { usersOf } from './module-ends.js';
+import { usersOf } from './users.js';
 import type { Module, ModuleTree } from './module.js';
 import { isBlocked } from './other-form.js';
 import { foldedBehind, readNode, type ModuleReading } from './readings.js';

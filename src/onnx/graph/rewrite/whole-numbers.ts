@@ -1,8 +1,9 @@
 /** Values that a file has only as whole numbers, with the scale that the file gives. */
 import { ELEMENT_TYPE } from '../../file/wire/schema.js';
+import type { TensorType } from '../../file/wire/write-model.js';
+import type { Value } from '../graph.js';
 import { opsetOf } from '../operator-sets.js';
 import { NodeBuilder } from './node-builder.js';
-import type { TypeOf } from './requested-parts.js';
 import { replaceOutput, type Rewrite, type RewriteOutput } from './rewrite.js';
 
 /**
@@ -14,7 +15,7 @@ export function withNumbers(
   rewrite: Rewrite,
   output: RewriteOutput,
   isLast: boolean,
-  typeOf: TypeOf,
+  typeOf: (value: Value) => TensorType | undefined,
 ): readonly [Rewrite, RewriteOutput] {
   const { levels } = output;
   if (!levels) return [rewrite, output];
