@@ -18,6 +18,8 @@ export interface Place {
   readonly operation: string;
   /** Whether the module is one of torch.nn's, which torchvision takes as a whole. */
   readonly isLayer: boolean;
+  /** Whether it was found by the parameters of a convolution that holds the value of the norm after it. */
+  readonly isFolded?: boolean;
 }
 
 /** No real network nests modules deeper than this. */

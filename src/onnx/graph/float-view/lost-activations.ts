@@ -79,9 +79,13 @@ const LEAST: ReadonlyMap<number, readonly number[]> = new Map([
   [ELEMENT_TYPE.int16, [0x8000, 0x8001]],
 ]);
 
-/** Whether a node's value may have numbers below zero, and its rounding has none. */
+/** Whether a node's value may have numbers below zero, and its rounding has none, though no activation that is still there follows it. */
 function isCutAtZero(value: Value, rounded: Value, zeroPoint: Value | undefined): boolean {
-  return isLeast(rounded, zeroPoint) && !isNeverNegative(value, 0);
+  if (!isLeast(rounded, zeroPoint) || isNeverNegative(value, 0)) return false;
+  const readers = rounded.uses.flatMap((user) =>
+    user.opType === 'DequantizeLinear' ? (user.outputs[0]?.uses ?? []) : [user],
+  );
+  return readers.length === 0 || !readers.every((reader) => operatorOf(reader)?.isActivation);
 }
 
 /** Whether the file says that levels begin at zero. Without a zero point, it is 0. */

@@ -20,7 +20,8 @@ const FUSED_WEIGHT = /^Conv(?:Bn|Mul|Add)Fusion_/;
  * disproves it, and so does a missing bias.
  */
 export function mayHoldBatchNorm(node: Node, place: Place): boolean {
-  if (!isConvolution(node) || place.scheme === 'dynamo') return false;
+  if (!isConvolution(node) || place.isFolded) return place.isFolded === true;
+  if (place.scheme === 'dynamo') return false;
   // A convolution placed by the tensor of what was fused into it (`/bn1/BatchNormalization_output_0`) is that module.
   if (!place.operation.startsWith('Conv')) return false;
   const [, weight, bias] = node.inputs;

@@ -2,6 +2,7 @@
  * Places of layers in dynamo's files that lost them to a tool. Parameters keep the module's name, and tensors or nodes that of torch's call.
  * Where both say that a node is a layer's own result, it has a place again; a call of another name says that something was folded into it.
  */
+import { isConvolution } from './batch-norm.js';
 import { isUnder, joinPath, type Place } from '../module-path.js';
 import type { Graph, Node, Value } from '../graph.js';
 import type { ModuleTree } from './module.js';
@@ -25,6 +26,8 @@ export function placeByParameters(graph: Graph, places: ReadonlyMap<Node, Place>
     const path = moduleOfParameters(node);
     const product = node.opType === 'Add' ? productBefore(node) : node;
     if (path === undefined || !product) continue;
+    if (isConvolution(node) && isFolded(node, places))
+      found.set(node, { ...placeOfLayer(path, node), isFolded: true });
     const rows = isCalled(node, node.opType) ? node : reshaped(node);
     if (!rows || (node.opType === 'LayerNormalization' && !isAlone(node))) continue;
     if (!places.has(rows)) found.set(rows, placeOfLayer(path, rows));
@@ -32,11 +35,16 @@ export function placeByParameters(graph: Graph, places: ReadonlyMap<Node, Place>
   return found;
 }
 
-/** The module that all named parameters of a node belong to. The exporter and optimisers give transposed weights names of their own. */
+/**
+ * The module that all named parameters of a node belong to. The exporter and optimisers give transposed weights names of their own. Optimisers
+ * share equal parameters: such a name is that of any of the modules.
+ */
 function moduleOfParameters({ inputs }: Node): string | undefined {
   const stored = inputs.slice(0, 3).filter((input) => input?.initializer && !input.producer);
   const named = stored.filter((input) => !/^val_\d+(?:_weight)?$/.test(input!.name));
-  const paths = named.map((input) => /^(.+)\.(?:weight|bias)$/.exec(input!.name)?.[1]);
+  const isShared = named.some((input) => input!.uses.filter(({ opType }) => opType !== 'Reshape').length > 1);
+  if (isShared) return undefined;
+  const paths = named.map((input) => /^(.+)\.(?:weight|bias|weight_bias)$/.exec(input!.name)?.[1]);
   const [path] = paths;
   return path !== undefined && paths.every((other) => other === path) ? path : undefined;
 }
@@ -66,6 +74,18 @@ function reshaped({ opType, outputs: [value] }: Node): Node | undefined {
   return isRows && isCalled(user, 'Gemm') ? user : undefined;
 }
 
+/** What dynamo calls the result of a norm. */
+const NORM = /^(?:getitem|_?(?:native_)?batch_norm\w*?)(?:_\d+)?$/;
+
+/**
+ * Whether a convolution holds the value of the norm after it. An activation behind it may be part of the norm's module, unless it has a place
+ * of its own.
+ */
+function isFolded({ outputs: [value] }: Node, places: ReadonlyMap<Node, Place>): boolean {
+  if (!value || !NORM.test(value.name)) return false;
+  return value.uses.every((user) => places.has(user) || !operatorOf(user)?.isActivation);
+}
+
 /** Whether a norm is not part of a module that turns its input, or ends with an activation. */
 function isAlone({ inputs: [read], outputs: [value] }: Node): boolean {
   const users = value?.uses ?? [];
@@ -82,7 +102,8 @@ function placeOfLayer(path: string, { outputs: [value] }: Node): Place {
 
 /**
  * The last node of a module whose nodes were found by parameters: what lies between layers has no place. A module gives one value, so what
- * other layers read of it is that value. A sum of a module's result and of what it computed itself before is its own, too.
+ * other layers read of it is that value. A sum of a module's result and of what it computed itself before is its own, too; one with what the
+ * norm in front of it read is not.
  */
 export function endAmong(tree: ModuleTree, last: Node, path: string): Node | undefined {
   const isPlaced = (node: Node): boolean => tree.places.has(node) && !tree.dropped.has(node);
@@ -93,13 +114,30 @@ export function endAmong(tree: ModuleTree, last: Node, path: string): Node | und
     const [sum, ...others] = users;
     if (others.length > 0 || sum!.opType !== 'Add') return undefined;
     const other = sum!.inputs.find((value) => value?.producer !== at);
-    if (!other || !isInner(other, isInside)) return undefined;
+    if (!other) return undefined;
+    if (isAround(other, isPlaced, isInside)) return at;
+    if (!isInner(other, isInside)) return undefined;
     at = sum!;
   }
   return undefined;
 }
 
 const MAX_HOPS = 4;
+
+/** Whether a value goes around a module: a norm in front of the module reads it, and the module what that gives. */
+function isAround(
+  { uses }: Value,
+  isPlaced: (node: Node) => boolean,
+  isInside: (node: Node) => boolean,
+): boolean {
+  const reaches = (node: Node, hops: number): boolean =>
+    isInside(node) ||
+    (hops > 0 &&
+      !isPlaced(node) &&
+      node.outputs.some((output) => output?.uses.some((user) => reaches(user, hops - 1))));
+  const norms = uses.filter(({ opType }) => opType === 'LayerNormalization').filter(isPlaced);
+  return norms.some((norm) => !isInside(norm) && norm.outputs[0]?.uses.some((user) => reaches(user, 2)));
+}
 
 /** Whether a module computes a value, and reads it itself. */
 function isInner({ producer, uses }: Value, isInside: (node: Node) => boolean): boolean {
