@@ -9,7 +9,7 @@ import {
 } from '../../base/checks.js';
 import { integer, oneOf, readOptions, refuseUnused, unchecked, type Fields } from '../../base/options.js';
 import type { Graph, Node } from '../../onnx/graph/graph.js';
-import { resolveTensors } from '../../onnx/graph/names/resolve-names.js';
+import { resolveTensors } from '../../onnx/graph/names/resolve-tensors.js';
 import { choosePlaces, type PlaceCosts } from './graph/choose-places.js';
 import { lineUp, type CutLine } from '../../onnx/graph/cost/cut-line.js';
 import { nodesOfModule } from './graph/module-nodes.js';

@@ -5,7 +5,7 @@ import { TapirError } from '../../base/errors.js';
 import type { Graph, Node, Value } from '../../onnx/graph/graph.js';
 import { checkOperators } from './backpropagate.js';
 import { withGradients, type GradientPlan } from './with-gradients.js';
-import { resolveTensors } from '../../onnx/graph/names/resolve-names.js';
+import { resolveTensors } from '../../onnx/graph/names/resolve-tensors.js';
 import { cutGraph, type Cut } from '../../onnx/graph/rewrite/prune.js';
 import type { Rewrite } from '../../onnx/graph/rewrite/rewrite.js';
 import type { Attribute } from '../../onnx/file/scan/attributes.js';

@@ -2,7 +2,7 @@
 import type { Attribute } from '../../../onnx/file/scan/attributes.js';
 import { invalidOption } from '../../../base/checks.js';
 import type { Node, Value } from '../../../onnx/graph/graph.js';
-import { resolveTensors } from '../../../onnx/graph/names/resolve-names.js';
+import { resolveTensors } from '../../../onnx/graph/names/resolve-tensors.js';
 import { findParameters } from '../../../onnx/graph/parameters/find-parameters.js';
 import { siteOf, type Site } from '../../../onnx/graph/parameters/site.js';
 import {

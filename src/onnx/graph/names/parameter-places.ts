@@ -41,7 +41,7 @@ export function placeByParameters(graph: Graph, places: ReadonlyMap<Node, Place>
  */
 function moduleOfParameters({ inputs }: Node): string | undefined {
   const stored = inputs.slice(0, 3).filter((input) => input?.initializer && !input.producer);
-  const named = stored.filter((input) => !/^val_\d+(?:_weight)?$/.test(input!.name));
+  const named = stored.filter((input) => !/^val_\d+(?:_weight)?$|_bias_reshape_output$/.test(input!.name));
   const isShared = named.some((input) => input!.uses.filter(({ opType }) => opType !== 'Reshape').length > 1);
   if (isShared) return undefined;
   const paths = named.map((input) => /^(.+)\.(?:weight|bias|weight_bias)$/.exec(input!.name)?.[1]);

@@ -80,26 +80,6 @@ export function resolveNames(
   throw new TapirError(first.code, message, { details: first.details });
 }
 
-/**
- * Resolves requests of tensors of the file. Throws as {@link resolveNames}, and `NAME_FOLDED` for a value that the file has only as whole
- * numbers.
- */
-export function resolveTensors(
-  graph: Graph,
-  requests: readonly string[],
-  keys?: readonly string[],
-): Resolved[] {
-  const resolved = resolveNames(graph, requests, keys);
-  const { request, value } = resolved.find(({ levels }) => levels) ?? {};
-  if (request === undefined || !value) return resolved;
-  const { message, details } = folded(
-    request,
-    'is only in the file as whole numbers',
-    `tensor:${value.name}`,
-  );
-  throw new TapirError('NAME_FOLDED', message, { details });
-}
-
 /** Whether a key names a value, and its request names none. */
 function isTurned(graph: Graph, request: string, key: string): boolean {
   const [found, other] = [key, request].map((name) => resolveName(graph, name));
@@ -209,11 +189,7 @@ function unsure(request: string, why: string, readings: readonly Resolved[]): Fa
   return folded(request, `does not follow from the file: ${why}`, only?.request);
 }
 
-function folded(
-  request: string,
-  why: string,
-  instead: string | undefined,
-): Extract<Failure, { code: 'NAME_FOLDED' }> {
+function folded(request: string, why: string, instead: string | undefined): Failure {
   const hint = instead === undefined ? '' : `; what the file has is "${instead}"`;
   return {
     code: 'NAME_FOLDED',

@@ -6,6 +6,7 @@ import { nameValues } from '../../../onnx/graph/names/name-list.js';
 import { readModulePath } from '../../../onnx/graph/names/module-names.js';
 import { moduleTree } from '../../../onnx/graph/names/module-tree.js';
 import { resolveNames } from '../../../onnx/graph/names/resolve-names.js';
+import { meansNumbers } from '../../../onnx/graph/names/resolve-tensors.js';
 import { describeTensor, type FeatureInfo } from '../prune/feature-info.js';
 import { modelInternals } from '../open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../open/open-model.js';
@@ -45,7 +46,9 @@ export async function describeFeatures(
     ? resolveNames(graph, checkNames('names', names)).map(({ request, value }) => [value, request])
     : [...nameValues(graph)];
   const describe = await describeNamed(opened, named);
-  return named.map(([value, name]) => describeTensor(opened, name, value, describe(value)));
+  return named.map(([value, name]) =>
+    describeTensor(opened, name, value, numbersOf(graph, name, describe(value))),
+  );
 }
 
 /** A line of a listing. */
@@ -89,12 +92,12 @@ export async function listFeatureTree(model: OnnxModel, all: boolean): Promise<F
       if (listed.has(module)) return;
       listed.add(module);
       const last = valueOfModule(module)!;
-      const info = describeTensor(model, module, last, describe(last));
+      const info = describeTensor(model, module, last, numbersOf(graph, module, describe(last)));
       features.push({ ...info, op: '', depth, isModule: true, marks: [] });
     });
     const { producer } = value;
     features.push({
-      ...describeTensor(model, name, value, describe(value)),
+      ...describeTensor(model, name, value, numbersOf(graph, name, describe(value))),
       op: producer ? opOf(producer) : 'input',
       depth: above.length,
       isModule: false,
@@ -102,6 +105,11 @@ export async function listFeatureTree(model: OnnxModel, all: boolean): Promise<F
     });
   }
   return { features, problem };
+}
+
+/** The type of what a name gives: of whole numbers that stand for others, those. */
+function numbersOf(graph: Graph, name: string, info: TensorInfo): TensorInfo {
+  return meansNumbers(graph, name) ? { ...info, dtype: 'float32' } : info;
 }
 
 /** `layer1.0.conv1` → `layer1`, `layer1.0`. */

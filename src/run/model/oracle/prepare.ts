@@ -2,7 +2,8 @@
 import { isTapirError, TapirError } from '../../../base/errors.js';
 import type { Value } from '../../../onnx/graph/graph.js';
 import { withFixedBatch } from '../../../onnx/graph/batch/fixed-batch.js';
-import { resolveNames, resolveTensors } from '../../../onnx/graph/names/resolve-names.js';
+import { resolveNames } from '../../../onnx/graph/names/resolve-names.js';
+import { resolveTensors } from '../../../onnx/graph/names/resolve-tensors.js';
 import { isPlain } from '../../../onnx/graph/rewrite/feature-parts.js';
 import {
   cutGraph,

@@ -1,4 +1,4 @@
-/** Names in files from which onnxruntime's quantizer dropped activations, against what was found out by value (test/fixtures/make/quantized.py). */
+/** Names in files that quantizers and converters rewrote, against what was found out by value (test/fixtures/make/quantized.py). */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { isTapirError } from '../../../../src/base/errors.js';
@@ -45,12 +45,34 @@ describe('names in quantised files', () => {
 
   // The rest are Dropout modules, tensors that are called as a module, and modules of which the file does not tell whether they end with it.
   it.each([
-    ['resnet18.dynamo.int8', 0.97],
+    ['resnet18.dynamo.int8', 1],
     ['resnet18.torchscript.uint8', 1],
     ['mobilenet_v2.dynamo.int8', 1],
     ['mobilenet_v2.torchscript.uint8', 1],
     ['mobilenet_v3_small.dynamo.int8', 0.94],
     ['inside.dynamo.int8', 1],
+    ...[
+      'dynamic',
+      'half',
+      'halves',
+      'int8',
+      'int8-extended',
+      'kernels',
+      'slim',
+      'slim-dynamic',
+      'wide',
+    ].flatMap((form): [string, number][] => [
+      [`rewritten.torchscript.${form}`, 1],
+      [`tokens.torchscript.${form}`, 1],
+    ]),
+    ...['dynamic', 'half', 'halves', 'int8'].flatMap((form): [string, number][] => [
+      [`rewritten.dynamo.${form}`, 1],
+      [`tokens.dynamo.${form}`, 1],
+    ]),
+    ['rewritten.dynamo.kernels', 0.8],
+    ['tokens.dynamo.kernels', 1],
+    // All places are lost: parameters and calls tell those of layers.
+    ['rewritten.dynamo.slim', 0.5],
     ['outside.torchscript.int8', 1],
     ['between.torchscript.int8', 1],
     ['before.torchscript.int8', 1],
@@ -68,19 +90,28 @@ describe('names in quantised files', () => {
     expect(new Set(resolveNames(graph, names).map(({ value }) => value)).size).toBe(names.length);
   });
 
-  it('says which values a tensor can mean that has the name of an activation', () => {
-    expect(() => resolveNames(open('resnet18.dynamo.int8'), ['relu'])).toThrow(
-      expect.objectContaining({
-        code: 'NAME_AMBIGUOUS',
-        details: {
-          request: 'relu',
-          readings: [
-            { request: 'tensor:relu', tensor: 'relu' },
-            { request: 'module:relu', tensor: 'relu_DequantizeLinear_Output' },
-          ],
-        },
-      }),
+  it('takes the name of a dropped activation for the value after it, and its tensor for that', () => {
+    const graph = open('resnet18.dynamo.int8');
+    expect(read(graph, 'relu')).toEqual({ tensor: 'relu_DequantizeLinear_Output' });
+    expect(read(graph, 'tensor:relu')).toEqual({ tensor: 'relu' });
+  });
+
+  it('names the norm whose value a convolution of integers holds', () => {
+    const graph = open('rewritten.torchscript.dynamic');
+    expect(() => resolveNames(graph, ['conv1'])).toThrow(
+      expect.objectContaining({ code: 'NAME_FOLDED', details: { request: 'conv1', instead: 'bn1' } }),
     );
+    expect(read(graph, 'bn1')).toEqual({ tensor: '/conv1/Conv_output_0' });
+  });
+
+  it('gives the scale of a value that only whole numbers hold', () => {
+    const [pool, tensor] = resolveNames(open('rewritten.torchscript.kernels'), [
+      'pool',
+      'tensor:/pool/GlobalAveragePool_output_0_quantized',
+    ]);
+    expect(pool!.levels!.scale.name).toBe('/pool/GlobalAveragePool_output_0_scale');
+    expect(pool!.value).toBe(tensor!.value);
+    expect(tensor!.levels).toBeUndefined();
   });
 
   it('names both values where an activation may have been part of the module, or of what follows', () => {
