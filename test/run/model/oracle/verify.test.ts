@@ -1,5 +1,5 @@
 /** Verification: it finds no difference where there is none, and finds one where there is. */
-import { pruneModel, verifyModel } from 'onnx-tapir';
+import { createFeatureExtractor, describeFeatures, pruneModel, verifyModel } from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
 import { compareTensors } from '../../../../src/onnx/tensor/compare-tensors.js';
 import type { Tensor } from '../../../../src/onnx/tensor/tensor.js';
@@ -52,6 +52,71 @@ describe('verifyModel', () => {
       [2, 2],
     ]);
     expect(report.isEqual).toBe(true);
+  });
+});
+
+describe('values that only whole numbers hold', () => {
+  const spec: GraphSpec = {
+    inputs: [{ name: 'x', dims: ['n', 2, 3] }],
+    outputs: [{ name: 'y', dims: [3, 'n', 2] }],
+    initializers: { scale: { dims: [], values: [0.5] } },
+    nodes: [
+      { op: 'QuantizeLinear', inputs: ['x', 'scale'], outputs: ['x_quantized'] },
+      {
+        op: 'Transpose',
+        name: '/turn/Transpose',
+        inputs: ['x_quantized'],
+        outputs: ['/turn/Transpose_output_0'],
+        ints: { perm: [1, 0, 2] },
+      },
+      {
+        op: 'Transpose',
+        name: '/again/Transpose',
+        inputs: ['/turn/Transpose_output_0'],
+        outputs: ['/again/Transpose_output_0_quantized'],
+        ints: { perm: [2, 1, 0] },
+      },
+      {
+        op: 'DequantizeLinear',
+        inputs: ['/again/Transpose_output_0_quantized', 'scale'],
+        outputs: ['y'],
+      },
+    ],
+  };
+  const x = { dtype: 'float32', dims: [1, 2, 3], data: Float32Array.of(0, 0.4, 1, 1.3, 2, 50) } as const;
+
+  it('become numbers, with the scale that the file has, and what is asked for behind them', async () => {
+    const pruned = await pruneModel(modelBytes(spec), { turn: 'v' });
+    expect(pruned.plan.added.nodes).toEqual(['tapir/v/DequantizeLinear']);
+    expect(pruned.plan.resolved[0]).toMatchObject({
+      tensor: '/turn/Transpose_output_0',
+      computed: ['DequantizeLinear'],
+    });
+    expect((await verifyModel(pruned)).isEqual).toBe(true);
+    const extractor = await createFeatureExtractor(
+      modelBytes(spec),
+      { turn: 'v', 'node:/turn/Transpose': 'raw' },
+      { outputDtype: 'keep' },
+    );
+    const { v, raw } = await extractor.run(x);
+    expect(v).toMatchObject({ dtype: 'float32', dims: [2, 1, 3] });
+    expect([...(v!.data as Float32Array)]).toEqual([0, 0.5, 1, 1.5, 2, 50]);
+    expect(raw!.dtype).toBe('uint8');
+    await extractor.close();
+  });
+
+  it('take the tensor that has them where there is one', async () => {
+    const { plan } = await pruneModel(modelBytes(spec), ['again']);
+    expect(plan.resolved[0]!.tensor).toBe('y');
+    expect(plan.added.nodes).toEqual([]);
+  });
+
+  it('are numbers where features are listed, and no place to feed', async () => {
+    const [turn] = await describeFeatures(modelBytes(spec), ['turn']);
+    expect(turn!.dtype).toBe('float32');
+    await expect(pruneModel(modelBytes(spec), ['y'], { inputs: ['turn'] })).rejects.toThrow(
+      expect.objectContaining({ code: 'NAME_FOLDED' }),
+    );
   });
 });
 
