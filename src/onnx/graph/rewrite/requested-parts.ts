@@ -11,7 +11,6 @@ import type { Rewrite, RewriteOutput } from './rewrite.js';
 import type { TokenPlaces } from '../places.js';
 import type { MeasuredTokens, Size } from './token-grid.js';
 import { withNumbers } from './whole-numbers.js';
-import type { MeasuredTokens } from './token-grid.js';
 
 /** The parts of a request. */
 export interface RequestedParts {
