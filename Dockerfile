@@ -17,4 +17,4 @@ ENV NODE_ENV=production
 EXPOSE 8000
 HEALTHCHECK --interval=10s --start-period=30s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:8000/health/live').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
-ENTRYPOINT ["node", "node_modules/onnx-tapir/dist/lib/bin.cjs", "serve", "--host", "0.0.0.0", "--no-cache"]
+ENTRYPOINT ["node", "node_modules/onnx-tapir/dist/lib/bin.cjs", "serve", "--host", "0.0.0.0", "--set", "cache=off"]

@@ -65,7 +65,7 @@ async function benchRound(
   batch: number,
   { engine, precision }: Engine,
 ): Promise<EmbeddingReport> {
-  const size = ['--batch', String(batch), '--seconds', values.seconds];
+  const size = ['--batch', String(batch), '--set', `seconds=${values.seconds}`];
   const on = ['--engine', engine, '--precision', precision];
   const flags = ['--model', model, '--return', 'avgpool', ...size, ...on];
   const printed = await run([

@@ -152,7 +152,7 @@ def main() -> None:
             listed.write_text("\n".join(names[:count]) + "\n")
             words = ["--model", args.model, "--return", f"{args.node}=embedding", "--out", str(folder / f"out-{runs}")]
             # As many cores as the workers have.
-            cores = ["--device", "cpu", "--sessions", workers, "--threads", 1, "--decode-threads", workers]
+            cores = ["--device", "cpu", "--set", f"sessions={workers}", "--set", "threads=1", "--set", f"decodeThreads={workers}"]
             command = ["tapir", "embed", str(listed), *words, *map(str, cores)]
             subprocess.run(command, check=True, capture_output=True)
 

@@ -70,7 +70,8 @@ function embed() {
     'model.onnx',
     '--return',
     'avgpool=embedding',
-    '--l2-normalize',
+    '--set',
+    'l2Normalize=true',
     '--out',
     'vectors',
   ];

@@ -91,7 +91,7 @@ const PAGES: Readonly<Record<string, string | Readonly<Record<number, string | C
   'docs/guides/gradients.md': NO_PHOTOS,
   'docs/guides/int8.md': {
     1: {
-      instead: { '-o resnet50.int8.onnx': '-o resnet50.int8.onnx --min-cosine 0.5 --min-neighbours 0.1' },
+      instead: { '-o resnet50.int8.onnx': '-o resnet50.int8.onnx --min-cosine 0.5 --set minNeighbours=0.1' },
     },
     2: {
       instead: {

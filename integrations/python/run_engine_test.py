@@ -251,7 +251,7 @@ def embed_alone(model: str, names: list[str], folder: Path) -> Path:
     """The same photos by one process into a dataset."""
     listed, out = folder / "images.txt", folder / "dataset"
     listed.write_text("\n".join(names) + "\n")
-    flags = ("--batch", MODEL_BATCH, "--device", "cpu", "--sessions", 1, "--threads", 1, "--allow-http")
+    flags = ("--batch", MODEL_BATCH, "--device", "cpu", "--set", "sessions=1", "--set", "threads=1", "--allow-http")
     tapir("embed", listed, "--model", model, "--return", "avgpool=embedding", *flags, "--out", out)
     return out
 

@@ -37,7 +37,7 @@ async function main(): Promise<number> {
   process.stdout.on('error', onOutputError);
   const words = process.argv.slice(2);
   // A thread loads onnxruntime while this one loads the command line; both take equally long.
-  if (commandOf(words) === 'embed' && !/--isolation[= ]process/.test(words.join(' '))) warmLane();
+  if (commandOf(words) === 'embed' && !/\bisolation=process\b/.test(words.join(' '))) warmLane();
   try {
     return await run(words, {
       get signal() {

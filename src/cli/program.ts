@@ -1,9 +1,11 @@
 /** The command line: its commands. */
-import { Command, type Option } from 'commander';
+import { Command, type Option, type ParseOptionsResult } from 'commander';
 import { invalidOption } from '../base/checks.js';
 import { packageVersion } from '../base/package.js';
 import { COMMANDS, type Listed } from './command-list.js';
-import { formatHelp, readMark } from './flags/rare.js';
+import { formatHelp } from './flags/command-help.js';
+import { readMark } from './flags/rare.js';
+import { applyConfig, asSetting } from './flags/settings.js';
 import type { Terminal } from './terminal/terminal.js';
 
 /** The methods of commander's class that its types leave out. */
@@ -46,10 +48,10 @@ class ReturnMissing extends Error {
 }
 
 /**
- * A command that knows which flags are rare, and names a misspelt flag first: commander would say that the flag meant is missing. Of several
+ * A command that knows which flags are rare and which options are settings, and names a misspelt flag first: commander would say that the flag meant is missing. Of several
  * paths where it takes one, it says what to give.
  */
-class TapirCommand extends Command {
+export class TapirCommand extends Command {
   override createCommand(name?: string): Command {
     return new TapirCommand(name);
   }
@@ -58,9 +60,21 @@ class TapirCommand extends Command {
     return super.addOption(readMark(option));
   }
 
+  override parseOptions(words: string[]): ParseOptionsResult {
+    const parsed = super.parseOptions(words);
+    super.parseOptions(applyConfig(this));
+    return parsed;
+  }
+
+  unknownOption(flag: string): void {
+    const setting = asSetting(this, flag);
+    if (setting === undefined) return errors.unknownOption.call(this, flag);
+    this.error(`error: unknown option '${flag}': write ${setting}`, { code: 'commander.unknownOption' });
+  }
+
   missingMandatoryOptionValue(option: Option): void {
     const misspelt = this.args.find((word) => /^-./.test(word));
-    if (misspelt !== undefined) errors.unknownOption.call(this, misspelt);
+    if (misspelt !== undefined) this.unknownOption(misspelt);
     if (option.long === '--return')
       throw new ReturnMissing(this.opts<{ model?: string }>().model ?? this.args[0]);
     errors.missingMandatoryOptionValue.call(this, option);

@@ -1,13 +1,15 @@
 /** The tables of flags in the guides say what the flags do: defaults, ranges and words are those of the options. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Option } from 'commander';
+import { Option } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { createProgram } from '../../src/cli/program.js';
+import { readFieldText } from '../../src/cli/flags/option-flags.js';
+import { settingsOf } from '../../src/cli/flags/settings.js';
 import type { Terminal } from '../../src/cli/terminal/terminal.js';
 import { projectPath } from '../support/fixtures.js';
 
-/** A table whose first heading is "flag of `tapir COMMAND`". */
+/** A table of flags and settings whose first heading is "flag of `tapir COMMAND`". */
 const TABLE = /^(\| flag of `tapir (\w+)`.*)\n\|[-| ]+\n((?:\|.*\n)+)/gm;
 
 const DOCS = projectPath('docs');
@@ -72,9 +74,16 @@ it('is about some commands', () => {
 describe.each(tables)('$file, tapir $command', ({ command, head, rows }) => {
   it('has the defaults, ranges and words of the flags', async () => {
     const program = await createProgram({} as Terminal, [command]);
-    const { options } = program.commands.find((one) => one.name() === command)!;
+    const named = program.commands.find((one) => one.name() === command)!;
+    const settings = Array.from(settingsOf(named), ([name, field]) => {
+      const option = new Option(`--${name} <value>`).default(field.fallback);
+      option.argParser((text) => readFieldText(name, field, text));
+      option.long = `--set ${name}`;
+      return Array.isArray(field.reads) ? option.choices(field.reads as string[]) : option;
+    });
+    const options = [...named.options, ...settings];
     for (const { [head]: flag = '', default: preset, range } of rows) {
-      const long = /^`(--[\w-]+)/.exec(flag)?.[1];
+      const long = /^`(--set \w+|--[\w-]+)/.exec(flag)?.[1];
       const option = options.find((one) => one.long === long);
       if (!option) throw new Error(`${command} has no flag ${flag}`);
       const { defaultValue, argChoices } = option as Option & { readonly defaultValue?: unknown };

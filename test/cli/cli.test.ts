@@ -143,7 +143,7 @@ describe('tapir extract, options', () => {
 
   it('computes parts in the graph, and verifies before it writes', async () => {
     const flags =
-      '--return layer4=map --return layer3=vector --pool vector=avg --l2-normalize --input image-uint8 --fill-types --verify --output-dtype float16';
+      '--return layer4=map --return layer3=vector --pool vector=avg --set l2Normalize=true --input image-uint8 --verify --output-dtype float16';
     const ended = await run(...flags.split(' '));
     expect(ended, ended.stderr).toMatchObject({ code: 0, stderr: '' });
     expect(ended.stdout).toContain('equal, bit for bit');
@@ -227,7 +227,7 @@ describe('tapir extract, options', () => {
     const json = await run('--return', 'fc', '--verify', '--json');
     expect(JSON.parse(json.stdout)).toMatchObject({ verified: { isEqual: true } });
     expect((await run('--return', 'fc', '--inputs', 'nothing')).code).toBe(2);
-    expect((await run('--return', 'fc', '--inline', '--repack')).code).toBe(2);
+    expect((await run('--return', 'fc', '--set', 'weights=both')).code).toBe(2);
     expect((await run('--return', 'fc', '--pool', 'other=avg')).code).toBe(2);
     expect((await run('--return', 'fc', '--pool', 'middle')).code).toBe(2);
   });
@@ -240,8 +240,8 @@ describe('tapir embed on several devices', () => {
       join(scratch, 'parallel'),
       '--devices',
       'cpu:0, cpu:1',
-      '--threads',
-      '1',
+      '--set',
+      'threads=1',
     ]);
     expect(ended, ended.stderr).toMatchObject({ code: 0 });
     expect(ended.stdout).toMatch(/^24 of 24 images embedded in .* on cpu:0, cpu:1\n/);
@@ -290,8 +290,8 @@ describe('tapir embed', () => {
       '--json',
       '--batch',
       '7',
-      '--dtype',
-      'float16',
+      '--set',
+      'dtype=float16',
     ]);
     const events = json.stdout.trim().split('\n');
     const { manifest, ...done } = JSON.parse(events.at(-1)!) as { manifest: Manifest };
@@ -331,7 +331,7 @@ describe('tapir embed', () => {
       }),
     );
     const flags = (name: string, out: string): string[] =>
-      `--model ${fixed} --return ${name}=v --pool avg --l2-normalize --dynamic-batch --json --out ${out}`.split(
+      `--model ${fixed} --return ${name}=v --pool avg --set l2Normalize=true --set dynamicBatch=true --json --out ${out}`.split(
         ' ',
       );
     const right = await runTapir(['embed', photos, ...flags('y', join(scratch, 'opened'))]);

@@ -30,7 +30,9 @@ beforeAll(() => {
   copyFileSync(fixturePath('preprocess/bad/truncated.jpg'), join(photos, 'cut.jpg'));
 });
 
-const SETTINGS = '--batch 4 --shard-size 16 --sessions 1 --threads 1 --checksum'.split(' ');
+const SETTINGS = '--batch 4 --set shardSize=16 --set sessions=1 --set threads=1 --set checksum=true'.split(
+  ' ',
+);
 const flags = (out: string): string[] => [
   'embed',
   photos,

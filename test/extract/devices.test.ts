@@ -57,12 +57,12 @@ describe('tapir embed', () => {
     const features = [];
     for (const [name, flags, normalize] of [
       ['plain', [], 'cpu'],
-      ['graph', ['--normalize', 'graph'], 'graph'],
-      ['sessions', ['--sessions', '2', '--decode-threads', '1'], 'cpu'],
-      ['process', ['--isolation', 'process', '--normalize', 'graph'], 'graph'],
+      ['graph', ['--set', 'normalize=graph'], 'graph'],
+      ['sessions', ['--set', 'sessions=2', '--set', 'decodeThreads=1'], 'cpu'],
+      ['process', ['--set', 'isolation=process', '--set', 'normalize=graph'], 'graph'],
     ] as const) {
       const out = join(scratch, name);
-      const threads = ['--threads', '1', '--batch', '4'];
+      const threads = ['--set', 'threads=1', '--batch', '4'];
       const ended = await runTapir([...embed, out, ...threads, ...flags]);
       expect(ended, ended.stderr).toMatchObject({ code: 0 });
       const manifest = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8')) as Manifest;
@@ -73,17 +73,17 @@ describe('tapir embed', () => {
   });
 
   it('runs in a process of its own if told', async () => {
-    const ended = await runTapir([...embed, join(scratch, 'out'), '--isolation', 'process']);
+    const ended = await runTapir([...embed, join(scratch, 'out'), '--set', 'isolation=process']);
     expect(ended).toMatchObject({ code: 0 });
   });
 
   it.each([
     [
       'a folder of libraries that is missing',
-      ['--device', 'cuda', '--cuda-libs', '/no/folder'],
+      ['--device', 'cuda', '--set', 'cudaLibraries=/no/folder'],
       /a folder that exists/,
     ],
-    ['an unknown isolation', ['--isolation', 'vm'], /Allowed choices are thread, process/],
+    ['an unknown isolation', ['--set', 'isolation=vm'], /"thread", "process"|thread, process/],
   ])('refuses %s', async (_what, flags, message) => {
     const ended = await runTapir([...embed, join(scratch, 'none'), ...flags]);
     expect(ended.code).toBe(2);

@@ -92,7 +92,7 @@ named, _ = pipe(pa.table({"path": files, "jpeg": images}), "--column", "jpeg")
 assert named["path"].to_pylist() == files and "jpeg" not in named.column_names
 print("ok  a column of paths names images that come as bytes")
 
-half, _ = pipe(table.select(["path"]), "--dtype", "float16")
+half, _ = pipe(table.select(["path"]), "--set", "dtype=float16")
 assert half.schema.field("embedding").type.value_type == pa.float16()
 tensor, _ = pipe(table.select(["path"]), returned="layer4=map")
 print(f"ok  float16; a map is {tensor.schema.field('map').type}")

@@ -26,7 +26,7 @@ launch() {
   how=$1
   shift
   HOW=$how PYTHONWARNINGS=ignore torchrun --no-python --nproc-per-node 2 "$@" "$work/rank.sh" "$photos" --model "$model" \
-    --return "$returned" --out "$work/$how" --shard auto --threads 1 --batch 8 --shard-size 8 2>&1 |
+    --return "$returned" --out "$work/$how" --shard auto --set threads=1 --batch 8 --set shardSize=8 2>&1 |
     sed -e "s|$work|WORK|g" -e "s|$PWD|.|g"
 }
 

@@ -95,10 +95,10 @@ class EmbedOptions:
 def _device_flags(num_gpus: float, num_cpus: float, devices: str | None) -> list[str]:
     cores = str(max(1, math.ceil(num_cpus)))
     if devices is not None:
-        return ["--devices", devices, "--decode-threads", cores]
+        return ["--devices", devices, "--set", f"decodeThreads={cores}"]
     if num_gpus >= 2:
         listed = ",".join(f"cuda:{i}" for i in range(math.floor(num_gpus)))
-        return ["--devices", listed, "--decode-threads", cores]
+        return ["--devices", listed, "--set", f"decodeThreads={cores}"]
     if num_gpus > 0:
-        return ["--device", "cuda", "--decode-threads", cores]
-    return ["--device", "cpu", "--sessions", "1", "--threads", cores, "--decode-threads", cores]
+        return ["--device", "cuda", "--set", f"decodeThreads={cores}"]
+    return ["--device", "cpu", "--set", "sessions=1", "--set", f"threads={cores}", "--set", f"decodeThreads={cores}"]

@@ -20,13 +20,13 @@ def test_engines_take_the_fields_of_the_options() -> None:
 
 
 def test_the_command() -> None:
-    cpu = "--device cpu --sessions 1 --threads 1 --decode-threads 1"
+    cpu = "--device cpu --set sessions=1 --set threads=1 --set decodeThreads=1"
     assert command() == f"tapir embed - --format arrow --out - --model m.onnx --return avgpool {cpu}"
     assert command(tapir=["node", "bin.cjs"]).startswith("node bin.cjs embed - ")
     assert "--return layer4 --return avgpool " in command(return_nodes=["layer4", "avgpool"])
     assert "--return layer4=map --return avgpool=vector" in command(return_nodes={"layer4": "map", "avgpool": "vector"})
-    assert command(transform="ImageNet1K_V2", model_batch=16, flags=["--l2-normalize"]).endswith(
-        "--transform ImageNet1K_V2 --batch 16 --l2-normalize"
+    assert command(transform="ImageNet1K_V2", model_batch=16, flags=["--set", "l2Normalize=true"]).endswith(
+        "--transform ImageNet1K_V2 --batch 16 --set l2Normalize=true"
     )
 
 
@@ -36,7 +36,7 @@ def test_the_command() -> None:
 )
 def test_the_devices_follow_from_the_numbers(num_gpus: float, flag: str) -> None:
     assert flag in command(num_gpus=num_gpus, num_cpus=8)
-    assert "--decode-threads 8" in command(num_gpus=num_gpus, num_cpus=8)
+    assert "--set decodeThreads=8" in command(num_gpus=num_gpus, num_cpus=8)
     assert "--devices auto" in command(num_gpus=num_gpus, devices="auto")
     # The driver may have no GPU.
     assert "--device cpu" in " ".join(EmbedOptions("m.onnx", "avgpool", num_gpus=num_gpus).command(is_check=True))

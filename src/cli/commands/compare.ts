@@ -24,6 +24,7 @@ import { addFlags, readFlags } from '../flags/option-flags.js';
 import { withProgressLine } from '../terminal/progress-view.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';
+import { addSettings } from '../flags/settings.js';
 
 interface CompareFlags
   extends
@@ -56,10 +57,8 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .action((a: string, b: string, photos: string, flags: CompareFlags) =>
       runCompare(terminal, [a, b, photos], flags),
     );
+  addSettings(command, COMPARE_FIELDS, ['sample', 'neighbours', 'batch']);
   addFlags(command, COMPARE_FIELDS, {
-    sample: '--sample <n>',
-    neighbours: '--neighbours <n>',
-    batch: '--batch <n>',
     device: '--device <device>',
     out: '-o, --out <file>',
     ...TRANSFORM_FLAGS,

@@ -194,7 +194,7 @@ function nextSteps({ runtime, cuda, devices, node, instructionSets, engines }: D
     steps.push(`get the CUDA provider of onnxruntime-node ${runtime.version}: ${cuda.installCommand}`);
   else if (lacking.length > 0)
     steps.push(
-      `install the libraries ${lacking.join(', ')}${isSystem && CAN_INSTALL_CUDA ? ` (${INSTALL_CUDA} brings them)` : ''}, or name their folder: tapir doctor --cuda-libs DIR; then use tapir embed --cuda-libs DIR, or the option cudaLibraries`,
+      `install the libraries ${lacking.join(', ')}${isSystem && CAN_INSTALL_CUDA ? ` (${INSTALL_CUDA} brings them)` : ''}, or name their folder: tapir doctor --cuda-libs DIR; then use tapir embed --set cudaLibraries=DIR, or the option cudaLibraries`,
     );
   return steps;
 }

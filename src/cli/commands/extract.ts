@@ -10,7 +10,7 @@ import { OUTPUT_DTYPES } from '../../run/model/prune/rewrite-options.js';
 import { lowerPrecision, type LoweredModel } from '../../products/precision/lowering/lower-precision.js';
 import type { LoweredPrecision } from '../../run/runtime/capabilities/capabilities.js';
 import { PRUNE_FIELDS, pruneModel, type PruneOptions } from '../../run/model/oracle/prune-model.js';
-import { checkTarget } from '../../run/model/open/save-whole.js';
+import { checkTarget, SAVE_FIELDS, type SaveOptions } from '../../run/model/open/save-whole.js';
 import { verifyModel, type VerifyReport } from '../../run/model/oracle/verify.js';
 import type { PrunedModel } from '../../run/model/prune/pruned-model.js';
 import { loweringText } from '../terminal/lowering-text.js';
@@ -19,23 +19,18 @@ import { reportLeftOut } from '../terminal/left-out.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
-import { addFlags } from '../flags/option-flags.js';
+import { addFlags, readFlags } from '../flags/option-flags.js';
 import { addPartFlags, readPartFlags, type PartFlags } from '../flags/part-flags.js';
 import { RETURN_HELP, withReturnNodes } from '../flags/return-flags.js';
-import {
-  addSaveFlags,
-  readOwnTransform,
-  readSaveFlags,
-  saveWithTransform,
-  type SaveFlags,
-} from '../flags/save-flags.js';
+import { addSaveFlags, readOwnTransform, saveWithTransform } from '../flags/save-flags.js';
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatBytes } from '../../base/html/numbers.js';
 import { formatDims, formatOutputs, formatTable } from '../terminal/table.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';
+import { addSettings } from '../flags/settings.js';
 
-interface ExtractFlags extends CommonFlags, TransformFlags, PartFlags, SizeFlags, SaveFlags {
+interface ExtractFlags extends CommonFlags, TransformFlags, PartFlags, SizeFlags, SaveOptions {
   readonly return: readonly string[];
   readonly inputs?: readonly string[];
   readonly input: 'tensor' | 'image-uint8';
@@ -83,23 +78,12 @@ export function addCommand(program: Command, terminal: Terminal): void {
       'with int8: folder, list or archive of photos on which it is measured what 8 bits cost',
     )
     .option('--verify', 'run both graphs first; write nothing if their values differ', false);
-  addFlags(extract, PRUNE_FIELDS, {
-    keepTensorNames: rare('--keep-tensor-names'),
-    fillTypes: rare('--no-fill-types'),
-    tidy: rare('--tidy'),
-  });
-  // The default, as it was called when it was none.
-  extract.addOption(new Option('--fill-types').hideHelp());
+  addSettings(extract, PRUNE_FIELDS, ['keepTensorNames', 'fillTypes', 'tidy']);
   addSaveFlags(addSizeFlags(extract))
     .option('--json', 'print the plan as JSON', false)
     .action((model: string, flags: ExtractFlags) => runExtract(terminal, model, flags));
   addPartFlags(extract);
-  addFlags(
-    extract,
-    QUANTIZE_FIELDS,
-    { sample: rare('--sample <n>'), minCosine: rare('--min-cosine <x>') },
-    'with --samples: ',
-  );
+  addSettings(extract, QUANTIZE_FIELDS, ['sample', 'minCosine'], 'with --samples: ');
   addFlags(extract, TRANSFORM_FIELDS, TRANSFORM_FLAGS, 'pixels of the cut, written beside it: ');
 }
 
@@ -108,7 +92,7 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
   const { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy } = flags;
   if (flags.precision !== 'int8' && flags.samples !== undefined)
     throw invalidOption('--samples', 'left out without --precision int8', flags.samples);
-  const saving = readSaveFlags(flags);
+  const saving = readFlags(SAVE_FIELDS, flags);
   checkTarget(flags.out, model, saving);
   const path = await findModelFile(model, terminal, flags.yes);
   const inputSizes = readSizeFlags(flags);
@@ -156,7 +140,7 @@ async function lower(
   return lowered;
 }
 
-function report(terminal: Terminal, plan: PrunedModel['plan'], { inline, repack, out }: ExtractFlags): void {
+function report(terminal: Terminal, plan: PrunedModel['plan'], { weights, out }: ExtractFlags): void {
   const { kept, dropped, added, resolved, batch, notes } = plan;
   const outputs = resolved.map(({ request, key, tensor, why, computed }) => {
     return [key, request, tensor, [why, ...computed].join(', ')];
@@ -173,8 +157,8 @@ function report(terminal: Terminal, plan: PrunedModel['plan'], { inline, repack,
   terminal.out(`\n${formatTable(counts, { columns: terminal.columns, names: [1, 2, 3] })}`);
   if (kept.externalFiles.length > 0) {
     const files = kept.externalFiles.join(', ');
-    if (inline) terminal.out(`\nweights from ${files} are now inside the file\n`);
-    else if (repack) terminal.out(`\nweights from ${files} went to ${out}.data\n`);
+    if (weights === 'inline') terminal.out(`\nweights from ${files} are now inside the file\n`);
+    else if (weights === 'repack') terminal.out(`\nweights from ${files} went to ${out}.data\n`);
     else terminal.out(`\nweights stay in: ${files}\n`);
   }
   if (batch?.mode === 'dynamic')
@@ -194,7 +178,7 @@ function reportVerified(
   );
   if (rowsRefused !== null)
     terminal.out(
-      `  more rows do not run, although the file leaves the batch open: ${shown(rowsRefused)}; --dynamic-batch rewrites the graph\n`,
+      `  more rows do not run, although the file leaves the batch open: ${shown(rowsRefused)}; --set dynamicBatch=true rewrites the graph\n`,
     );
   for (const { name, dims, madeUp } of inputs.filter((input) => input.madeUp.length > 0)) {
     const sizes = madeUp.map((axis) => `dims[${axis}] = ${dims[axis]}`).join(' and ');

@@ -6,6 +6,7 @@ import { mergeDataset } from '../../datasets/embed/merge-dataset.js';
 import { EXIT } from '../terminal/exit-code.js';
 import { formatDims } from '../terminal/table.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
+import { addSettings } from '../flags/settings.js';
 import { withProgressLine } from '../terminal/progress-view.js';
 import type { Terminal } from '../terminal/terminal.js';
 
@@ -24,9 +25,9 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .action((folder: string, flags: MergeFlags) => runMerge(terminal, folder, flags));
   addFlags(command, SOURCE_FIELDS, {
     column: '--column <name>',
-    nulSeparated: '--null',
     allowHttp: '--allow-http',
   });
+  addSettings(command, SOURCE_FIELDS, ['nulSeparated']);
 }
 
 /** Merges and reports. Exit code 1 if inputs of the dataset have failed. */

@@ -1,7 +1,7 @@
 /** `tapir quantize`: writes a model in 8 bits, chosen on photos, and says what that costs and gains. */
 import type { Command } from 'commander';
 import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
-import { checkTarget } from '../../run/model/open/save-whole.js';
+import { checkTarget, SAVE_FIELDS, type SaveOptions } from '../../run/model/open/save-whole.js';
 import { openModel } from '../../run/model/open/open-model.js';
 import { pruneModel } from '../../run/model/oracle/prune-model.js';
 import type { PrunedModel } from '../../run/model/prune/pruned-model.js';
@@ -16,7 +16,7 @@ import { collect } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import { splitFlag, withReturnNodes } from '../flags/return-flags.js';
-import { addSaveFlags, readSaveFlags, saveWithTransform, type SaveFlags } from '../flags/save-flags.js';
+import { addSaveFlags, saveWithTransform } from '../flags/save-flags.js';
 import { reportLeftOut } from '../terminal/left-out.js';
 import { loweringText } from '../terminal/lowering-text.js';
 import { shellWord } from '../terminal/shell-word.js';
@@ -24,12 +24,13 @@ import { formatTable } from '../terminal/table.js';
 import { withStepLines } from '../terminal/progress-view.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';
+import { addSettings } from '../flags/settings.js';
 
 interface QuantizeFlags
   extends
     CommonFlags,
     TransformFlags,
-    SaveFlags,
+    SaveOptions,
     Pick<QuantizeOptions, 'activations' | 'minCosine' | 'minNeighbours' | 'sample' | 'seconds'> {
   readonly return?: readonly string[];
   readonly out: string;
@@ -51,12 +52,9 @@ export function addCommand(program: Command, terminal: Terminal): void {
   addFlags(quantize, QUANTIZE_FIELDS, {
     keep: '--keep <node>',
     ...TRANSFORM_FLAGS,
-    activations: '--activations <kind>',
     minCosine: '--min-cosine <x>',
-    minNeighbours: '--min-neighbours <x>',
-    sample: '--sample <n>',
-    seconds: '--seconds <n>',
   });
+  addSettings(quantize, QUANTIZE_FIELDS, ['activations', 'minNeighbours', 'sample', 'seconds']);
   addSaveFlags(quantize)
     .option(rare('--json'), 'print the report as JSON', false)
     .action((model: string, photos: string, flags: QuantizeFlags) =>
@@ -71,7 +69,7 @@ async function runQuantize(
   flags: QuantizeFlags,
 ): Promise<void> {
   const { out } = flags;
-  const saving = readSaveFlags(flags);
+  const saving = readFlags(SAVE_FIELDS, flags);
   checkTarget(out, model, saving);
   const path = await findModelFile(model, terminal, flags.yes);
   const source = flags.return
@@ -119,7 +117,11 @@ function staticText({ calibration, speeds }: StaticReport, out: string, columns:
       : `${(100 * neighbours).toFixed(1)} % of the ten nearest neighbours stay`;
   const lines = [
     `  ranges from ${samples} photos (${rule}), judged on ${heldBack} others; ${kept}`,
-    ...(isCut ? ['  the time ended before the search: more --seconds may keep more layers in 8 bits'] : []),
+    ...(isCut
+      ? [
+          '  the time ended before the search: more seconds \(--set seconds=…\) may keep more layers in 8 bits',
+        ]
+      : []),
   ];
   const rows = speeds.map(({ engine, precision, isInt8, imagesPerSecond, cpuMs }) => [
     `  ${engine}`,

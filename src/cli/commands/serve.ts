@@ -3,7 +3,6 @@ import { SHARED_SCALES } from '../../onnx/graph/rewrite/describe.js';
 import { isIP } from 'node:net';
 import { basename, extname } from 'node:path';
 import type { Command } from 'commander';
-import { integer, type Fields } from '../../base/options.js';
 import { openModel } from '../../run/model/open/open-model.js';
 import { isTapirError } from '../../base/errors.js';
 import { createTextEncoder, type TextTower } from '../../products/features/text/text-encoder.js';
@@ -23,7 +22,6 @@ import { findModelFile } from '../flags/find-model.js';
 import { findTextModels } from '../flags/find-text-models.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
-import { TRANSFORM_PRESETS } from '../../photos/images/transform/transform-options.js';
 import {
   openExtractor,
   readDeviceFlags,
@@ -33,62 +31,31 @@ import {
 } from '../flags/open-extractor.js';
 import { aborted, type Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';
-
-const MIB = 1024 ** 2;
-const HOUR_S = 3600;
-
-/** Options in other units. */
-interface OwnOptions {
-  readonly maxBodyMb: number;
-  readonly maxJsonMb: number;
-  readonly limitPixels: number;
-  readonly requestTimeout: number;
-  readonly shutdownTimeout: number;
-}
-
-const OWN_FIELDS: Fields<OwnOptions> = {
-  maxBodyMb: integer(1, 2047, SERVICE_DEFAULTS.maxBodyBytes / MIB, 'size of a request in MiB; beyond: 413'),
-  maxJsonMb: integer(
-    1,
-    256,
-    SERVICE_DEFAULTS.maxJsonBytes / MIB,
-    'size of JSON in a request in MiB; beyond: 413',
-  ),
-  // The limit of the presets.
-  limitPixels: integer(
-    1,
-    2 ** 31 - 1,
-    TRANSFORM_PRESETS.ImageNet1K_V1.limitPixels,
-    'pixels of an image; beyond: 413',
-  ),
-  requestTimeout: integer(
-    1,
-    HOUR_S,
-    SERVICE_DEFAULTS.requestTimeoutMs / 1000,
-    'seconds for a request to arrive',
-  ),
-  shutdownTimeout: integer(
-    0,
-    HOUR_S,
-    SERVICE_DEFAULTS.shutdownTimeoutMs / 1000,
-    'seconds to finish requests when stopped',
-  ),
-};
+import { addSettings } from '../flags/settings.js';
 
 const SERVICE_FLAGS = {
   token: '--token <token>',
   allowUrls: rare('--allow-urls'),
-  allowPrivateUrls: rare('--allow-private-urls'),
-  keepDims: rare('--keep-dims'),
   maxBatch: '--max-batch <n>',
-  maxWaitMs: rare('--max-wait-ms <n>'),
-  maxQueue: rare('--max-queue <n>'),
-  maxImages: rare('--max-images <n>'),
-  maxRequests: rare('--max-requests <n>'),
 } as const;
+const SERVICE_SETTINGS = [
+  'allowPrivateUrls',
+  'keepDims',
+  'maxWaitMs',
+  'maxQueue',
+  'maxImages',
+  'maxRequests',
+  'maxBodyBytes',
+  'maxJsonBytes',
+  'requestTimeoutMs',
+  'shutdownTimeoutMs',
+] as const;
 
 interface ServeFlags
-  extends ExtractorFlags, OwnOptions, ListenOptions, Pick<ServiceOptions, keyof typeof SERVICE_FLAGS> {
+  extends
+    ExtractorFlags,
+    ListenOptions,
+    Pick<ServiceOptions, keyof typeof SERVICE_FLAGS | (typeof SERVICE_SETTINGS)[number]> {
   readonly name?: string;
   readonly decodeThreads: number;
   readonly textModel: string;
@@ -114,35 +81,25 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .option(rare('--photos <source>'), 'with --engine auto or --precision auto: images such as will be sent')
     .option(rare('--json'), 'print a line of JSON when ready', false)
     .action((flags: ServeFlags) => runServe(terminal, flags));
-  addFlags(command, { minCosine: MIN_COSINE }, { minCosine: rare('--min-cosine <x>') });
+  addSettings(command, { minCosine: MIN_COSINE }, ['minCosine']);
   addFlags(command, LISTEN_FIELDS, { host: '--host <address>', port: '--port <n>' });
   addFlags(command, SERVICE_FIELDS, SERVICE_FLAGS);
-  addFlags(command, OWN_FIELDS, {
-    maxBodyMb: rare('--max-body-mb <n>'),
-    maxJsonMb: rare('--max-json-mb <n>'),
-    limitPixels: rare('--max-pixels <n>'),
-    requestTimeout: rare('--request-timeout <n>'),
-    shutdownTimeout: rare('--shutdown-timeout <n>'),
-  });
+  addSettings(command, SERVICE_FIELDS, SERVICE_SETTINGS);
   addExtractorFlags(command);
 }
 
 /** Serves until it is stopped, which is a success. */
 async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
-  const { host, port, limitPixels } = flags;
+  const { host, port } = flags;
   const token = flags.token ?? (process.env['TAPIR_TOKEN'] || undefined);
   const path = await findModelFile(flags.model, terminal, flags.yes);
   const model = await openModel(path);
-  const transform = readTransformFlag(terminal, flags, model).with({ limitPixels });
+  const transform = readTransformFlag(terminal, flags, model);
   const settings = {
     ...readFlags(SERVICE_FIELDS, flags),
     transform,
     name: flags.name ?? basename(flags.model, extname(flags.model)).replaceAll(/[^A-Za-z0-9._-]/g, '-'),
-    maxBodyBytes: flags.maxBodyMb * MIB,
-    maxJsonBytes: flags.maxJsonMb * MIB,
     token,
-    requestTimeoutMs: flags.requestTimeout * 1000,
-    shutdownTimeoutMs: flags.shutdownTimeout * 1000,
     onError: (error: unknown) => terminal.err(messageOf(error)),
   };
   const labels = await readLabelsFlag(flags.labels);

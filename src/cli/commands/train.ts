@@ -1,5 +1,6 @@
 /** `tapir train`: trains a classifier on a folder with a subfolder of photos per class. */
 import { shown } from '../../base/printable.js';
+import { number, optional, type Fields } from '../../base/options.js';
 import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
 import { Option, type Command } from 'commander';
 import { formatShare } from '../../base/html/numbers.js';
@@ -21,6 +22,7 @@ import { reportLeftOut } from '../terminal/left-out.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { printJson, type Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';
+import { addSettings } from '../flags/settings.js';
 
 interface TrainFlags
   extends
@@ -28,7 +30,7 @@ interface TrainFlags
     TransformFlags,
     Omit<
       TrainFolderOptions,
-      'train' | 'optimizer' | keyof TransformFlags | 'devices' | 'weights' | 'onEvent' | 'signal'
+      'train' | 'optimizer' | keyof TransformFlags | 'devices' | 'onEvent' | 'signal'
     > {
   readonly model: string;
   readonly train?: string;
@@ -37,8 +39,12 @@ interface TrainFlags
   readonly momentum?: number;
   readonly weightDecay?: number;
   readonly devices: string;
-  readonly inline: boolean;
 }
+
+const OPTIMIZER_FIELDS: Fields<Pick<TrainFlags, 'momentum' | 'weightDecay'>> = {
+  momentum: optional(number(0, Infinity, 0, 'of sgd and rmsprop (default: 0.9 for sgd, 0 for rmsprop)')),
+  weightDecay: optional(number(0, Infinity, 0, 'as in torch.optim (default: torch’s for the optimizer)')),
+};
 
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
@@ -56,36 +62,33 @@ export function addCommand(program: Command, terminal: Terminal): void {
       'devices over which batches are split: cuda:0,cuda:1, or all for every GPU',
       'cpu',
     )
-    .option(
-      rare('--inline'),
-      'put weights of other files into the written file, and not into OUT.data',
-      false,
-    )
     .option(rare('--json'), 'print the result as JSON', false)
     .option(rare(YES_FLAG), YES_HELP, false)
     .action((folder: string, flags: TrainFlags) => runTrain(terminal, folder, flags));
   addFlags(command, TRAIN_FOLDER_FIELDS, {
-    cudaLibraries: rare('--cuda-libs <folder>'),
-    state: rare('--state <folder>'),
     overwrite: '--overwrite',
   });
+  addSettings(command, TRAIN_FOLDER_FIELDS, [
+    'schedule',
+    'warmup',
+    'labelSmoothing',
+    'batchNorm',
+    'clipNorm',
+    'accumulate',
+    'seed',
+    'decodeThreads',
+    'cudaLibraries',
+    'state',
+    'weights',
+  ]);
+  addSettings(command, OPTIMIZER_FIELDS, ['momentum', 'weightDecay']);
 }
 
 function addLearningFlags(command: Command): void {
   addFlags(command, TRAIN_FOLDER_FIELDS, { epochs: '--epochs <n>', batch: '--batch <n>' });
   command
     .addOption(new Option('--optimizer <name>', 'as in torch.optim').choices(OPTIMIZERS).default('adam'))
-    .option('--lr <x>', 'learning rate (default: torch’s for the optimizer)', Number)
-    .option(rare('--momentum <x>'), 'of sgd and rmsprop (default: 0.9 for sgd, 0 for rmsprop)', Number)
-    .option(rare('--weight-decay <x>'), 'as in torch.optim (default: torch’s for the optimizer)', Number);
-  addFlags(command, TRAIN_FOLDER_FIELDS, {
-    schedule: rare('--schedule <name>'),
-    warmup: rare('--warmup <n>'),
-    labelSmoothing: rare('--label-smoothing <x>'),
-    batchNorm: rare('--batch-norm <how>'),
-    clipNorm: rare('--clip-norm <x>'),
-    accumulate: rare('--accumulate <n>'),
-  });
+    .option('--lr <x>', 'learning rate (default: torch’s for the optimizer)', Number);
 }
 
 function addDataFlags(command: Command): void {
@@ -93,9 +96,7 @@ function addDataFlags(command: Command): void {
     augment: '--augment <how>',
     holdout: '--holdout <share>',
     validation: '--val <folder>',
-    seed: rare('--seed <n>'),
     ...TRANSFORM_FLAGS,
-    decodeThreads: rare('--decode-threads <n>'),
   });
 }
 
@@ -109,7 +110,6 @@ async function runTrain(terminal: Terminal, folder: string, flags: TrainFlags): 
     train: flags.train?.split(',').map((name) => name.trim()),
     optimizer: readOptimizerFlags(flags),
     transform,
-    weights: flags.inline ? 'inline' : 'repack',
     devices,
     signal: terminal.signal,
     onEvent: view.show,

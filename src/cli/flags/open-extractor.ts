@@ -1,6 +1,6 @@
 /** The flags for model, device and transform that the embedding commands share. */
 import { availableParallelism } from 'node:os';
-import { checkInteger, invalidOption, type Options } from '../../base/checks.js';
+import { invalidOption, type Options } from '../../base/checks.js';
 import { canHoldImages } from '../../onnx/graph/rewrite/image-input.js';
 import { createFeatureExtractor } from '../../extract/create-feature-extractor.js';
 import type { Extractor } from '../../extract/extractor.js';
@@ -55,7 +55,7 @@ export interface ExtractorFlags extends PartFlags, TransformFlags {
   readonly precision: Precision | 'auto';
   readonly isolation: 'thread' | 'process';
   readonly cudaLibraries?: string;
-  readonly cache: boolean;
+  readonly cache: LaneOptions['cache'];
   readonly decode?: DecodeMode;
   readonly normalize: Normalize;
 }
@@ -85,7 +85,7 @@ export function readSessionsFlag(
   devices: readonly DeviceSpec[],
   hasFewImages = false,
 ): number {
-  return checkInteger('--sessions', sessions, 0, 4) || (hasFewImages ? 1 : chooseSessions(devices));
+  return sessions || (hasFewImages ? 1 : chooseSessions(devices));
 }
 
 function chooseSessions(devices: readonly DeviceSpec[]): number {
@@ -107,7 +107,7 @@ export function openExtractor(
 ): Promise<Extractor> {
   const devices = readDeviceFlags(flags);
   const sessions = readSessionsFlag(flags, devices, hasFewImages);
-  const { engine, binding, precision, isolation, cudaLibraries } = flags;
+  const { engine, binding, precision, isolation, cudaLibraries, cache } = flags;
   const rewriting = readRewriting(model, flags, transform);
   const lane: Options<LaneOptions> = {
     engine,
@@ -115,7 +115,7 @@ export function openExtractor(
     precision: enginePrecision(precision),
     isolation,
     cudaLibraries,
-    ...(flags.cache ? {} : { cache: 'off' }),
+    cache,
   };
   const place: Options<Omit<FeatureExtractorOptions, Exclude<keyof RewriteOptions, 'outputDtype'>>> = {
     ...lane,
@@ -206,7 +206,7 @@ export function readDeviceList(devices: string): Device[] {
   return names as Device[];
 }
 
-/** The devices that the flags name. `--threads` applies to each CPU device. */
+/** The devices that the flags name. `threads` applies to each CPU device. */
 export function readDeviceFlags({ device, devices, threads }: ExtractorFlags): DeviceSpec[] {
   const withThreads = (chosen: ResolvedDevice): DeviceSpec => ({ ...specOf(chosen), threads });
   if (devices === undefined) return [withThreads(readDevice('--device', device ?? 'cpu'))];
@@ -232,7 +232,7 @@ function chooseInput(
   const canGraph = isFloat && !resizesFloats && hasPlace;
   if (normalize === 'cpu' || (normalize === 'auto' && !(isGpu && canGraph))) return 'tensor';
   if (resizesFloats)
-    throw invalidOption('--normalize', '"cpu" or "auto" for a transform that resizes floats', normalize);
+    throw invalidOption('--set normalize', '"cpu" or "auto" for a transform that resizes floats', normalize);
   const values = valuesOf(transform);
   if (mean && std && isNormalizedBy(values, mean, std)) return { type: 'image-uint8', mean, std };
   const all = (value: number): number[] => Array.from({ length: channels }, () => value);

@@ -2,16 +2,31 @@
 import type { Command } from 'commander';
 import { checkOneOf, invalidOption, type Options } from '../../base/checks.js';
 import { PARTS, POOLS, type RewriteOptions } from '../../run/model/prune/rewrite-options.js';
+import { boolean, type Fields } from '../../base/options.js';
 import { collect } from './flag-values.js';
 import { rare } from './rare.js';
+import { addSettings } from './settings.js';
 
-export interface PartFlags {
-  readonly part?: readonly string[];
-  readonly pool?: readonly string[];
+interface PartSettings {
   readonly l2Normalize: boolean;
   readonly tokensToMap: boolean;
   readonly dynamicBatch: boolean;
 }
+
+export interface PartFlags extends PartSettings {
+  readonly part?: readonly string[];
+  readonly pool?: readonly string[];
+}
+
+/** For all outputs. */
+const PART_FIELDS: Fields<PartSettings> = {
+  l2Normalize: boolean(false, 'divide by the Euclidean norm over channels'),
+  tokensToMap: boolean(false, 'turn patch tokens [N, L, C] into a map [N, C, H, W]'),
+  dynamicBatch: boolean(
+    false,
+    'rewrite a graph with a fixed batch to take any batch, if that can be verified',
+  ),
+};
 
 export function addPartFlags(command: Command): void {
   command
@@ -24,14 +39,8 @@ export function addPartFlags(command: Command): void {
       '--pool <[key=]how>',
       'one vector per image: avg or max of a map, cls or mean-tokens of tokens; repeatable with keys',
       collect,
-    )
-    .option(rare('--l2-normalize'), 'divide by the Euclidean norm over channels', false)
-    .option(rare('--tokens-to-map'), 'turn patch tokens [N, L, C] into a map [N, C, H, W]', false)
-    .option(
-      rare('--dynamic-batch'),
-      'rewrite a graph with a fixed batch to take any batch, if that can be verified',
-      false,
     );
+  addSettings(command, PART_FIELDS, ['l2Normalize', 'tokensToMap', 'dynamicBatch']);
 }
 
 export function readPartFlags({

@@ -1,15 +1,11 @@
 /** The mark of flags that few people need. The help of a command with many flags leaves them out until `--help all`. */
-import { Help, type Command, type Option } from 'commander';
-import { counted } from '../../base/printable.js';
+import type { Option } from 'commander';
 
 const MARK = ' (rare)';
 /** The marked flags. */
 const RARE = new WeakSet<Option>();
 
-/** A command with more flags than this shows those without the mark. */
-const MOST_FLAGS = 14;
-
-/** Marks a flag: `rare('--null')`, wherever a command declares it. */
+/** Marks a flag: `rare('--json')`, wherever a command declares it. */
 export function rare(flag: string): string {
   return flag + MARK;
 }
@@ -22,17 +18,6 @@ export function readMark(option: Option): Option {
   return option;
 }
 
-/** The help of a command: with all flags, or with those that most people need and how to see the others. */
-export function formatHelp(command: Command, helper: Help, isWhole: boolean): string {
-  const all = helper.visibleOptions(command);
-  const shown = isWhole || all.length <= MOST_FLAGS ? all : all.filter((option) => !RARE.has(option));
-  const shortened = Object.create(helper, { visibleOptions: { value: () => shown } }) as Help;
-  const text = Help.prototype.formatHelp.call(helper, command, shortened);
-  const left = all.length - shown.length;
-  return left === 0 ? text : `${text}\n${counted(left, 'more flag')}: ${pathOf(command)} --help all\n`;
-}
-
-/** The words that call a command: `tapir bench embed`. */
-function pathOf(command: Command): string {
-  return command.parent ? `${pathOf(command.parent)} ${command.name()}` : command.name();
+export function isRare(option: Option): boolean {
+  return RARE.has(option);
 }

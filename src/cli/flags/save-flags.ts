@@ -1,6 +1,5 @@
-/** `--inline`, `--repack` and `--overwrite`: how a model is saved; and its transform beside it. */
+/** `--overwrite` and `--set weights=…`: how a model is saved; and its transform beside it. */
 import type { Command } from 'commander';
-import { invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import { writeWithCompanion } from '../../base/folder-lock.js';
 import { chooseTransform, type TransformRequest } from '../../photos/feeds/choose-transform.js';
@@ -8,27 +7,14 @@ import { fitSize } from '../../photos/feeds/photo-size.js';
 import { sidecarOf } from '../../photos/images/configs/find-transform.js';
 import type { Transform } from '../../photos/images/transform/transform.js';
 import type { OnnxModel } from '../../run/model/open/open-model.js';
-import { SAVE_FIELDS, type SaveOptions } from '../../run/model/open/save-whole.js';
+import { SAVE_FIELDS } from '../../run/model/open/save-whole.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { addFlags } from './option-flags.js';
-import { rare } from './rare.js';
-
-export interface SaveFlags {
-  readonly inline: boolean;
-  readonly repack: boolean;
-  readonly overwrite: boolean;
-}
+import { addSettings } from './settings.js';
 
 export function addSaveFlags(command: Command): Command {
-  command
-    .option(rare('--inline'), 'put external weights into the written file', false)
-    .option(rare('--repack'), 'put external weights into a new file beside it, FILE.data', false);
+  addSettings(command, SAVE_FIELDS, ['weights']);
   return addFlags(command, SAVE_FIELDS, { overwrite: '--overwrite' });
-}
-
-export function readSaveFlags({ inline, repack, overwrite }: SaveFlags): SaveOptions {
-  if (inline && repack) throw invalidOption('--inline', 'given without --repack', 'both');
-  return { weights: inline ? 'inline' : repack ? 'repack' : 'keep', overwrite };
 }
 
 /**

@@ -120,6 +120,6 @@ async function checkCut(model: OnnxModel): Promise<Finding> {
   const rows =
     rowsRefused === null
       ? ''
-      : ' on one row; the file leaves the batch open, but two rows do not run (--dynamic-batch mends it)';
+      : ' on one row; the file leaves the batch open, but two rows do not run (--set dynamicBatch=true mends it)';
   return compared(`${features.join(', ')}, against the whole graph${rows}`, isEqual, maxRelative, tolerance);
 }

@@ -14,7 +14,7 @@ export interface MetricsServer {
 
 /** Serves `GET /metrics` to this machine only; port 0 chooses a free one. Throws `OPTION_INVALID` for a port that cannot be used. */
 export async function openMetricsServer(port: number): Promise<MetricsServer> {
-  checkInteger('--metrics-port', port, 0, 65_535);
+  checkInteger('--set metricsPort', port, 0, 65_535);
   const { Gauge, Registry } = await import('prom-client');
   const registry = new Registry();
   const gauge = (name: string, help: string): InstanceType<typeof Gauge> =>
@@ -48,7 +48,7 @@ export async function openMetricsServer(port: number): Promise<MetricsServer> {
     return undefined;
   });
   await once(server.listen(port, '127.0.0.1'), 'listening').catch((error: unknown) => {
-    throw invalidOption('--metrics-port', `a free port (${reasonOf(error)})`, port);
+    throw invalidOption('--set metricsPort', `a free port (${reasonOf(error)})`, port);
   });
   // The server must not keep the process alive after the run.
   server.unref();

@@ -151,7 +151,7 @@ function formatSeconds(seconds: number): string {
   return seconds < 172_800 ? `${(seconds / 3600).toFixed(1)} h` : `${(seconds / 86_400).toFixed(1)} days`;
 }
 
-/** Progress for people or programs, and for Prometheus with `--metrics-port`. */
+/** Progress for people or programs, and for Prometheus with `--set metricsPort=…`. */
 interface RunView {
   show(progress: EmbedProgress): void;
   /** Ends the line of progress, so that other output starts on a new line. Idempotent. */

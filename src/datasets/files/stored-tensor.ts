@@ -24,7 +24,7 @@ function warnOfOverflow(key: string): void {
   if (warned.has(key)) return;
   warned.add(key);
   process.emitWarning(
-    `output "${key}" has values above 65,504, which float16 cannot hold: they become infinite, and searches leave their rows out. Store float32 (dtype: 'float32', --dtype float32), or vectors of length 1 (l2Normalize, --l2-normalize)`,
+    `output "${key}" has values above 65,504, which float16 cannot hold: they become infinite, and searches leave their rows out. Store float32 (dtype: 'float32', --set dtype=float32), or vectors of length 1 (l2Normalize, --set l2Normalize=true)`,
     { code: 'TAPIR_FLOAT16_OVERFLOW' },
   );
 }

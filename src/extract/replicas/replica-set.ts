@@ -41,7 +41,7 @@ class ParallelWarnings {
   baked(): void {
     this.#warn(
       'TAPIR_BATCH_BAKED',
-      'the file leaves the batch open, but its graph takes one row at a time, so rows run one by one; batch: "dynamic" (tapir: --dynamic-batch) rewrites it to take all at once',
+      'the file leaves the batch open, but its graph takes one row at a time, so rows run one by one; batch: "dynamic" (tapir: --set dynamicBatch=true) rewrites it to take all at once',
     );
   }
 

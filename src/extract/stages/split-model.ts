@@ -86,7 +86,7 @@ export const SPLIT_FIELDS: Fields<SplitOptions> = {
   by: oneOf(['macs', 'time', 'activations', 'parameters'], 'macs', 'what is balanced'),
   maxTensors: integer(1, 1024, 1, 'the most tensors that may cross a place; sizes do not count'),
   memoryBytes: unchecked(undefined),
-  batch: integer(0, 65_536, 0, 'rows of a run, for --memory and --by time'),
+  batch: integer(0, 65_536, 0, 'rows of a run, for memoryBytes and --by time'),
   inputSizes: unchecked({}),
 };
 

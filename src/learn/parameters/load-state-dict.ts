@@ -36,10 +36,16 @@ export interface LoadStateOptions {
   readonly reference: StateSource | undefined;
 }
 
-const LOAD_FIELDS: Fields<LoadStateOptions> = {
+export const LOAD_FIELDS: Fields<LoadStateOptions> = {
   strict: checkedBy(checkStrict, true),
-  prefix: optional(checkText),
-  epsilon: optional(checkEpsilon),
+  prefix: optional(checkText, 'what all keys begin with, such as "model."'),
+  epsilon: {
+    ...optional(
+      checkEpsilon,
+      'of folded norms, if neither the file nor --reference proves it (torch’s default is 1e-5)',
+    ),
+    reads: 'number',
+  },
   reference: unchecked<StateSource | undefined>(undefined),
 };
 

@@ -52,7 +52,7 @@ export function normOf(
   if (weights.get(proof.key)?.dims[0] === proof.rows) return { epsilon: 0, isFrozen };
   throw new TapirError(
     'STATE_AMBIGUOUS',
-    `the weights do not show the epsilon of the frozen norms of ${name}; state it (option normEps, --norm-eps): 1e-5 for a network that was trained from a backbone's weights, 0 for one that was trained from torchvision's COCO_V1`,
+    `the weights do not show the epsilon of the frozen norms of ${name}; state it (option normEps, --set normEps=…): 1e-5 for a network that was trained from a backbone's weights, 0 for one that was trained from torchvision's COCO_V1`,
     { details: { key: `${norm}.running_var`, candidates: ['0', '1e-5'] } },
   );
 }

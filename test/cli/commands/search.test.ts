@@ -44,8 +44,8 @@ beforeAll(async () => {
     'fc=logits',
     '--pool',
     'embedding=avg',
-    '--dtype',
-    'float16',
+    '--set',
+    'dtype=float16',
     '--transform',
     'ImageNet1K_V1',
   ];
@@ -55,8 +55,8 @@ beforeAll(async () => {
     '--model',
     model,
     ...flags,
-    '--shard-size',
-    '5',
+    '--set',
+    'shardSize=5',
     '--out',
     out,
   ]);

@@ -60,8 +60,8 @@ describe('tapir serve', () => {
     for (const flags of [
       ['--port', '70000'],
       ['--max-batch', 'many'],
-      ['--max-body-mb', '0'],
-      ['--max-pixels', '0'],
+      ['--set', 'maxBodyBytes=0'],
+      ['--transform', 'limitPixels=0'],
       ['--name', 'a/b'],
       ['--host', '192.0.2.1'],
     ])

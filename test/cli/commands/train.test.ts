@@ -70,11 +70,11 @@ describe('tapir train', () => {
   });
 
   it.each([
-    [['--optimizer', 'adagrad', '--momentum', '0.9'], /momentum/],
+    [['--optimizer', 'adagrad', '--set', 'momentum=0.9'], /momentum/],
     [['--holdout', '2'], /holdout/],
     [['--train', 'nothing'], /"nothing" cannot be trained/],
     [['--devices', 'tpu'], /devices/],
-    [['--schedule', 'wave'], /schedule/],
+    [['--set', 'schedule=wave'], /schedule/],
   ])('refuses %j', async (more, message) => {
     const { code, stderr } = await train('refused.onnx', more);
     expect(stderr).toMatch(message);

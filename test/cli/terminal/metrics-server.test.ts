@@ -60,7 +60,7 @@ describe('openMetricsServer', () => {
     const { port } = other.address() as AddressInfo;
     await expect(openMetricsServer(port)).rejects.toMatchObject({
       code: 'OPTION_INVALID',
-      message: expect.stringMatching(/--metrics-port.*a free port/),
+      message: expect.stringMatching(/--set metricsPort.*a free port/),
     });
     other.close();
   });

@@ -391,8 +391,8 @@ describe('clips', () => {
           '--pool',
           'avg',
         ],
-        ['--out', out, '--transform', JSON.stringify(TRANSFORM), '--batch', '2', '--shard-size', '4'],
-        ['--clip', '4,stride=2,step=3', '--sessions', '1', '--threads', '1'],
+        ['--out', out, '--transform', JSON.stringify(TRANSFORM), '--batch', '2', '--set', 'shardSize=4'],
+        ['--clip', '4,stride=2,step=3', '--set', 'sessions=1', '--set', 'threads=1'],
       ].flat();
     const end = async (out: string): Promise<number> => {
       const [code] = (await once(spawn(process.execPath, args(out), { stdio: 'ignore' }), 'close')) as [

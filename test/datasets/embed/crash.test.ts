@@ -49,7 +49,7 @@ function makePhotos(): number {
 
 function start(out: string): ReturnType<typeof spawn> {
   const options = ['--model', model, '--return', 'avgpool=f', '--return', 'layer4=map', '--out', out];
-  const settings = ['--batch', '8', '--shard-size', '32', '--sessions', '1', '--threads', '1'];
+  const settings = ['--batch', '8', '--set', 'shardSize=32', '--set', 'sessions=1', '--set', 'threads=1'];
   const args = [projectPath('dist/lib/bin.cjs'), 'embed', photos, ...options, ...settings];
   return spawn(process.execPath, args, { stdio: 'ignore' });
 }

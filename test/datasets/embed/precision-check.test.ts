@@ -339,7 +339,7 @@ describe.skipIf(!hasBfloat16)('bfloat16 on OpenVINO', () => {
 
   it('is measured, recorded and printed', async () => {
     const { photos, out } = photosAndPlace('bfloat16-');
-    const ended = await tapir(photos, out, '--min-cosine', '0.9');
+    const ended = await tapir(photos, out, '--set', 'minCosine=0.9');
     expect(ended.stdout).toMatch(
       /^ {2}bfloat16 against float32 on 16 images: cosine ≥ 0\.9\d{3} \(v\), ≥ 0\.9\d{3} \(map\)$/m,
     );
@@ -359,7 +359,7 @@ describe.skipIf(!hasBfloat16)('bfloat16 on OpenVINO', () => {
 
   it('stops a run before anything is written, with exit code 5', async () => {
     const { photos, out } = photosAndPlace('bfloat16-');
-    const ended = await tapir(photos, out, '--min-cosine', '1');
+    const ended = await tapir(photos, out, '--set', 'minCosine=1');
     expect(ended.code).toBe(5);
     expect(ended.stderr).toContain('[PRECISION_TOO_LOW]');
     expect(journalOf(out)).toHaveLength(1);
@@ -374,7 +374,7 @@ describe.skipIf(!hasBfloat16)('bfloat16 on OpenVINO', () => {
     // The 16th image that can be read is in the second shard, as one of the first 16 is damaged.
     const isCompared = (): boolean =>
       existsSync(path) && journalOf(out).at(-1)?.includes('"images":16') === true;
-    const flags = ['--batch', '8', '--shard-size', '16', '--sessions', '1'];
+    const flags = ['--batch', '8', '--set', 'shardSize=16', '--set', 'sessions=1'];
     const args = ['embed', photos, '--model', model(), '--return', 'avgpool=v', '--out', out, ...flags];
     const ended = await runTapir(
       [...args, '--transform', '{"resize":64,"crop":64}', '--engine', 'openvino', '--precision', 'bfloat16'],
@@ -401,12 +401,12 @@ describe.skipIf(!hasBfloat16)('bfloat16 on OpenVINO', () => {
   });
 });
 
-describe('tapir embed --min-cosine', () => {
+describe('tapir embed --set minCosine', () => {
   it('is refused for rows', async () => {
     const ended = await runTapir(
       ['embed', scratch, '--model', 'm.onnx', '--return', 'f', '--out', '-', '--format', 'jsonl'].concat(
-        '--min-cosine',
-        '0.9',
+        '--set',
+        'minCosine=0.9',
       ),
     );
     expect(ended.code).toBe(2);

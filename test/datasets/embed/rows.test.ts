@@ -315,9 +315,9 @@ describe('tiles', () => {
     const args = (out: string): string[] =>
       [
         [projectPath('dist/lib/bin.cjs'), 'embed', pictures, '--model', model, '--return', 'avgpool=f'],
-        ['--out', out, '--transform', JSON.stringify(TRANSFORM), '--batch', '4', '--shard-size', '8'],
+        ['--out', out, '--transform', JSON.stringify(TRANSFORM), '--batch', '4', '--set', 'shardSize=8'],
         ['--tile', '96,overlap=8x16,scales=1,0.7,edge=pad,fill=1,2,3'],
-        ['--sessions', '1', '--threads', '1'],
+        ['--set', 'sessions=1', '--set', 'threads=1'],
       ].flat();
     const end = async (out: string): Promise<number> => {
       const [code] = (await once(spawn(process.execPath, args(out), { stdio: 'ignore' }), 'close')) as [

@@ -162,7 +162,7 @@ describe.skipIf(!existsSync(NAFLEX))(`several tensors${sharedNote}`, () => {
         [
           [projectPath('dist/lib/bin.cjs'), 'embed', folder, '--model', NAFLEX, '--out', out],
           ['--return', 'pooler_output=v', '--return', 'last_hidden_state=tokens'],
-          ['--batch', '1', '--shard-size', '8', '--sessions', '1', '--threads', '1'],
+          ['--batch', '1', '--set', 'shardSize=8', '--set', 'sessions=1', '--set', 'threads=1'],
         ].flat(),
         { stdio: 'ignore' },
       );
@@ -223,7 +223,7 @@ it('says once which tensors a model leaves out', async () => {
   );
   const [photo] = photos(1);
   const flags = `--model ${model} --transform ${transform} --return y --out ${join(scratch, 'patches')}`;
-  const { stderr, code } = await runTapir(['embed', photo!, ...flags.split(' '), '--sessions', '2']);
+  const { stderr, code } = await runTapir(['embed', photo!, ...flags.split(' '), '--set', 'sessions=2']);
   expect(code, stderr).toBe(0);
   expect(stderr.match(/no input of the model takes the transform's tensor "image_grid_thw"/g)).toHaveLength(
     1,

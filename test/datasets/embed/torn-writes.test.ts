@@ -83,12 +83,12 @@ function embedArguments(photos: string, out: string, format: string, shard?: str
   const settings = [
     '--batch',
     '2',
-    '--shard-size',
-    '4',
-    '--sessions',
-    '1',
-    '--threads',
-    '1',
+    '--set',
+    'shardSize=4',
+    '--set',
+    'sessions=1',
+    '--set',
+    'threads=1',
     '--remove-missing',
   ];
   return [

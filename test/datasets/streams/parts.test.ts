@@ -105,7 +105,7 @@ describe('streams of rows', () => {
 describe('tapir embed --out -', () => {
   const args = [
     [projectPath('dist/lib/bin.cjs'), 'embed', '-', '--model', model, '--return', 'avgpool=f', '--out', '-'],
-    ['--transform', JSON.stringify(TRANSFORM), '--batch', '8', '--sessions', '1', '--threads', '1'],
+    ['--transform', JSON.stringify(TRANSFORM), '--batch', '8', '--set', 'sessions=1', '--set', 'threads=1'],
   ].flat();
   const tile = ['--tile', '128,overlap=16'];
   const run = (input: string | Uint8Array, more: readonly string[]) =>
@@ -169,8 +169,8 @@ describe('tapir embed --out -', () => {
       'jsonl',
       '--transform',
       JSON.stringify({ ...TRANSFORM, crops: 'ten' }),
-      '--crop-rows',
-      'each',
+      '--set',
+      'cropRows=each',
     ]);
     const found = stdout
       .toString()

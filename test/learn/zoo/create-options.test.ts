@@ -235,7 +235,7 @@ describe('detectors', () => {
     const other = { weights: await stateOf(name, { [bias]: 5 }, false) };
     const error = await failureOf(createModel(name, other), TapirError);
     expect(error).toMatchObject({ code: 'STATE_AMBIGUOUS', details: { candidates: ['0', '1e-5'] } });
-    expect(error.message).toContain('--norm-eps');
+    expect(error.message).toContain('--set normEps');
     await expect(createModel(name, { ...other, normEps: 1e-5 })).resolves.toBeDefined();
     await expect(
       createModel(name, { weights: await stateOf(name, { [bias]: 5 }, true) }),

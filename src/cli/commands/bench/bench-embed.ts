@@ -27,9 +27,9 @@ import { addClipFlag, type ClipFlags } from '../../flags/part-of-photo-flags.js'
 import { formatTable } from '../../terminal/table.js';
 import { addExtractorFlags } from '../../flags/extractor-flags.js';
 import { parseCount } from '../../flags/flag-values.js';
-import { addFlags, readFlags } from '../../flags/option-flags.js';
+import { readFlags } from '../../flags/option-flags.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
-import { rare } from '../../flags/rare.js';
+import { addSettings } from '../../flags/settings.js';
 
 export interface BenchEmbedFlags extends ExtractorFlags, ClipFlags {
   readonly batch: number;
@@ -54,8 +54,8 @@ export function addBenchEmbedCommand(bench: Command, terminal: Terminal): void {
     )
     .option('--json', 'print JSON', false)
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
-  addFlags(command, MEASURE_EMBEDDING_FIELDS, { seconds: '--seconds <n>', rounds: '--rounds <n>' });
-  addFlags(command, { minCosine: MIN_COSINE }, { minCosine: rare('--min-cosine <x>') });
+  addSettings(command, MEASURE_EMBEDDING_FIELDS, ['seconds', 'rounds']);
+  addSettings(command, { minCosine: MIN_COSINE }, ['minCosine']);
   addClipFlag(command);
   addExtractorFlags(command);
 }
@@ -152,7 +152,7 @@ function textOf(report: EmbeddingReport, columns: number | undefined): string {
     `${report.limitedBy} is the limit\n`,
     `10 million photos: about ${machineHours(endToEnd)} machine hours here\n`,
     report.spread > STEADY
-      ? `unsteady: speeds end to end lie ${percent(report.spread)} apart; end other programs, and measure for longer (--seconds)\n`
+      ? `unsteady: speeds end to end lie ${percent(report.spread)} apart; end other programs, and measure for longer (--set seconds=…)\n`
       : '',
     `CPU time: ${percent(report.cpuOfParts)} of decoding and the model alone\n`,
     `busy: the main thread ${percent(busy.main)}, the device ${busy.devices.map(percent).join(', ')}\n`,

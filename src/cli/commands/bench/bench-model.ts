@@ -39,6 +39,7 @@ import { readReturnFlags, RETURN_HELP } from '../../flags/return-flags.js';
 import { collect } from '../../flags/flag-values.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
 import { rare } from '../../flags/rare.js';
+import { addSettings } from '../../flags/settings.js';
 
 export interface BenchModelFlags
   extends
@@ -83,11 +84,9 @@ export function addBenchModelCommand(bench: Command, terminal: Terminal): void {
     .option('--json', 'print JSON', false)
     .action((model: string, flags: BenchModelFlags) => runBenchModel(terminal, model, flags));
   addFlags(command, MEASURE_MODEL_FIELDS, {
-    binding: rare('--binding <name>'),
     batches: '--batches <list>',
-    sessions: '--sessions <list>',
-    seconds: rare('--seconds <n>'),
   });
+  addSettings(command, MEASURE_MODEL_FIELDS, ['binding', 'sessions', 'seconds']);
   addFlags(command, TRANSFORM_FIELDS, TRANSFORM_FLAGS, 'with --photos: ');
   addPartFlags(command);
 }
@@ -263,14 +262,14 @@ function conclusionOf(ways: readonly Way[]): string {
   const caution =
     precision === 'float32'
       ? ''
-      : `note: ${precision} changes features; ${cosine ? '' : '--photos measures how much here, and '}"tapir embed" measures it on your first images (--min-cosine sets a limit)\n`;
+      : `note: ${precision} changes features; ${cosine ? '' : '--photos measures how much here, and '}"tapir embed" measures it on your first images (--set minCosine=… sets a limit)\n`;
   return [`\nfastest here: ${choiceOf(fastest, asked)}\n`, caution, ...notes].join('');
 }
 
 /** The flags of the fastest way, and of the best batch. */
 function choiceOf({ engine, binding, best }: MeasureModelReport, precision: Precision): string {
-  const called = binding === null ? '' : ` --binding ${binding}`;
-  return `--engine ${engine}${called} --precision ${precision} --batch ${best.rows} --sessions ${best.sessionsPerDevice}`;
+  const called = binding === null ? '' : ` --set binding=${binding}`;
+  return `--engine ${engine}${called} --precision ${precision} --batch ${best.rows} --set sessions=${best.sessionsPerDevice}`;
 }
 
 function resultText(report: MeasureModelReport): string {

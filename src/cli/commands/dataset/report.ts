@@ -23,20 +23,22 @@ import { withProgressLine } from '../../terminal/progress-view.js';
 import { showPage } from '../../terminal/show-page.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
 import { rare } from '../../flags/rare.js';
+import { addSettings } from '../../flags/settings.js';
 
 /** The flags that are options of `writeReport`. */
 const FLAGS = {
   out: '-o, --out <file>',
   outputs: rare('--output <key>'),
   images: '--images <folder>',
-  sample: rare('--sample <n>'),
-  umap: rare('--no-umap'),
   colourBy: '--colour-by <source>',
-  duplicates: rare('--duplicates <cosine>'),
 } as const;
+const SETTINGS = ['sample', 'umap', 'duplicates'] as const;
 
 interface ReportFlags
-  extends CommonFlags, Pick<ReportOptions, keyof typeof FLAGS>, Pick<ReportHeatmaps, 'output' | 'photos'> {
+  extends
+    CommonFlags,
+    Pick<ReportOptions, keyof typeof FLAGS | (typeof SETTINGS)[number]>,
+    Pick<ReportHeatmaps, 'output' | 'photos'> {
   readonly cam?: string | true;
   readonly labels?: string;
   readonly model?: string;
@@ -60,15 +62,16 @@ export function addCommand(program: Command, terminal: Terminal): void {
       'show where the predicted class comes from: Grad-CAM of this layer (default: the last one with places); needs --model',
     )
     .option('--model <file>', 'for --cam and --serve: the ONNX file that made the dataset');
-  const heatmaps = { photos: rare('--cam-photos <n>'), output: rare('--cam-output <name>') };
-  addFlags(command, { ...HEATMAP_FIELDS, output: ATTRIBUTION_FIELDS.output }, heatmaps, 'for --cam: ')
+  addSettings(command, REPORT_FIELDS, SETTINGS);
+  const heatmaps = { photos: HEATMAP_FIELDS.photos, output: ATTRIBUTION_FIELDS.output };
+  addSettings(command, heatmaps, ['photos', 'output'], 'for --cam: ');
+  addSettings(command, SEARCH_FIELDS, ['device'], 'for --serve: ')
     .option(rare('--labels <file>'), `for --cam: ${LABELS_HELP}`)
     .option('--probe <file>', 'show confusions and suspected labels of this probe: tapir probe --save')
     .option('--serve', 'serve the page to this machine instead of writing it, with a search', false)
     .option(rare('--port <n>'), 'for --serve: port on this machine (default: a free one)', parseCount)
     .option(rare('--no-open'), 'for --serve: do not open the browser')
-    .option(rare('--text-model <file>'), 'for --serve: the text tower, if it does not lie beside the model');
-  addFlags(command, SEARCH_FIELDS, { device: rare('--device <device>') }, 'for --serve: ')
+    .option(rare('--text-model <file>'), 'for --serve: the text tower, if it does not lie beside the model')
     .option(rare(YES_FLAG), YES_HELP, false)
     .option(rare('--json'), 'print what was written, or where the page is served, as JSON', false);
 }

@@ -80,11 +80,11 @@ function checkFlags(flags: EmbedFlags): RowFormat {
   if (json) throw refuse('--json', json);
   if (removeMissing) throw refuse('--remove-missing', removeMissing);
   if (overwrite) throw refuse('--overwrite', overwrite);
-  if (checksum) throw refuse('--checksum', checksum);
-  if (shardSize !== EMBED_FOLDER_FIELDS.shardSize.fallback) throw refuse('--shard-size', shardSize);
+  if (checksum) throw refuse('--set checksum', checksum);
+  if (shardSize !== EMBED_FOLDER_FIELDS.shardSize.fallback) throw refuse('--set shardSize', shardSize);
   if (shard !== undefined) throw refuse('--shard', shard);
   if (flags.clips) throw refuse('--clip', flags.clips.frames);
   if (minCosine !== undefined && engine !== 'auto' && precision !== 'auto')
-    throw refuse('--min-cosine', minCosine);
+    throw refuse('--set minCosine', minCosine);
   return found;
 }

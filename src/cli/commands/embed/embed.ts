@@ -3,6 +3,7 @@ import { counted } from '../../../base/printable.js';
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
 import { isTapirError } from '../../../base/errors.js';
+import { integer, optional, type Fields } from '../../../base/options.js';
 import type { LatestRun } from '../../../datasets/files/manifest.js';
 import { describeCosines } from '../../../datasets/records/float32-comparison.js';
 import { embedWarm, type EmbedSummary } from '../../../datasets/embed/embed-folder.js';
@@ -20,10 +21,16 @@ import { ROW_FORMATS } from '../../../datasets/streams/row-output.js';
 import { EMBED_ROWS_FIELDS } from '../../../datasets/streams/embed-rows.js';
 import { describeMarked } from './describe-marked.js';
 import { addExtractorFlags } from '../../flags/extractor-flags.js';
-import { parseCount } from '../../flags/flag-values.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
 import { rare } from '../../flags/rare.js';
+import { addSettings } from '../../flags/settings.js';
+
+const METRICS_FIELDS: Fields<Pick<EmbedFlags, 'metricsPort'>> = {
+  metricsPort: optional(
+    integer(0, 65_535, 0, 'serve figures for Prometheus on this port, to this machine only; 0: a free one'),
+  ),
+};
 
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
@@ -39,13 +46,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .requiredOption('--out <folder>', 'dataset to write, or - for rows on standard output');
   addFlags(command, EMBED_ROWS_FIELDS, {
     column: rare('--column <name>'),
-    inputFormat: rare('--input-format <format>'),
-    maxWaitMs: rare('--max-wait-ms <n>'),
-    nulSeparated: rare('--null'),
     allowHttp: rare('--allow-http'),
-  });
-  addFlags(command, EMBED_FOLDER_FIELDS, {
-    dtype: rare('--dtype <type>'),
   });
   command
     .addOption(
@@ -56,23 +57,17 @@ export function addCommand(program: Command, terminal: Terminal): void {
     )
     .addOption(new Option(rare('--shard <i/n>'), EMBED_FOLDER_FIELDS.shard.about).argParser(parseShard));
   addFlags(command, EMBED_FOLDER_FIELDS, {
-    shardSize: rare('--shard-size <n>'),
-    keepDims: rare('--keep-dims'),
-    cropRows: rare('--crop-rows <what>'),
-    checksum: rare('--checksum'),
     maxFailures: rare('--max-failures <n>'),
-    minCosine: rare('--min-cosine <x>'),
     removeMissing: rare('--remove-missing'),
     overwrite: '--overwrite',
   });
+  addSettings(command, EMBED_ROWS_FIELDS, ['inputFormat', 'maxWaitMs', 'nulSeparated']);
+  addSettings(command, EMBED_FOLDER_FIELDS, ['dtype', 'shardSize', 'keepDims', 'cropRows', 'checksum']);
+  addSettings(command, EMBED_FOLDER_FIELDS, ['minCosine']);
+  addSettings(command, METRICS_FIELDS, ['metricsPort']);
   addTileFlag(command);
   addClipFlag(command);
   command
-    .option(
-      rare('--metrics-port <port>'),
-      'serve figures for Prometheus on this port, to this machine only',
-      parseCount,
-    )
     .option(rare('--json'), 'print progress and the manifest as lines of JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
   addExtractorFlags(command);

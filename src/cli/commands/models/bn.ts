@@ -9,7 +9,7 @@ import {
   mergeBatchNorm,
 } from '../../../learn/train/statistics/estimate-batch-norm.js';
 import { writeAtomically } from '../../../base/atomic-file.js';
-import { invalidOption, type Options } from '../../../base/checks.js';
+import { checkText, invalidOption, type Options } from '../../../base/checks.js';
 import { TapirError } from '../../../base/errors.js';
 import { writeWithCompanion } from '../../../base/folder-lock.js';
 import { readJson } from '../../../base/read-json.js';
@@ -20,17 +20,20 @@ import type { Momentum } from '../../../learn/train/statistics/channel-moments.j
 import type { BatchNormMoments } from '../../../learn/train/statistics/saved-moments.js';
 import { openModel } from '../../../run/model/open/open-model.js';
 import { readStateDict } from '../../../learn/parameters/dicts/read-state-dict.js';
-import { checkTarget } from '../../../run/model/open/save-whole.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
-import { addFlags } from '../../flags/option-flags.js';
+import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { readDeviceList, readTransformFlag } from '../../flags/open-extractor.js';
-import { addSaveFlags, readSaveFlags, type SaveFlags } from '../../flags/save-flags.js';
+import { addSaveFlags } from '../../flags/save-flags.js';
 import { reportLeftOut } from '../../terminal/left-out.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
 import { rare } from '../../flags/rare.js';
+import { LOAD_FIELDS } from '../../../learn/parameters/load-state-dict.js';
+import { optional, type Fields } from '../../../base/options.js';
+import { addSettings } from '../../flags/settings.js';
+import { checkTarget, SAVE_FIELDS, type SaveOptions } from '../../../run/model/open/save-whole.js';
 
 /** Flags that estimating and merging share. */
-interface WriteFlags extends CommonFlags, SaveFlags {
+interface WriteFlags extends CommonFlags, SaveOptions {
   readonly out?: string;
   readonly moments?: string;
   readonly state?: string;
@@ -49,6 +52,13 @@ interface BnFlags extends WriteFlags, TransformFlags {
   readonly memoryBytes: number;
   readonly sourceMoments?: string;
 }
+
+const SOURCE_FIELDS: Fields<Pick<BnFlags, 'sourceMoments'>> = {
+  sourceMoments: optional(
+    checkText,
+    'file with moments of the training data, for a folded model without state dict',
+  ),
+};
 
 export function addCommand(models: Command, terminal: Terminal): void {
   // So that "bn merge" has its own flags.
@@ -70,19 +80,14 @@ export function addCommand(models: Command, terminal: Terminal): void {
       'devices over which batches are split: cuda:0,cuda:1, or all for every GPU',
       'cpu',
     )
-    .option(
-      rare('--source-moments <file>'),
-      'moments of the training data, for a folded model without state dict',
-    )
     .action((model: string, photos: string, flags: BnFlags) => runBn(terminal, model, photos, flags));
   addFlags(bn, ESTIMATE_BATCH_NORM_FIELDS, {
     mode: '--mode <mode>',
-    cudaLibraries: rare('--cuda-libs <folder>'),
     batch: '--batch <n>',
     ...TRANSFORM_FLAGS,
-    decodeThreads: rare('--decode-threads <n>'),
-    memoryBytes: rare('--memory-bytes <n>'),
   });
+  addSettings(bn, SOURCE_FIELDS, ['sourceMoments']);
+  addSettings(bn, ESTIMATE_BATCH_NORM_FIELDS, ['cudaLibraries', 'decodeThreads', 'memoryBytes']);
   addWriteFlags(bn);
   const merge = bn
     .command('merge')
@@ -96,13 +101,12 @@ export function addCommand(models: Command, terminal: Terminal): void {
 }
 
 function addWriteFlags(command: Command): void {
+  addSettings(command, LOAD_FIELDS, ['prefix', 'epsilon']);
   addSaveFlags(command)
     .option('-o, --out <file>', 'ONNX file to write')
     .option('--moments <file>', 'JSON file to write: count, mean and variance of each layer')
     .option('--state <file>', 'state dict of the present weights, for a model with folded norms')
     .option(rare('--reference <file>'), 'state dict of the present weights, if --state has other ones')
-    .option(rare('--prefix <text>'), 'what all keys begin with, such as "model."')
-    .option(rare('--epsilon <x>'), 'of folded norms, if the state dict does not prove it', Number)
     .option(rare('--json'), 'print the statistics as JSON', false)
     .option(rare(YES_FLAG), YES_HELP, false);
 }
@@ -157,7 +161,7 @@ async function runMerge(
 /** Refuses before the work what could not be written after it. Throws `OPTION_INVALID`, `OUTPUT_EXISTS`, `OUTPUT_UNWRITABLE`. */
 function checkOutputs(model: string, flags: WriteFlags): void {
   const { out, moments, json } = flags;
-  const saving = readSaveFlags(flags);
+  const saving = readFlags(SAVE_FIELDS, flags);
   const last = out ?? moments;
   if (out === undefined && moments === undefined && !json)
     throw invalidOption('--out', 'given, or --moments, or --json: nothing would be kept', out);
@@ -178,7 +182,7 @@ async function report(
   flags: WriteFlags,
 ): Promise<void> {
   const { out, moments: file, json } = flags;
-  const saving = readSaveFlags(flags);
+  const saving = readFlags(SAVE_FIELDS, flags);
   if (out === undefined && file !== undefined) await writeMoments(file, moments);
   else if (out !== undefined) {
     const save = (): Promise<void> => model.save(out, saving);

@@ -10,6 +10,7 @@ import { checkAbsent } from '../../../base/atomic-file.js';
 import { formatBytes } from '../../../base/html/numbers.js';
 import { withProgress } from '../../flags/pull-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
+import { addSettings } from '../../flags/settings.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 interface CreateFlags extends Pick<
@@ -39,12 +40,8 @@ export function addCommand(program: Command, terminal: Terminal): void {
   addFlags(command, DOWNLOAD_FIELDS, { allowHttp: '--allow-http' });
   addFlags(command, CREATE_FIELDS, {
     numClasses: '--num-classes <n>',
-    imageSize: '--image-size <pixels>',
-    seed: '--seed <n>',
-    opset: '--opset <n>',
-    auxLoss: '--aux-loss',
-    normEps: '--norm-eps <n>',
   });
+  addSettings(command, CREATE_FIELDS, ['imageSize', 'seed', 'opset', 'auxLoss', 'normEps']);
 }
 
 async function runCreate(terminal: Terminal, name: string | undefined, flags: CreateFlags): Promise<void> {

@@ -3,18 +3,29 @@ import type { Command } from 'commander';
 import { differentiate } from '../../../learn/gradients/differentiate.js';
 import { collect } from '../../flags/flag-values.js';
 import { findModelFile, MODEL_HELP, type CommonFlags } from '../../flags/find-model.js';
-import { addSaveFlags, readSaveFlags, type SaveFlags } from '../../flags/save-flags.js';
+import { readFlags } from '../../flags/option-flags.js';
+import { addSettings } from '../../flags/settings.js';
+import { texts, type Fields } from '../../../base/options.js';
+import { addSaveFlags } from '../../flags/save-flags.js';
+import { SAVE_FIELDS, type SaveOptions } from '../../../run/model/open/save-whole.js';
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../../flags/size-flags.js';
 import { formatOutputs } from '../../terminal/table.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
 
-interface DifferentiateFlags extends CommonFlags, SizeFlags, SaveFlags {
+interface DifferentiateFlags extends CommonFlags, SizeFlags, SaveOptions {
   readonly of: readonly string[];
   readonly wrt: readonly string[];
   readonly return?: readonly string[];
   readonly recompute?: readonly string[];
   readonly out: string;
 }
+
+const RECOMPUTE_FIELDS: Fields<Pick<DifferentiateFlags, 'recompute'>> = {
+  recompute: texts(
+    [],
+    'value to keep; what lies between such values is computed again, for less memory; repeatable',
+  ),
+};
 
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
@@ -33,12 +44,8 @@ export function addCommand(program: Command, terminal: Terminal): void {
       collect,
     )
     .requiredOption('-o, --out <file>', 'ONNX file to write')
-    .option('--return <name>', 'value of the model to return as well; repeatable', collect)
-    .option(
-      '--recompute <name>',
-      'value to keep; what lies between such values is computed again, for less memory; repeatable',
-      collect,
-    );
+    .option('--return <name>', 'value of the model to return as well; repeatable', collect);
+  addSettings(command, RECOMPUTE_FIELDS, ['recompute']);
   addSaveFlags(addSizeFlags(command))
     .option('--json', 'print the plan as JSON', false)
     .action((model: string, flags: DifferentiateFlags) => runDifferentiate(terminal, model, flags));
@@ -46,7 +53,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
 
 async function runDifferentiate(terminal: Terminal, path: string, flags: DifferentiateFlags): Promise<void> {
   const { of, wrt, return: returnNodes, recompute, out, json, yes } = flags;
-  const saving = readSaveFlags(flags);
+  const saving = readFlags(SAVE_FIELDS, flags);
   const file = await findModelFile(path, terminal, yes);
   const inputSizes = readSizeFlags(flags);
   const request = { of, withRespectTo: wrt, returnNodes, inputSizes, recompute };

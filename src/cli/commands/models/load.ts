@@ -1,19 +1,34 @@
 /** `tapir models load`: loads a state dict into a model, and saves the model. */
 import { counted } from '../../../base/printable.js';
-import type { Command } from 'commander';
-import { loadStateDict } from '../../../learn/parameters/load-state-dict.js';
+import { Option, type Command } from 'commander';
+import { LOAD_FIELDS, loadStateDict } from '../../../learn/parameters/load-state-dict.js';
 import { readStateDict } from '../../../learn/parameters/dicts/read-state-dict.js';
 import { findModelFile, MODEL_HELP, type CommonFlags } from '../../flags/find-model.js';
-import { addSaveFlags, readSaveFlags, type SaveFlags } from '../../flags/save-flags.js';
+import { readFlags } from '../../flags/option-flags.js';
+import { addSaveFlags } from '../../flags/save-flags.js';
+import { addSettings } from '../../flags/settings.js';
+import { SAVE_FIELDS, type SaveOptions } from '../../../run/model/open/save-whole.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
 
-interface LoadFlags extends CommonFlags, SaveFlags {
-  readonly weights: string;
+interface LoadFlags extends CommonFlags, SaveOptions {
+  readonly state: string;
   readonly out: string;
   readonly reference?: string;
   readonly prefix?: string;
   readonly epsilon?: number;
   readonly strict: boolean;
+}
+
+/** `--weights`; under the option's name, `weights` says where external ones are written. */
+class StateOption extends Option {
+  constructor() {
+    super('--weights <file>', '.pth, .safetensors or model.safetensors.index.json');
+    this.makeOptionMandatory();
+  }
+
+  override attributeName(): string {
+    return 'state';
+  }
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {
@@ -22,30 +37,25 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .description('load a state dict into a model, and save the model')
     .argument('<model>', MODEL_HELP)
     .option('--yes', 'download a model of a repository (hf:ORG/REPO) without asking', false)
-    .requiredOption('--weights <file>', '.pth, .safetensors or model.safetensors.index.json')
+    .addOption(new StateOption())
     .requiredOption('-o, --out <file>', 'ONNX file to write')
     .option(
       '--reference <file>',
       'state dict of the model’s present weights: proves what was folded into what',
     )
-    .option('--prefix <text>', 'what all keys begin with, such as "model."')
-    .option(
-      '--epsilon <x>',
-      'of folded norms, if neither the file nor --reference proves it (torch’s default is 1e-5)',
-      Number,
-    )
     .option('--no-strict', 'load what fits, although keys are missing or unexpected');
+  addSettings(command, LOAD_FIELDS, ['prefix', 'epsilon']);
   addSaveFlags(command)
     .option('--json', 'print the report as JSON', false)
     .action((model: string, flags: LoadFlags) => runLoad(terminal, model, flags));
 }
 
 async function runLoad(terminal: Terminal, path: string, flags: LoadFlags): Promise<void> {
-  const { weights, out, prefix, epsilon, strict, json, yes } = flags;
-  const saving = readSaveFlags(flags);
+  const { state, out, prefix, epsilon, strict, json, yes } = flags;
+  const saving = readFlags(SAVE_FIELDS, flags);
   const file = await findModelFile(path, terminal, yes);
   const reference = flags.reference === undefined ? undefined : await readStateDict(flags.reference);
-  const { model, report } = await loadStateDict(file, await readStateDict(weights), {
+  const { model, report } = await loadStateDict(file, await readStateDict(state), {
     strict,
     prefix,
     epsilon,

@@ -11,24 +11,31 @@ import {
   type SplitOptions,
 } from '../../../extract/stages/split-model.js';
 import { collect, parseCount } from '../../flags/flag-values.js';
-import { addFlags } from '../../flags/option-flags.js';
+import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { findModelFile, MODEL_HELP, type CommonFlags } from '../../flags/find-model.js';
-import { addSaveFlags, readSaveFlags, type SaveFlags } from '../../flags/save-flags.js';
+import { addSaveFlags } from '../../flags/save-flags.js';
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../../flags/size-flags.js';
 import { formatTable } from '../../terminal/table.js';
 import type { Terminal } from '../../terminal/terminal.js';
 import { checkNoSplit, INDEX, writeStages } from './stage-folder.js';
 import { rare } from '../../flags/rare.js';
+import { addSettings } from '../../flags/settings.js';
+import { integer, optional, type Fields } from '../../../base/options.js';
+import { SAVE_FIELDS, type SaveOptions } from '../../../run/model/open/save-whole.js';
 
-interface SplitFlags extends CommonFlags, SizeFlags, SaveFlags {
+interface SplitFlags extends CommonFlags, SizeFlags, SaveOptions {
   readonly stages?: number;
   readonly at?: readonly string[];
   readonly out: string;
   readonly by: SplitOptions['by'];
   readonly maxTensors: number;
-  readonly memory?: number;
+  readonly memoryBytes?: number;
   readonly batch: number;
 }
+
+const MEMORY_FIELDS: Fields<Pick<SplitFlags, 'memoryBytes'>> = {
+  memoryBytes: optional(integer(1, Number.MAX_SAFE_INTEGER, 1, 'bytes that each stage may need')),
+};
 
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
@@ -38,21 +45,20 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .option(rare('--yes'), 'download a model of a repository (hf:ORG/REPO) without asking', false)
     .option('--stages <n>', 'as many stages, with balanced costs', parseCount)
     .option('--at <name>', 'cut after this value instead; repeatable, in execution order', collect)
-    .requiredOption('-o, --out <folder>', 'folder to write to')
-    .option(rare('--memory <bytes>'), 'bytes that each stage may need', parseCount);
+    .requiredOption('-o, --out <folder>', 'folder to write to');
   addFlags(command, SPLIT_FIELDS, {
     by: '--by <cost>',
-    maxTensors: rare('--max-tensors <n>'),
-    batch: '--batch <n>',
   });
+  addSettings(command, SPLIT_FIELDS, ['maxTensors', 'batch']);
+  addSettings(command, MEMORY_FIELDS, ['memoryBytes']);
   addSaveFlags(addSizeFlags(command))
     .option(rare('--json'), 'print the index as JSON', false)
     .action((model: string, flags: SplitFlags) => runSplit(terminal, model, flags));
 }
 
 async function runSplit(terminal: Terminal, path: string, flags: SplitFlags): Promise<void> {
-  const { stages, at, out, by, maxTensors, memory, batch } = flags;
-  const saving = readSaveFlags(flags);
+  const { stages, at, out, by, maxTensors, memoryBytes, batch } = flags;
+  const saving = readFlags(SAVE_FIELDS, flags);
   if ((stages === undefined) === (at === undefined))
     throw invalidOption('--stages', 'given, or else --at', stages ?? 'nothing');
   checkNoSplit(out, saving);
@@ -63,7 +69,7 @@ async function runSplit(terminal: Terminal, path: string, flags: SplitFlags): Pr
     maxTensors,
     batch,
     inputSizes: readSizeFlags(flags),
-    memoryBytes: memory,
+    memoryBytes,
   });
   terminal.signal.throwIfAborted();
   const names = split.stages.map((_, i) => `stage-${i}.onnx`);

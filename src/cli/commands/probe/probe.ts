@@ -23,21 +23,18 @@ import { runZeroShot, type ZeroShotFlags } from './zero-shot.js';
 import { withProgressLine } from '../../terminal/progress-view.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
 import { rare } from '../../flags/rare.js';
+import { addSettings } from '../../flags/settings.js';
 
 /** The flags that are options of `trainProbe`. */
 const FLAGS = {
   kind: '--kind <name>',
   where: '--where <label>',
   key: rare('--output <key>'),
-  strength: rare('--strength <n>'),
-  classWeights: rare('--class-weights <name>'),
-  normalize: rare('--normalize <name>'),
-  neighbours: rare('--neighbours <n>'),
-  folds: rare('--folds <n>'),
-  seed: rare('--seed <n>'),
 } as const;
+const SETTINGS = ['strength', 'classWeights', 'normalize', 'neighbours', 'folds', 'seed'] as const;
 
-interface ProbeFlags extends ZeroShotFlags, Pick<TrainProbeOptions, keyof typeof FLAGS> {
+interface ProbeFlags
+  extends ZeroShotFlags, Pick<TrainProbeOptions, keyof typeof FLAGS | (typeof SETTINGS)[number]> {
   readonly save?: string;
   readonly attach?: string;
   readonly out?: string;
@@ -56,6 +53,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
       'required, except with --zero-shot: by-folder (the first folder of each path), by-last-folder, column:NAME of the metadata, or a .csv, .tsv or .parquet file with the columns path and label',
     )
     .action((folder: string, flags: ProbeFlags) => runProbe(terminal, folder, flags));
+  addSettings(command, TRAIN_PROBE_FIELDS, SETTINGS);
   addFlags(command, TRAIN_PROBE_FIELDS, FLAGS)
     .option('--save <file>', 'write the probe with its results, for "tapir report --probe"')
     .option(

@@ -166,7 +166,11 @@ export const TRAIN_FOLDER_FIELDS: Fields<TrainFolderOptions> = {
   ...TRANSFORM_FIELDS,
   decodeThreads: integer(0, 1024, 0, 'threads that decode photos; 0 for all cores'),
   state: optional(checkText, 'folder of checkpoints and the log (default: OUT.training)'),
-  weights: oneOf(['inline', 'repack'], 'repack'),
+  weights: oneOf(
+    ['inline', 'repack'],
+    'repack',
+    'where weights of other files go: into the written file, or into OUT.data',
+  ),
   overwrite: boolean(false, 'replace an earlier result, and start from scratch if that training is finished'),
   onEvent: callback(),
 };

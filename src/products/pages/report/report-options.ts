@@ -88,7 +88,7 @@ export const REPORT_FIELDS: Fields<ReportOptions> = {
     [],
     'also colour the map by this: by-last-folder, column:NAME, or a table of path and label; repeatable',
   ),
-  umap: boolean(true, 'make the map only by PCA, which is faster'),
+  umap: boolean(true, 'also make the map by UMAP; false: only by PCA, which is faster'),
   // Checked with its own fields.
   heatmaps: unchecked<ReportOptions['heatmaps']>(undefined),
   duplicates: optional(positive(0.97, DUPLICATES, 1)),

@@ -133,7 +133,7 @@ function checkShare({ cut }: Rewrite, products: readonly Product[]): void {
   if (all > 0 && small / all >= LEAST_SHARE) return;
   const percent = all === 0 ? 0 : Math.round((100 * small) / all);
   throw unsupported(
-    `only ${percent} % of the weights that it computes with are in products of matrices in float32, and convolutions gain too little from a scale per row for what they lose (tapir quantize --activations static may help)`,
+    `only ${percent} % of the weights that it computes with are in products of matrices in float32, and convolutions gain too little from a scale per row for what they lose (tapir quantize --set activations=static may help)`,
   );
 }
 

@@ -37,7 +37,11 @@ export interface SaveOptions {
 }
 
 export const SAVE_FIELDS: Fields<SaveOptions> = {
-  weights: oneOf(['keep', 'inline', 'repack'], 'keep'),
+  weights: oneOf(
+    ['keep', 'inline', 'repack'],
+    'keep',
+    'where weights of other files go: they stay, or move into the written file or into a new one beside it, FILE.data',
+  ),
   overwrite: boolean(false, 'replace files that exist; the model itself is never replaced'),
 };
 
@@ -168,7 +172,7 @@ function checkSize(chunks: readonly Chunk[], path: string): void {
   if (bytes <= LIMIT_BYTES) return;
   throw new TapirError(
     'MODEL_TOO_LARGE',
-    `"${path}" would have ${bytes} bytes with all weights inside, and an ONNX file holds at most ${LIMIT_BYTES}; save it with weights: 'repack' (tapir: --repack), which puts them into a file beside it`,
+    `"${path}" would have ${bytes} bytes with all weights inside, and an ONNX file holds at most ${LIMIT_BYTES}; save it with weights: 'repack' (tapir: --set weights=repack), which puts them into a file beside it`,
     { details: { path, bytes, limitBytes: LIMIT_BYTES } },
   );
 }
@@ -210,7 +214,7 @@ function checkSameFolder(model: ModelState, files: readonly string[], target: st
   const advice =
     folder === undefined
       ? 'open the model by its path'
-      : `save with weights: 'inline' or 'repack' (tapir: --inline or --repack), or into the folder "${folder}"`;
+      : `save with weights: 'inline' or 'repack' (tapir: --set weights=…), or into the folder "${folder}"`;
   throw new TapirError(
     'EXTERNAL_DATA_ELSEWHERE',
     `"${target}" would not find its weights, which are in ${names} beside the source model; ${advice}`,

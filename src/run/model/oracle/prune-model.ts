@@ -43,7 +43,7 @@ export const PRUNE_FIELDS: Fields<PruneOptions> = {
   ...REWRITE_FIELDS,
   keepTensorNames: boolean(false, 'keep the tensors’ names for the outputs, and add no node'),
   allowNonTensor: boolean(false),
-  fillTypes: boolean(true, 'leave the types of outputs as the source states them'),
+  fillTypes: boolean(true, 'fill in types of outputs that the source leaves open'),
   tidy: boolean(false, 'sort nodes, make their names distinct, drop unused operator sets'),
 };
 

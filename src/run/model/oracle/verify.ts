@@ -235,7 +235,9 @@ async function runOptimized(
   } catch (error) {
     if (!isTapirError(error, 'SESSION_FAILED')) throw error;
     const advice =
-      form.naming === 'keys' ? '; prune it with keepTensorNames: true (tapir: --keep-tensor-names)' : '';
+      form.naming === 'keys'
+        ? '; prune it with keepTensorNames: true (tapir: --set keepTensorNames=true)'
+        : '';
     throw new TapirError(
       'SESSION_FAILED',
       `the pruned model opens without optimisation, but not as ONNX Runtime optimises it by default: ${reasonOf(error)}${advice}`,

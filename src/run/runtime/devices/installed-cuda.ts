@@ -163,7 +163,7 @@ export function whyNotOffered(): string | undefined {
   return (
     'onnxruntime-node was loaded in this process before onnx-tapir opened its first session, ' +
     `so it looks for its CUDA provider beside ${loaded[0]!} and not in ${installedCuda()!}; ` +
-    "open the session in its own process (isolation: 'process', --isolation process), or load onnxruntime-node later"
+    "open the session in its own process (isolation: 'process', --set isolation=process), or load onnxruntime-node later"
   );
 }
 

@@ -112,7 +112,11 @@ export const LANE_FIELDS: Fields<LaneOptions> = {
     checkText,
     'folder with the CUDA and cuDNN libraries, searched recursively (pip: site-packages/nvidia)',
   ),
-  cache: oneOf(['auto', 'always', 'off'], 'auto'),
+  cache: oneOf(
+    ['auto', 'always', 'off'],
+    'auto',
+    'whether models are kept prepared in the cache folder, with weights that sessions share; off: each session holds its own',
+  ),
   cacheFolder: optional(checkText),
   cacheBytes: integer(0, Number.MAX_SAFE_INTEGER, 8 * 1024 ** 3),
 };

@@ -13,7 +13,7 @@ writeFileSync(model, buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224,
 const photos = projectPath('examples/photos');
 const bench = (...flags: string[]) =>
   runTapir(['bench', 'embed', '--model', model, '--return', 'avgpool', ...flags]);
-const short = ['--seconds', '0.2', '--rounds', '1'];
+const short = ['--set', 'seconds=0.2', '--set', 'rounds=1'];
 
 describe('tapir bench embed', () => {
   it('reports both ceilings, both together, and where the time goes', async () => {
@@ -34,7 +34,7 @@ describe('tapir bench embed', () => {
   });
 
   it('looks for the fastest batch, and prints a table', async () => {
-    const ended = await bench(photos, ...short, '--devices', 'cpu:0,cpu:1', '--normalize', 'graph');
+    const ended = await bench(photos, ...short, '--devices', 'cpu:0,cpu:1', '--set', 'normalize=graph');
     expect(ended.code).toBe(0);
     const steps = ended.stderr.replace(AUTO_TRANSFORM, '').trimEnd().split('\n');
     expect(steps.slice(0, 2)).toEqual([
@@ -59,7 +59,7 @@ describe('tapir bench embed', () => {
     const bad = await bench(join(scratch, 'bad'), ...short, '--batch', '2');
     expect(bad).toMatchObject({ code: 2 });
     expect(bad.stderr).toContain('none of its images can be read');
-    const brief = await bench(photos, '--seconds', '0', '--batch', '2');
+    const brief = await bench(photos, '--set', 'seconds=0', '--batch', '2');
     expect(brief).toMatchObject({ code: 2 });
     expect(brief.stderr).toContain('seconds');
   });

@@ -19,7 +19,7 @@ const scratch = scratchFolder();
 const model = join(scratch, 'tiny.onnx');
 writeFileSync(model, tinyResNet());
 const WAIT = 'measuring: a row follows for each batch size\n';
-const bench = (...args: string[]) => runTapir(['bench', 'model', ...args, '--seconds', '0']);
+const bench = (...args: string[]) => runTapir(['bench', 'model', ...args, '--set', 'seconds=0']);
 
 function write(name: string, dims: readonly (number | string)[]): string {
   const path = join(scratch, name);
@@ -42,12 +42,12 @@ describe('tapir bench model', () => {
       /\nbatch [12] on cpu: [\d.]+ images\/s, the smallest within 3 % of the most/,
     );
     expect(ended.stdout).toMatch(
-      /\nfastest here: --engine onnxruntime --binding (?:c|node) --precision float32 --batch [12] --sessions 1\n/,
+      /\nfastest here: --engine onnxruntime --set binding=(?:c|node) --precision float32 --batch [12] --set sessions=1\n/,
     );
   });
 
   it('compares sessions on several devices, as JSON', async () => {
-    const flags = ['--batches', '2,1,2', '--sessions', '1,2', '--devices', 'cpu:0,cpu:1', '--json'];
+    const flags = ['--batches', '2,1,2', '--set', 'sessions=1,2', '--devices', 'cpu:0,cpu:1', '--json'];
     const ended = await bench(model, '--return', 'avgpool=pooled', ...flags);
     expect(ended).toMatchObject({ code: 0, stderr: '' });
     const report = JSON.parse(ended.stdout) as MeasureModelReport;
@@ -103,7 +103,7 @@ describe('tapir bench model', () => {
     expect(ended.stdout).toMatch(/^engine +precision +batch +sessions +images\/s +min +max +×/);
     expect(ended.stdout).toMatch(/\nonnxruntime +float32 +2 +1 +[\d.]+ .* 1\.00/);
     expect(ended.stdout).toMatch(
-      /\nfastest here: --engine \w+(?: --binding \w+)? --precision \w+ --batch 2 --sessions 1\n/,
+      /\nfastest here: --engine \w+(?: --set binding=\w+)? --precision \w+ --batch 2 --set sessions=1\n/,
     );
     expect(ended.stdout).toContain('note: precision "bfloat16" is not possible with engine "onnxruntime"');
     if (hasOpenVino) expect(ended.stdout).toMatch(/\nopenvino +float32 /);
@@ -126,7 +126,7 @@ describe('tapir bench model', () => {
     ['of a way', [], /\n +1 +1 +[\d.]+ .*\n/],
     ['of a comparison', ['--precision', 'all'], /\nonnxruntime +float32 +1 +1 .* 1\.00\n/],
   ])('prints each row %s as it is measured, so that a stop keeps it', async (_, more, row) => {
-    const flags = ['bench', 'model', model, '--return', 'avgpool', '--seconds', '1', ...more];
+    const flags = ['bench', 'model', model, '--return', 'avgpool', '--set', 'seconds=1', ...more];
     const child = spawn(process.execPath, [projectPath('dist/lib/bin.cjs'), ...flags]);
     let stdout = '';
     child.stdout.on('data', (chunk: Buffer) => {
@@ -151,7 +151,7 @@ describe('tapir bench model', () => {
   it.each([
     [['--batches', '0'], '--batches[0]'],
     [['--batches', '1,x'], '--batches[1]'],
-    [['--sessions', '9'], '--sessions[0]'],
+    [['--set', 'sessions=9'], '--set sessions[0]'],
     [['--device', 'gpu'], '--device'],
     [['--devices', 'cpu,cpu'], 'named twice'],
     [['--device', 'cpu', '--devices', 'cpu:0'], 'cannot be used with'],

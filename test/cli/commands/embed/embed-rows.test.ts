@@ -20,7 +20,7 @@ const sea = join(photos, 'sea/sea-0.jpg');
 const city = join(photos, 'city/city-0.jpg');
 const { version } = JSON.parse(readFileSync(projectPath('package.json'), 'utf8')) as { version: string };
 const missing = join(photos, 'missing.jpg');
-const command = ['--model', model, '--return', 'avgpool=embedding', '--threads', '1'];
+const command = ['--model', model, '--return', 'avgpool=embedding', '--set', 'threads=1'];
 let vectors: Record<string, number[]>;
 
 const wordsOf = (flags: string): string[] => flags.split(' ').filter((flag) => flag !== '');
@@ -139,7 +139,7 @@ describe('tapir embed --out -, JSON lines', () => {
     expect(rowsOf(folder.stdout).map(({ path }) => path)).toContain('sea-0.jpg');
     const odd = join(scratch, 'line\nbreak.jpg');
     cpSync(sea, odd);
-    const named = await embed('-', '--format jsonl --null', { input: `${odd}\0${city}\0` });
+    const named = await embed('-', '--format jsonl --set nulSeparated=true', { input: `${odd}\0${city}\0` });
     expect(rowsOf(named.stdout).map(({ path }) => path)).toEqual([odd, city]);
   });
 
@@ -183,8 +183,8 @@ describe('tapir embed --out -, JSON lines', () => {
     ['--format jsonl --json', '--json'],
     ['--format jsonl --overwrite', '--overwrite'],
     ['--format jsonl --remove-missing', '--remove-missing'],
-    ['--format jsonl --checksum', '--checksum'],
-    ['--format jsonl --shard-size 5', '--shard-size'],
+    ['--format jsonl --set checksum=true', '--set checksum'],
+    ['--format jsonl --set shardSize=5', '--set shardSize'],
     ['--format jsonl --shard 0/2', '--shard'],
     ['--format jsonl --return layer4=status', '--return'],
   ])('refuses %s', async (flags, flag) => {
@@ -211,7 +211,7 @@ describe('tapir embed --out -, Arrow', () => {
     for (const dtype of ['float32', 'float16']) {
       const ended = pipe(
         arrowStream({ path, id: ids }),
-        `--format arrow --batch 2 --dtype ${dtype} --return layer4=map`,
+        `--format arrow --batch 2 --set dtype=${dtype} --return layer4=map`,
       );
       expect(ended).toMatchObject({ code: 1 });
       const table = arrow.tableFromIPC(ended.stdout);
@@ -357,7 +357,7 @@ describe('tapir embed --out -, as part of a pipe', () => {
     return new Promise((resolve) => child.on('exit', (code) => resolve([code, stderr])));
   };
 
-  it.each(['--batch 1', '--batch 64 --max-wait-ms 5'])(
+  it.each(['--batch 1', '--batch 64 --set maxWaitMs=5'])(
     'gives a row as soon as there is one: %s',
     async (flags) => {
       const child = start(`--format jsonl ${flags}`);

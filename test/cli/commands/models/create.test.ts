@@ -30,8 +30,8 @@ describe('tapir models create', () => {
       'resnet18',
       '--num-classes',
       '5',
-      '--seed',
-      '3',
+      '--set',
+      'seed=3',
       '-o',
       out,
     ]);
@@ -99,7 +99,7 @@ describe('tapir models create', () => {
     [['models', 'create', 'resnet18'], 2, '--out'],
     [['models', 'create', '-o', 'x.onnx'], 2, '--list'],
     [['models', 'create', 'resnet17', '-o', 'x.onnx'], 2, 'nearest: resnet18'],
-    [['models', 'create', 'resnet18', '--seed', 'x', '-o', 'x.onnx'], 2, 'whole number'],
+    [['models', 'create', 'resnet18', '--set', 'seed=x', '-o', 'x.onnx'], 2, '--set seed'],
     [['models', 'create', 'resnet18', '--weights', 'none.pth', '-o', 'x.onnx'], 3, 'none.pth'],
   ])('%j is refused', async (args, code, message) => {
     const run = await runTapir(args, { cwd: scratch });

@@ -28,7 +28,16 @@ describe('tapir models differentiate', () => {
 
   it('computes results between named values again', async () => {
     const out = join(scratch, 'again.onnx');
-    const request = ['--of', 'fc', '--wrt', 'conv1.weight', '--recompute', 'layer1', '--recompute', 'layer3'];
+    const request = [
+      '--of',
+      'fc',
+      '--wrt',
+      'conv1.weight',
+      '--set',
+      'recompute=layer1',
+      '--set',
+      'recompute=layer3',
+    ];
     const ended = await runTapir(['models', 'differentiate', model, ...request, '-o', out, '--json']);
     const { added } = JSON.parse(ended.stdout) as { added: { nodes: string[] } };
     expect(added.nodes.some((name) => name.startsWith('tapir/recompute/'))).toBe(true);

@@ -15,9 +15,9 @@ const weights = join(resnet.folder, 'resnet.B.checkpoint.pth');
 
 describe('tapir models load', () => {
   it('loads a checkpoint of DataParallel, with the weights inside or beside', async () => {
-    for (const place of ['--inline', '--repack']) {
+    for (const place of ['weights=inline', 'weights=repack']) {
       const out = join(scratch, `tuned${place}.onnx`);
-      const run = await runTapir(['models', 'load', model, '--weights', weights, '-o', out, place]);
+      const run = await runTapir(['models', 'load', model, '--weights', weights, '-o', out, '--set', place]);
       expect(run).toMatchObject({
         code: 0,
         stdout: `written: ${out} (52 tensors loaded: 50 folded, 2 exact)\n`,
@@ -32,7 +32,7 @@ describe('tapir models load', () => {
   it('reports what it could not load', async () => {
     const missing = stateFixture('bad/missing_keys.safetensors', scratch);
     const out = join(scratch, 'part.onnx');
-    const args = ['models', 'load', model, '--weights', missing, '-o', out, '--inline'];
+    const args = ['models', 'load', model, '--weights', missing, '-o', out, '--set', 'weights=inline'];
     expect(await runTapir(args)).toMatchObject({
       code: 3,
       stderr: expect.stringContaining('missing: fc.bias') as string,
@@ -56,7 +56,7 @@ describe('tapir models load', () => {
     const refused = await runTapir(['models', 'load', inside, ...flags]);
     expect(refused.code).toBe(3);
     expect(refused.stderr).toContain('[STATE_AMBIGUOUS]');
-    const run = await runTapir(['models', 'load', inside, ...flags, '--epsilon', '1e-5']);
+    const run = await runTapir(['models', 'load', inside, ...flags, '--set', 'epsilon=1e-5']);
     expect(run.stderr).toContain('it is the model that is read');
   });
 });

@@ -99,10 +99,20 @@ describe('tapir models split', () => {
     await runTapir(['models', 'split', model, '--stages', '2', '-o', folder]);
     const former = contentOf(folder);
     const refused = await runTapir(['models', 'split', path, '--at', 'first', '-o', folder, '--overwrite']);
-    expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('--repack') });
+    expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('--set weights=repack') });
     expect(contentOf(folder)).toEqual(former);
     rmSync(folder, { recursive: true });
-    const ended = await runTapir(['models', 'split', path, '--at', 'first', '-o', folder, '--repack']);
+    const ended = await runTapir([
+      'models',
+      'split',
+      path,
+      '--at',
+      'first',
+      '-o',
+      folder,
+      '--set',
+      'weights=repack',
+    ]);
     expect(ended.code).toBe(0);
     for (const [i, values] of [
       [1, 2, 3, 4],

@@ -51,7 +51,7 @@ beforeAll(async () => {
 
 describe('tapir probe', () => {
   it('trains, shows results, and puts the head into the model', async () => {
-    const flags = ['--labels', 'by-folder', '--strength', '10', '--folds', '4', '--save', saved];
+    const flags = ['--labels', 'by-folder', '--set', 'strength=10', '--set', 'folds=4', '--save', saved];
     const made = await runTapir(['probe', dataset, ...flags, '--attach', model, '-o', out]);
     expect(made, made.stderr).toMatchObject({
       code: 0,
@@ -69,7 +69,7 @@ describe('tapir probe', () => {
   });
 
   it('goes on after a kill between its files, and replaces no other file', async () => {
-    const flags = ['--labels', 'by-folder', '--strength', '10', '--folds', '4', '--save', saved];
+    const flags = ['--labels', 'by-folder', '--set', 'strength=10', '--set', 'folds=4', '--save', saved];
     const args = ['probe', dataset, ...flags, '--attach', model, '-o', out];
     const names = [saved, `${out}.transform.json`, out];
     const before = names.map((name) => readFileSync(name));

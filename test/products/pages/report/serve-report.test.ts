@@ -19,7 +19,7 @@ const model = join(clip, 'onnx', 'vision_model.onnx');
 const HOSTILE = '<img src=x onerror=alert(1)>.jpg';
 const query = projectPath('examples/photos/sea/sea-1.jpg');
 /** Served without pictures' folder, UMAP and browser: they are not what is tested. */
-const flags = ['--no-umap'];
+const flags = ['--set', 'umap=false'];
 
 let served: ServedPage;
 let origin: string;

@@ -120,7 +120,17 @@ describe('tapir report', () => {
 
   it('lists the near-duplicates of the whole dataset when it is asked to', async () => {
     const out = join(scratch, 'duplicates.html');
-    const flags = ['--out', out, '--output', 'embedding', '--duplicates', '0.9999', '--no-umap', '--json'];
+    const flags = [
+      '--out',
+      out,
+      '--output',
+      'embedding',
+      '--set',
+      'duplicates=0.9999',
+      '--set',
+      'umap=false',
+      '--json',
+    ];
     const ended = await runTapir(['report', dataset, '--images', photos, ...flags]);
     expect(ended.code, ended.stderr).toBe(0);
     const { duplicates } = JSON.parse(ended.stdout) as ReportSummary;
@@ -137,9 +147,9 @@ describe('tapir report', () => {
     // The hostile path is text.
     expect(html).not.toContain('<img src=x');
     expect(readFileSync(page, 'utf8')).not.toContain('Among all images');
-    const wrong = await runTapir(['report', dataset, '--duplicates', '2', '--out', out]);
+    const wrong = await runTapir(['report', dataset, '--set', 'duplicates=2', '--out', out]);
     expect(wrong.code).toBe(2);
-    expect(wrong.stderr).toContain('"--duplicates" must be a number above 0');
+    expect(wrong.stderr).toContain('"--set duplicates" must be a number above 0');
   });
 
   it('writes one file into the dataset, the same bytes every time', async () => {
@@ -156,7 +166,17 @@ describe('tapir report', () => {
 
   it('makes a smaller one if asked', async () => {
     const out = join(scratch, 'small.html');
-    const flags = ['--out', out, '--sample', '7', '--no-umap', '--output', 'embedding', '--json'];
+    const flags = [
+      '--out',
+      out,
+      '--set',
+      'sample=7',
+      '--set',
+      'umap=false',
+      '--output',
+      'embedding',
+      '--json',
+    ];
     const { code, stdout } = await runTapir(['report', dataset, ...flags]);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ path: out, images: 7, bytes: statSync(out).size });
@@ -181,8 +201,8 @@ describe('tapir report', () => {
 
   it.each([
     ['an output that is not there', ['--output', 'nothing'], 2, /"embedding", "map\/3".*OPTION_INVALID/],
-    ['a sample of 0', ['--sample', '0'], 2, /1 to 200000, got 0/],
-    ['a sample that is no number', ['--sample', 'some'], 2, /--sample.*whole number/],
+    ['a sample of 0', ['--set', 'sample=0'], 2, /1 to 200000, got 0/],
+    ['a sample that is no number', ['--set', 'sample=some'], 2, /--set sample.*integer/],
     ['colours of nothing', ['--colour-by', 'nothing'], 2, /colour-?by.*"column:NAME"/i],
     ['images that are no folder', ['--images', page], 2, /no folder.*SOURCE_INVALID/],
     ['to replace the manifest', ['--out', join(dataset, 'manifest.json')], 4, /OUTPUT_EXISTS/],

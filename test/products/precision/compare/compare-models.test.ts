@@ -149,7 +149,7 @@ describe('tapir compare', () => {
   });
 
   it('prints JSON', async () => {
-    const ended = await runTapir(['compare', first, second, photos, '--sample', '5', '--json']);
+    const ended = await runTapir(['compare', first, second, photos, '--set', 'sample=5', '--json']);
     expect(ended.code, ended.stderr).toBe(0);
     expect(JSON.parse(ended.stdout)).toMatchObject({ sampled: 5, outputs: [{ identical: 5, recall: null }] });
   });

@@ -101,7 +101,7 @@ describe('tapir in int8', () => {
     'extract chooses on photos, verifies, and writes the file that the API gives',
     async () => {
       const flags = ['--return', 'fc2=features', '--precision', 'int8', '-o', int8, '--verify'];
-      const measured = ['--samples', photos, '--min-cosine', '0.99'];
+      const measured = ['--samples', photos, '--set', 'minCosine=0.99'];
       const ended = await runTapir(['extract', file, ...flags, ...measured]);
       expect(ended.stderr).toMatch(/2 photos left out, which could not be read:\n.*\n {2}zero\.jpg: /);
       // The file is written; some photos were not read.
@@ -124,12 +124,12 @@ describe('tapir in int8', () => {
 
   it.runIf(addsInt8Exactly)('embed measures the first 64 images, and stops below a limit', async () => {
     const flags = ['--model', file, '--return', 'fc2=features', '--precision', 'int8', '--out', out];
-    const stopped = await runTapir(['embed', photos, ...flags, '--min-cosine', '1']);
+    const stopped = await runTapir(['embed', photos, ...flags, '--set', 'minCosine=1']);
     expect(stopped.code).toBe(5);
     expect(stopped.stderr).toMatch(
       /in int8 is too far from float32.*tapir extract --precision int8 --samples/s,
     );
-    const done = await runTapir(['embed', photos, ...flags, '--overwrite', '--min-cosine', '0.99']);
+    const done = await runTapir(['embed', photos, ...flags, '--overwrite', '--set', 'minCosine=0.99']);
     expect(done.code).toBe(1);
     const { run } = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8')) as Manifest;
     // All that there are, not the 16 of other precisions.
@@ -146,8 +146,8 @@ describe('tapir in int8', () => {
       photos,
       '--batches',
       '2',
-      '--seconds',
-      '0.05',
+      '--set',
+      'seconds=0.05',
     ];
     const ended = await runTapir(['bench', 'model', file, ...flags]);
     expect(ended.code).toBe(0);

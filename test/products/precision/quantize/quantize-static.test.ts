@@ -140,7 +140,7 @@ describe('quantizeModel with fixed scales', () => {
       clock.mockRestore(),
     );
     expect(ended.message).toMatch(
-      /^the 60 seconds of the search ended before it: 3 of 4 parts had been tried\. .*4 of 4 parts in 8 bits: 0\.9\d+.*\. Give the search more time \(seconds, --seconds\)$/,
+      /^the 60 seconds of the search ended before it: 3 of 4 parts had been tried\. .*4 of 4 parts in 8 bits: 0\.9\d+.*\. Give the search more time \(seconds, --set seconds=…\)$/,
     );
   });
 
@@ -251,7 +251,7 @@ describe('tapir quantize', () => {
   it.runIf(addsInt8Exactly)('writes the file, and says what it costs and gains', async () => {
     const out = join(folder, 'cli.onnx');
     writeFileSync(join(folder, 'transform.json'), JSON.stringify(transform));
-    const flags = ['--min-cosine', '0.9', '--min-neighbours', '0.5', '-o', out];
+    const flags = ['--min-cosine', '0.9', '--set', 'minNeighbours=0.5', '-o', out];
     const ended = await runTapir(['quantize', file, photos, ...flags]);
     expect(ended.stderr).not.toMatch(/Error/);
     expect(ended.code).toBe(0);

@@ -112,7 +112,7 @@ describe('a batch of 1 behind an open label', () => {
       expect((await baked.run(images(3))).y).toEqual(expected);
       expect((await baked.run(images(3))).y).toEqual(expected);
       expect(warn.mock.calls).toEqual([
-        [expect.stringContaining('--dynamic-batch'), { code: 'TAPIR_BATCH_BAKED' }],
+        [expect.stringContaining('--set dynamicBatch=true'), { code: 'TAPIR_BATCH_BAKED' }],
       ]);
     } finally {
       warn.mockRestore();

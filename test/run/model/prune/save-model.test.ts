@@ -93,7 +93,7 @@ describe('the advice of EXTERNAL_DATA_ELSEWHERE', () => {
     mkdirSync(place);
     await expect(pruned.save(join(place, 'x.onnx'))).rejects.toMatchObject({
       code: 'EXTERNAL_DATA_ELSEWHERE',
-      message: expect.stringMatching(/weights: 'inline' or 'repack' \(tapir: --inline or --repack\)/),
+      message: expect.stringMatching(/weights: 'inline' or 'repack' \(tapir: --set weights=…\)/),
     });
     for (const weights of ['inline', 'repack'] as const) {
       const path = join(place, `${weights}.onnx`);

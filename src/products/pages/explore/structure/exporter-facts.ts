@@ -43,7 +43,7 @@ function* inputFacts(graph: Graph): Generator<string> {
     if (info.dims === null) yield `Input “${info.name}” states no sizes.`;
     else if (info.dims.length < 2) yield `Input “${info.name}” is ${dimsText(info)}.`;
     else if (typeof rows === 'number')
-      yield `Input “${info.name}” is ${dimsText(info)}: the batch is fixed at ${rows}; --dynamic-batch opens it where that can be verified.`;
+      yield `Input “${info.name}” is ${dimsText(info)}: the batch is fixed at ${rows}; --set dynamicBatch=true opens it where that can be verified.`;
     else yield `Input “${info.name}” is ${dimsText(info)}: any batch.`;
   }
 }

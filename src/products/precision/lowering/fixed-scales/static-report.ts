@@ -104,10 +104,10 @@ function tooLow(
     const least = Math.min(...one.cosines.map((cosine) => cosine.least));
     return `${one.chosen.size} of ${all.chosen.size} parts in 8 bits: ${figure(least)}${kept === undefined ? '' : `, ${figure(100 * kept)} % of neighbours`}`;
   });
-  const asked = `a least cosine of ${minCosine} (minCosine, --min-cosine) and ${100 * minNeighbours} % of neighbours (minNeighbours, --min-neighbours); measured: ${steps.join('; ')}`;
+  const asked = `a least cosine of ${minCosine} (minCosine, --min-cosine) and ${100 * minNeighbours} % of neighbours (minNeighbours, --set minNeighbours=…); measured: ${steps.join('; ')}`;
   const message = isCut
-    ? `the ${seconds} seconds of the search ended before it: ${tried} of ${all.chosen.size} parts had been tried. Until then, no choice of layers in 8 bits kept ${asked}. Give the search more time (seconds, --seconds)`
-    : `no choice of layers in 8 bits keeps ${asked}; choose lower limits, or more photos (sample, --sample). The alternative is to embed the model as it is with --engine openvino --precision bfloat16 (in code engine: 'openvino', precision: 'bfloat16')`;
+    ? `the ${seconds} seconds of the search ended before it: ${tried} of ${all.chosen.size} parts had been tried. Until then, no choice of layers in 8 bits kept ${asked}. Give the search more time (seconds, --set seconds=…)`
+    : `no choice of layers in 8 bits keeps ${asked}; choose lower limits, or more photos (sample, --set sample=…). The alternative is to embed the model as it is with --engine openvino --precision bfloat16 (in code engine: 'openvino', precision: 'bfloat16')`;
   return new TapirError('PRECISION_TOO_LOW', message, {
     details: { output, cosine: all.cosines[worst]!.least, minCosine },
   });

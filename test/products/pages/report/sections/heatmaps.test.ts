@@ -70,8 +70,8 @@ describe('heat maps of a report', () => {
       'layer4',
       '--model',
       model,
-      '--cam-photos',
-      '3',
+      '--set',
+      'photos=3',
     ];
     const ended = await runTapir(['report', dataset, ...flags]);
     expect(ended, ended.stderr).toMatchObject({ code: 0, stderr: '' });
@@ -94,8 +94,8 @@ describe('heat maps of a report', () => {
 
   it('take the last layer with places, and say which scores they explain', async () => {
     const out = join(scratch, 'last.html');
-    const flags = ['--images', photos, '--out', out, '--cam', '--model', model, '--cam-photos', '1'];
-    const ended = await runTapir(['report', dataset, '--no-umap', ...flags]);
+    const flags = ['--images', photos, '--out', out, '--cam', '--model', model, '--set', 'photos=1'];
+    const ended = await runTapir(['report', dataset, '--set', 'umap=false', ...flags]);
     expect(ended, ended.stderr).toMatchObject({ code: 0, stderr: '' });
     const { layer, output } = await attribute(
       model,
@@ -150,7 +150,7 @@ describe('heat maps of a report', () => {
     ['a layer that is not there', ['--cam', 'layer9', '--model', model], /layer4.*NAME_NOT_FOUND/s],
     ['no model', ['--cam', 'layer4'], /--model.*OPTION_INVALID/s],
     ['no layer', ['--model', model], /--cam.*OPTION_INVALID/s],
-    ['no photos', ['--cam', 'layer4', '--model', model, '--cam-photos', '0'], /1 to 100.*OPTION_INVALID/s],
+    ['no photos', ['--cam', 'layer4', '--model', model, '--set', 'photos=0'], /1 to 100.*OPTION_INVALID/s],
   ])('refuse %s', async (_, flags, message) => {
     const out = join(scratch, 'refused.html');
     const ended = await runTapir(['report', dataset, '--images', photos, '--out', out, ...flags]);

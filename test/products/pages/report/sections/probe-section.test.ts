@@ -55,7 +55,16 @@ describe.skipIf(!hasBrowser)(`a probe on the page${browserNote}`, () => {
 
   it.each(['light', 'dark'] as const)('has its classes, confusions and map, in %s', async (colorScheme) => {
     await saveProbe(byFolder, join(scratch, 'probe.json'), { overwrite: true });
-    const flags = ['--images', photos, '--probe', join(scratch, 'probe.json'), '--out', page, '--no-umap'];
+    const flags = [
+      '--images',
+      photos,
+      '--probe',
+      join(scratch, 'probe.json'),
+      '--out',
+      page,
+      '--set',
+      'umap=false',
+    ];
     expect(await runTapir(['report', dataset, ...flags])).toMatchObject({ code: 0 });
     const { page: opened, problems } = await openPage(browser, pathToFileURL(page).href, { colorScheme });
     const cells = await opened
