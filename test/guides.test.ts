@@ -64,8 +64,8 @@ const PAGES: Readonly<Record<string, string | Readonly<Record<number, string | C
     2: 'scripts/test-pandas.sh runs it with pandas, on the same photos',
     5: 'it asks a server; test/datasets/embed/signed-urls.test.ts does the same with one',
     6: 'it reads no photos; the tests of imports run the command',
-    7: { given: saveLiked },
-    8: 'it measures for minutes; the tests of bench run it with fewer photos',
+    8: { given: saveLiked },
+    9: 'it measures for minutes; the tests of bench run it with fewer photos',
   },
   'docs/guides/check.md': {
     1: 'its reference comes from torch, in the block after it',

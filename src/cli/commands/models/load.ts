@@ -19,25 +19,16 @@ interface LoadFlags extends CommonFlags, SaveOptions {
   readonly strict: boolean;
 }
 
-/** `--weights`; under the option's name, `weights` says where external ones are written. */
-class StateOption extends Option {
-  constructor() {
-    super('--weights <file>', '.pth, .safetensors or model.safetensors.index.json');
-    this.makeOptionMandatory();
-  }
-
-  override attributeName(): string {
-    return 'state';
-  }
-}
-
 export function addCommand(program: Command, terminal: Terminal): void {
+  const state = new Option('--weights <file>', '.pth, .safetensors or model.safetensors.index.json');
+  // The setting `weights` says where external ones go.
+  state.attributeName = () => 'state';
   const command = program
     .command('load')
     .description('load a state dict into a model, and save the model')
     .argument('<model>', MODEL_HELP)
     .option('--yes', 'download a model of a repository (hf:ORG/REPO) without asking', false)
-    .addOption(new StateOption())
+    .addOption(state.makeOptionMandatory())
     .requiredOption('-o, --out <file>', 'ONNX file to write')
     .option(
       '--reference <file>',

@@ -99,7 +99,7 @@ describe('tapir models split', () => {
     await runTapir(['models', 'split', model, '--stages', '2', '-o', folder]);
     const former = contentOf(folder);
     const refused = await runTapir(['models', 'split', path, '--at', 'first', '-o', folder, '--overwrite']);
-    expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('--set weights=repack') });
+    expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('--set weights=') });
     expect(contentOf(folder)).toEqual(former);
     rmSync(folder, { recursive: true });
     const ended = await runTapir([
