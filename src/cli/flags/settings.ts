@@ -74,12 +74,17 @@ function unknownKey(option: string, key: string, known: Iterable<string>): Error
  */
 export function applyConfig(command: Command): string[] {
   const { config } = command.opts<{ readonly config?: string }>();
-  const settings = SETTINGS.get(command);
-  if (config === undefined || !settings) return [];
+  if (config === undefined || !SETTINGS.has(command)) return [];
+  return applyOptions(command, '--config', readConfigFile(config));
+}
+
+/** The same for options from elsewhere; `where` says for errors where from. */
+export function applyOptions(command: Command, where: string, options: object): string[] {
+  const settings = settingsOf(command);
   const flags = flagsOf(command);
-  return Object.entries(readConfigFile(config)).flatMap(([key, value]) => {
-    const [field, flag, label] = [settings.get(key), flags.get(key), `--config ${key}`];
-    if (!field && !flag) throw unknownKey('--config', key, [...settings.keys(), ...flags.keys()]);
+  return Object.entries(options).flatMap(([key, value]) => {
+    const [field, flag, label] = [settings.get(key), flags.get(key), `${where} ${key}`];
+    if (!field && !flag) throw unknownKey(where, key, [...settings.keys(), ...flags.keys()]);
     if (command.getOptionValueSource(key) === 'cli') return [];
     if (!field) return wordsOf(label, flag!, value);
     const read = typeof value === 'string' ? readFieldText(label, field, value) : field.check(label, value);

@@ -120,6 +120,8 @@ interface Warm {
   readonly lanes?: DecodeLanes;
   /** The same model in float32, for a run in another precision that compares with it. */
   readonly exact?: Promise<Extractor> | undefined;
+  /** What a command was told, for the manifest. */
+  readonly options?: Readonly<Record<string, unknown>>;
 }
 
 /** {@link embedFolder}, with what was started before. */
@@ -127,7 +129,7 @@ export async function embedWarm(
   extractor: Extractor,
   source: EmbedSource,
   given: Options<EmbedFolderOptions> & { readonly out: string },
-  { lanes: warm, exact }: Warm = {},
+  { lanes: warm, exact, options: told }: Warm = {},
 ): Promise<EmbedSummary> {
   const options = readFolderOptions(extractor, given);
   const { setup, shard } = options;
@@ -185,7 +187,8 @@ export async function embedWarm(
     const { counts, ...written } = await run.embed(shareOf(all));
     const unreadFiles = opened.unread;
     const state = { ...options.plan, ...written, seconds: meter.seconds, source: record, unreadFiles };
-    const manifest = createManifest(describeRun(extractor, setup, model), state);
+    const described = { ...describeRun(extractor, setup, model), ...(told && { options: told }) };
+    const manifest = createManifest(described, state);
     await writeAtomically(join(out, MANIFEST_FILE), encodeManifest(manifest));
     checkFailures(options.limit, meter, true);
     const { done: embedded, failed } = meter;

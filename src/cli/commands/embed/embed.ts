@@ -8,6 +8,7 @@ import type { LatestRun } from '../../../datasets/files/manifest.js';
 import { describeCosines } from '../../../datasets/records/float32-comparison.js';
 import { embedWarm, type EmbedSummary } from '../../../datasets/embed/embed-folder.js';
 import type { EmbedProgress } from '../../../datasets/embed/progress.js';
+import { continueDataset, sharedOptions } from './continue-dataset.js';
 import { runEmbedRows } from './embed-rows.js';
 import { openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
 import { addClipFlag, addTileFlag } from '../../flags/part-of-photo-flags.js';
@@ -36,7 +37,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('embed')
     .description(
-      'embed images into a dataset; run the same command again to resume, or to add new images. --out, --model and --return are required',
+      'embed images into a dataset; run the same command again to resume, or to add new images. --out, --model and --return are required; for a dataset that exists, --out is enough',
     )
     .argument(
       '<source>',
@@ -69,7 +70,13 @@ export function addCommand(program: Command, terminal: Terminal): void {
   addClipFlag(command);
   command
     .option(rare('--json'), 'print progress and the manifest as lines of JSON', false)
-    .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags));
+    .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags, sharedOptions(command)));
+  const parse = command.parseOptions.bind(command);
+  command.parseOptions = (words) => {
+    const parsed = parse(words);
+    parse(continueDataset(command));
+    return parsed;
+  };
   addExtractorFlags(command);
   addFlags(command.optionsGroup('Where it runs:'), EMBED_FOLDER_FIELDS, { batch: '--batch <n>' });
 }
@@ -78,7 +85,12 @@ export function addCommand(program: Command, terminal: Terminal): void {
  * Embeds and reports. Exit code 1 if some images failed. A completed shard always ends with 0, because launchers restart a process
  * that ends otherwise; the merged dataset records the failures.
  */
-export async function runEmbed(terminal: Terminal, source: string, given: EmbedFlags): Promise<void> {
+export async function runEmbed(
+  terminal: Terminal,
+  source: string,
+  given: EmbedFlags,
+  shared: Readonly<Record<string, unknown>>,
+): Promise<void> {
   if (given.out === '-') return runEmbedRows(terminal, source, given);
   const place = given.shard && readShardFlag(given.shard, process.env);
   const flags = place ? await chooseLocalDevice(given, place) : given;
@@ -106,7 +118,7 @@ export async function runEmbed(terminal: Terminal, source: string, given: EmbedF
       extractor,
       images,
       { ...settings, transform, tiles, clips, format, choice, shard, signal, onProgress },
-      { lanes, exact },
+      { lanes, exact, options: shared },
     );
     view.end();
     report(terminal, summary, flags);

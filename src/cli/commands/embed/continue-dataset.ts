@@ -1,0 +1,45 @@
+/** `tapir embed SOURCE --out DIR` continues a dataset: what the run that made it was told is in its manifest. */
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { invalidOption, isPlainObject } from '../../../base/checks.js';
+import { readJson } from '../../../base/read-json.js';
+import { MANIFEST_FILE } from '../../../datasets/files/file-names.js';
+import { applyOptions } from '../../flags/settings.js';
+
+/** The options that all runs into a dataset share, by the names of their values. */
+const SHARED: readonly string[] = [
+  ...['model', 'return', 'part', 'pool', 'l2Normalize', 'tokensToMap', 'dynamicBatch', 'transform', 'decode'],
+  ...['tiles', 'clips', 'cropRows', 'keepDims', 'dtype', 'format', 'checksum', 'engine', 'precision'],
+];
+
+/** Those that a command was given, for the manifest. */
+export function sharedOptions(command: Command): Readonly<Record<string, unknown>> {
+  const given = SHARED.filter((key) => (command.getOptionValueSource(key) ?? 'default') !== 'default');
+  return Object.fromEntries(given.map((key) => [key, textOf(key, command.getOptionValue(key))]));
+}
+
+function textOf(key: string, value: unknown): unknown {
+  // Of tiles and clips, the size or the frames come first.
+  if (isPlainObject(value))
+    return Object.entries(value)
+      .map(([name, one], i) => (i === 0 ? String(one) : `${name}=${String(one)}`))
+      .join(',');
+  const isFile = (key === 'model' || key === 'transform') && existsSync(String(value));
+  return isFile ? resolve(String(value)) : value;
+}
+
+/** The words that continue the dataset of `--out`, for a command without `--model`. Throws `OPTION_INVALID`. */
+export function continueDataset(command: Command): string[] {
+  const { out, model, overwrite } = command.opts<{
+    readonly out?: string;
+    readonly model?: string;
+    readonly overwrite: boolean;
+  }>();
+  if (out === undefined || out === '-' || model !== undefined || overwrite) return [];
+  const manifest = readJson(join(out, MANIFEST_FILE), (reason) =>
+    invalidOption('--out', `a dataset whose manifest can be read (${reason})`, out),
+  ) as { readonly run?: { readonly options?: unknown } | null } | undefined;
+  const options = manifest?.run?.options;
+  return isPlainObject(options) ? applyOptions(command, `manifest of ${out}:`, options) : [];
+}
