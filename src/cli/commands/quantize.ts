@@ -118,9 +118,7 @@ function staticText({ calibration, speeds }: StaticReport, out: string, columns:
   const lines = [
     `  ranges from ${samples} photos (${rule}), judged on ${heldBack} others; ${kept}`,
     ...(isCut
-      ? [
-          '  the time ended before the search: more seconds \(--set seconds=…\) may keep more layers in 8 bits',
-        ]
+      ? ['  the time ended before the search: more seconds (--set seconds=…) may keep more layers in 8 bits']
       : []),
   ];
   const rows = speeds.map(({ engine, precision, isInt8, imagesPerSecond, cpuMs }) => [

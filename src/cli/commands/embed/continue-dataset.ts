@@ -8,10 +8,10 @@ import { MANIFEST_FILE } from '../../../datasets/files/file-names.js';
 import { applyOptions } from '../../flags/settings.js';
 
 /** The options that all runs into a dataset share, by the names of their values. */
-const SHARED: readonly string[] = [
-  ...['model', 'return', 'part', 'pool', 'l2Normalize', 'tokensToMap', 'dynamicBatch', 'transform', 'decode'],
-  ...['tiles', 'clips', 'cropRows', 'keepDims', 'dtype', 'format', 'checksum', 'engine', 'precision'],
-];
+const SHARED = [
+  'model return part pool l2Normalize tokensToMap dynamicBatch transform decode tiles clips',
+  'cropRows keepDims dtype format checksum engine precision',
+].flatMap((names) => names.split(' '));
 
 /** Those that a command was given, for the manifest. */
 export function sharedOptions(command: Command): Readonly<Record<string, unknown>> {
