@@ -1,6 +1,7 @@
 /** `tapir embed SOURCE --out DIR` continues a dataset with what the run that made it was told. */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, it } from 'vitest';
 import { buildResNet } from '../../../../models/resnet.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';
@@ -42,6 +43,9 @@ it('continues with model, names, transform and parts of the manifest, unless it 
     dtype: 'float16',
   };
   expect(manifest().run.options).toEqual(options);
+  const schema = JSON.parse(readFileSync(projectPath('docs/manifest.schema.json'), 'utf8')) as object;
+  const ajv = new Ajv2020({ allowUnionTypes: true, formats: { 'date-time': true } });
+  expect(ajv.validate(schema, manifest()), ajv.errorsText()).toBe(true);
 
   cpSync(sea, join(photos, 'second.jpg'));
   const second = await runTapir(['embed', photos, '--out', out]);
