@@ -1,5 +1,6 @@
-/** Messages of the library in the words of a command: flags and arguments in place of options. */
+/** Messages of the library in the words of a command: flags, settings and arguments in place of options. */
 import type { Command } from 'commander';
+import { settingsOf } from './settings.js';
 
 /** Flags whose values have other names than the options that they become. */
 const FLAGS: Readonly<Record<string, string>> = {
@@ -10,7 +11,7 @@ const FLAGS: Readonly<Record<string, string>> = {
   'parallel.sessionsPerDevice': '--sessions',
 };
 
-/** Writes the flag or argument of a command for each `option "name"` of a message. What the command lacks stays an option. */
+/** Writes the flag, setting or argument of a command for each `option "name"` of a message. What the command lacks stays an option. */
 export function nameFlags(message: string, command: Command | undefined): string {
   return message.replaceAll(/option "([^"]+)"/g, (text, name: string) => nameOf(name, command) ?? text);
 }
@@ -21,6 +22,7 @@ function nameOf(name: string, command: Command | undefined): string | undefined 
   const flags = command?.options ?? [];
   const flag = flags.find((one) => one.attributeName() === name || one.long === FLAGS[name]);
   if (flag?.long) return flag.long;
+  if (command && settingsOf(command).has(name)) return `--set ${name}`;
   if (command?.registeredArguments.some((argument) => argument.name() === name)) return `<${name}>`;
   const [whole, ...fields] = name.split('.');
   const outer = fields.length > 0 && nameOf(whole!, command);

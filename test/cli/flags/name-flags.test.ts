@@ -1,6 +1,8 @@
 /** Messages of the library in the words of a command. */
 import { Command } from 'commander';
 import { expect, it } from 'vitest';
+import { addSettings } from '../../../src/cli/flags/settings.js';
+import { LANE_FIELDS } from '../../../src/run/runtime/lanes/lane-options.js';
 import { nameFlags } from '../../../src/cli/flags/name-flags.js';
 import { addClipFlag, addTileFlag } from '../../../src/cli/flags/part-of-photo-flags.js';
 
@@ -12,10 +14,12 @@ const command = new Command()
   .option('--no-cache');
 addTileFlag(command);
 addClipFlag(command);
+addSettings(command, LANE_FIELDS, ['cudaLibraries']);
 
 it.each([
   ['option "textModel" must be a path', '--text-model must be a path'],
   ['option "returnNodes" must be for both models', '--return must be for both models'],
+  ['option "cudaLibraries" must be a folder', '--set cudaLibraries must be a folder'],
   ['option "clips" must be left out', '--clip must be left out'],
   ['option "clips.stride" must be 1', '"stride" of --clip must be 1'],
   ['option "tiles" must be left out, without option "source"', '--tile must be left out, without <source>'],
