@@ -1,6 +1,6 @@
 /**
- * `npm run conformance [-- counts | pixels | processors | FOLDER…]`: counts what is right, wrong and refused, and writes the tables into
- * README.md. With `counts` or `pixels`, only that part, and with `processors` what processors.ts finds; without, `tapir check` runs on every model at hand as well.
+ * `npm run conformance [-- counts | names | pixels | processors | FOLDER…]`: counts what is right, wrong and refused, and writes the tables into
+ * README.md. With `counts`, `names` or `pixels`, only that part, and with `processors` what processors.ts finds; without, `tapir check` runs on every model at hand as well.
  *
  * Models: torchvision's networks by `tapir models create`; with Python (environment variable PYTHON, with torch, torchvision and timm) also
  * timm's families; the ONNX files of the tests; and those of the given folders. A `reference.npz` beside a file is what it must give.
@@ -27,6 +27,7 @@ import { openModel, pruneModel } from 'onnx-tapir';
 import { listModels } from 'onnx-tapir/zoo';
 import type { ModelCheck } from '../src/cli/measure/check-model.js';
 import { countFixtures, describeCounts } from './count.js';
+import { describeNames, judgeNames } from './names.js';
 import { comparePixels, describePixels } from './pixels.js';
 import { findLikeClasses } from './processors.js';
 import { describeRow, writePart, writeTable, type Row } from './table.js';
@@ -66,12 +67,16 @@ const fixtures = join(project, 'test/fixtures');
 const part = process.argv[2];
 const made = join(scratch, 'python');
 const python = process.env['PYTHON'];
-if (part !== 'pixels' && part !== 'processors')
-  writePart(readme, 'counts', describeCounts(await countFixtures(fixtures)));
-if (part !== 'counts' && part !== 'processors' && python !== undefined)
+/** Parts that run alone where one is named. */
+const PARTS = ['counts', 'names', 'pixels', 'processors'];
+const asked = (one: string): boolean => part === one || !PARTS.includes(part ?? '');
+if (asked('counts')) writePart(readme, 'counts', describeCounts(await countFixtures(fixtures)));
+if (asked('names') && python !== undefined)
+  writePart(readme, 'names', describeNames(await judgeNames(python, join(scratch, 'names'))));
+if (asked('pixels') && python !== undefined)
   writePart(readme, 'pixels', describePixels(await comparePixels(python, join(scratch, 'pixels'))));
 if (part === 'processors' && python !== undefined) await findLikeClasses(python, join(scratch, 'processors'));
-if (part === 'counts' || part === 'pixels' || part === 'processors') process.exit();
+if (PARTS.includes(part ?? '')) process.exit();
 if (python !== undefined)
   execFileSync(python, [join(project, 'conformance/reference.py'), photos, made], { stdio: 'inherit' });
 
