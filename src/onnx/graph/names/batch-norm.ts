@@ -21,7 +21,8 @@ const FUSED_WEIGHT = /^Conv(?:Bn|Mul|Add)Fusion_/;
  */
 export function mayHoldBatchNorm(node: Node, place: Place): boolean {
   if (!isConvolution(node) || place.isFolded) return place.isFolded === true;
-  if (place.scheme === 'dynamo') return false;
+  // PT2E folds before dynamo's exporter runs, which then sees a convolution.
+  if (place.scheme === 'dynamo') return node.inputs[2]?.name === `${place.path}.weight_bias`;
   // A convolution placed by the tensor of what was fused into it (`/bn1/BatchNormalization_output_0`) is that module.
   if (!place.operation.startsWith('Conv')) return false;
   const [, weight, bias] = node.inputs;

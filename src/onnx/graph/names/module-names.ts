@@ -13,7 +13,7 @@ import { moduleTree } from './module-tree.js';
 import { endAmong } from './parameter-places.js';
 import { readOrdinal } from './ordinal-names.js';
 import { hasGapBefore, readOperation } from './operations.js';
-import { losesBias } from './other-form.js';
+import { losesBias, losesTurn } from './other-form.js';
 import { foldedBehind, readNode, type ModuleReading, type PathReading } from './readings.js';
 import { usersOf } from './users.js';
 import { readVanished } from './vanished.js';
@@ -176,9 +176,22 @@ const MERGES = /ReshapeReshape|TransposeTranspose|UnsqueezeUnsqueeze/;
 /** The same for activations and bounds. A layer of torch.nn that has a node ends in neither. */
 const MERGES_BOUNDS = /FuseSuccessive|FuseM(?:axMin|inMax)/;
 
+const LINEAR: ReadonlySet<string> = new Set(['Add', 'Gemm', 'MatMul', 'Reshape']);
+
+/** Whether a module is nothing but a product with its bias. */
+function isLinear(module: Module | undefined): boolean {
+  return module?.children.size === 0 && module.own.every(({ opType }) => LINEAR.has(opType));
+}
+
 /** Whether an optimiser merged the end of a module into what follows. */
 function mergedBehind(tree: ModuleTree, path: string, last: Node): ModuleReading | undefined {
-  const taken = losesBias(last) ? 'bias' : losesSum(tree, path, last) ? 'sum at the end' : undefined;
+  const taken = losesBias(last)
+    ? 'bias'
+    : losesSum(tree, path, last)
+      ? 'sum at the end'
+      : losesTurn(last) && !isLinear(tree.modules.get(path))
+        ? 'permutation at the end'
+        : undefined;
   if (taken) {
     const why = `ONNX Runtime's optimiser took the ${taken} of "${path}" over into the operator after it; cut the file from before that`;
     return { kind: 'folded', why };

@@ -44,6 +44,23 @@ function isTurned({ name, outputs }: Node): boolean {
   return !isOwn && /^(?:_token_\d+)?$/.test(result.slice(name.length));
 }
 
+/**
+ * Whether an optimiser moved a permutation from behind a node further back, or into the operator after it: the end of a module may have been
+ * that permutation.
+ */
+export function losesTurn({ outputs }: Node): boolean {
+  return outputs.some((output) =>
+    output?.uses.some(
+      (user) => isTurned(user) || (isReorder(user) && user.scanned.layout.get('channels_last') === 1),
+    ),
+  );
+}
+
+/** ONNX Runtime's way into blocks of channels and out of them. */
+export function isReorder({ opType }: Node): boolean {
+  return opType === 'ReorderInput' || opType === 'ReorderOutput';
+}
+
 /** TorchScript's own Gemm nodes have a place. Those that optimisers make have none, or that of the product. */
 function isOfRows(node: Node): boolean {
   const place = placeOf(node);

@@ -6,6 +6,7 @@ import { isConvolution } from './batch-norm.js';
 import { isUnder, joinPath, type Place } from '../module-path.js';
 import type { Graph, Node, Value } from '../graph.js';
 import type { ModuleTree } from './module.js';
+import { isReorder, losesTurn } from './other-form.js';
 import { operatorOf } from '../operators/operators.js';
 
 /** How dynamo calls the results of layers, by their operators. */
@@ -87,8 +88,10 @@ function isFolded({ outputs: [value] }: Node, places: ReadonlyMap<Node, Place>):
 }
 
 /** Whether a norm is not part of a module that turns its input, or ends with an activation. */
-function isAlone({ inputs: [read], outputs: [value] }: Node): boolean {
-  const users = value?.uses ?? [];
+function isAlone(node: Node): boolean {
+  const [read] = node.inputs;
+  const users = node.outputs[0]?.uses ?? [];
+  if (losesTurn(node) || (read?.producer && isReorder(read.producer))) return false;
   const isTurned =
     read?.producer?.opType === 'Transpose' || users.some(({ opType }) => opType === 'Transpose');
   return !isTurned && !users.some((user) => operatorOf(user)?.isActivation);
