@@ -178,9 +178,10 @@ const MERGES_BOUNDS = /FuseSuccessive|FuseM(?:axMin|inMax)/;
 
 const LINEAR: ReadonlySet<string> = new Set(['Add', 'Gemm', 'MatMul', 'Reshape']);
 
-/** Whether a module is nothing but a product with its bias. */
+/** Whether a module is nothing but a product with its bias; optimisers name one that they fused as if it were in a module. */
 function isLinear(module: Module | undefined): boolean {
-  return module?.children.size === 0 && module.own.every(({ opType }) => LINEAR.has(opType));
+  if (!module || [...module.children].some((child) => child !== 'MatMul')) return false;
+  return module.own.every(({ opType }) => LINEAR.has(opType));
 }
 
 /** Whether an optimiser merged the end of a module into what follows. */
