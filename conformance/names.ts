@@ -51,6 +51,12 @@ async function cutNames(path: string, names: readonly string[]): Promise<void> {
   writeFileSync(`${path}.json`, JSON.stringify(found));
 }
 
+const ABOUT = `## Names after quantisers, converters and optimisers
+
+Networks of torchvision, small, and others with names of their own, from both exporters of PyTorch, through quantisers, converters and optimisers (\`names.py\`): \`dyn\` is \`quantize_dynamic\`, \`qdq\` and \`qop\` are \`quantize_static\` in both formats, \`pre\` in front of one is
+\`quant_pre_process\`, \`f16\` is onnxconverter-common with all operators, some left in float32 (\`block\`) or one (\`node\`), \`nbits\` is MatMulNBits, \`slim\` and \`sim\` are onnxslim and onnxsim, \`basic\`, \`extended\` and \`all\` ONNX Runtime's levels. Each module's name is cut out, and the cut,
+run by onnxruntime without optimisation, must give what torch's hook saw. About a quarter of the names has no value in any of these files, the float ones included: folded convolutions, Dropout, Identity.`;
+
 /** As Markdown. */
 export function describeNames(rows: readonly ToolNames[]): string {
   const head = ['tool', 'exporter', 'right', '**wrong**', 'refused', 'by code'];
@@ -71,5 +77,5 @@ export function describeNames(rows: readonly ToolNames[]): string {
   const total = ['all', '', sum((row) => row.right), sum((row) => row.wrong.length), sum(refusedOf), ''];
   const table = [head, head.map(() => '---'), ...lines, total].map((cells) => `| ${cells.join(' | ')} |`);
   const wrong = rows.flatMap((row) => row.wrong.map((name) => `- ${row.tool}, ${row.exporter}, ${name}`));
-  return [table.join('\n'), ...(wrong.length > 0 ? [wrong.join('\n')] : [])].join('\n\n');
+  return [ABOUT, table.join('\n'), ...(wrong.length > 0 ? [wrong.join('\n')] : [])].join('\n\n');
 }
