@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { Readable } from 'node:stream';
 import { printable } from '../../src/base/printable.js';
-import type { run as runLine } from '../../src/cli/run.js';
+import type { inCommandWords as inWords, run as runLine } from '../../src/cli/run.js';
 import { projectPath } from './fixtures.js';
 
 export interface Ended {
@@ -88,13 +88,16 @@ export function runTapirProcess(args: readonly string[], options: RunOptions = {
 }
 
 async function runHere(args: readonly string[], input: string): Promise<Ended> {
-  const { run } = (await import(projectPath('build/modules/cli/run.js'))) as { readonly run: typeof runLine };
+  const { run, inCommandWords } = (await import(projectPath('build/modules/cli/run.js'))) as {
+    readonly run: typeof runLine;
+    readonly inCommandWords: typeof inWords;
+  };
   let stdout = '';
   let stderr = '';
   const printError = (text: string): void => void (stderr += printable(text));
   const showWarning = (warning: Error): void => {
     if ('code' in warning && String(warning.code).startsWith('TAPIR_'))
-      printError(`warning: ${warning.message}\n`);
+      printError(inCommandWords(`warning: ${warning.message}\n`));
   };
   process.on('warning', showWarning);
   try {

@@ -2,7 +2,7 @@
  * Where in the source network a node comes from, read from what the exporter left: TorchScript's node names
  * (`/layer4/layer4.2/relu_2/Relu`) or the dynamo exporter's metadata (`pkg.torch.onnx.name_scopes`).
  */
-import type { Node } from './graph.js';
+import type { Node, Value } from './graph.js';
 
 /** Which exporter's naming a node follows. */
 export type NameScheme = 'torchscript' | 'dynamo';
@@ -75,6 +75,11 @@ function nameOf(node: Node): string {
 /** The name of the node after which TorchScript named a tensor: `/relu/Relu` for `/relu/Relu_output_0`. */
 export function nameInTensor(tensor: string): string | undefined {
   return /^(\/.+)_output_\d+$/s.exec(tensor)?.[1];
+}
+
+/** The place that TorchScript gave to a tensor. */
+export function placeOfTensor({ name }: Pick<Value, 'name'>): Place | undefined {
+  return checkDepth(placeInName(nameInTensor(name) ?? ''));
 }
 
 /** Dynamo: a Python list of full paths, first "" for the model, last the name of the FX node. */

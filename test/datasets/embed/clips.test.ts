@@ -435,6 +435,6 @@ describe('clips', () => {
       '4',
     ]);
     expect(code).not.toBe(0);
-    expect(stderr).toContain('"--clip" must be left out with --out -');
+    expect(stderr).toContain('--clip must be left out with --out -');
   });
 });

@@ -119,7 +119,11 @@ describe('embedImages', () => {
   });
 
   it.each([
-    ['a transform of another size', { transform: createTransform({ resize: 64, crop: 64 }) }, /--transform/],
+    [
+      'a transform of another size',
+      { transform: createTransform({ resize: 64, crop: 64 }) },
+      /option "transform"/,
+    ],
     ['a transform without a fixed size', { transform: createTransform({ crop: null }) }, /same size/],
     ['a batch of 5000', { batch: 5000 }, /batch/],
     ['an unknown option', { batchSize: 2 }, /batchSize/],

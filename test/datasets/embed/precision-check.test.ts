@@ -410,6 +410,6 @@ describe('tapir embed --set minCosine', () => {
       ),
     );
     expect(ended.code).toBe(2);
-    expect(ended.stderr).toContain('tapir: --min-cosine must be left out with --out -');
+    expect(ended.stderr).toContain('tapir: --set minCosine must be left out with --out -');
   });
 });

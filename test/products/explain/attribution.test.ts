@@ -225,7 +225,7 @@ describe('targets and batches', () => {
     const options = { method: 'saliency', labels: given, target: 'other 5' } as const;
     expect(await attribute(labelled, batch, options)).toMatchObject({ classes: [5, 5, 5] });
     await expect(saliency.run(batch, { target: 'thnig 3' })).rejects.toThrow(
-      'option "target" must be one of the 10 labels; nearest is "thing 3"',
+      'option "target" must be one of the 10 labels; nearest are "thing 3"',
     );
     await expect(saliency.run(batch, { target: 'thing 0' })).rejects.toThrow(
       'classes 0 and 9 have one label',

@@ -149,7 +149,7 @@ describe('tapir report', () => {
     expect(readFileSync(page, 'utf8')).not.toContain('Among all images');
     const wrong = await runTapir(['report', dataset, '--set', 'duplicates=2', '--out', out]);
     expect(wrong.code).toBe(2);
-    expect(wrong.stderr).toContain('"--set duplicates" must be a number above 0');
+    expect(wrong.stderr).toContain('--set duplicates must be a number above 0');
   });
 
   it('writes one file into the dataset, the same bytes every time', async () => {
