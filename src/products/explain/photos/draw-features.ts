@@ -55,7 +55,9 @@ export const FEATURE_DRAW_FIELDS: Fields<FeatureDrawOptions> = {
 };
 
 function checkSize(option: string, value: unknown): Size {
-  const sides = readSides(option, value);
+  // A loaded photo has both, beside its pixels.
+  const { height, width } = (typeof value === 'object' && value !== null ? value : {}) as Partial<Size>;
+  const sides = readSides(option, { height, width });
   if (sides) return sides;
   throw invalidOption(option, '{ height, width } in pixels', value);
 }

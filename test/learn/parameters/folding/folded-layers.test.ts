@@ -51,7 +51,7 @@ describe('a transposed convolution, an epsilon of 1e-3, a norm after a linear la
   it('are refused where the norms of the file have different epsilons', async () => {
     await expect(distanceOf('deconv.ts.onnx')).rejects.toMatchObject({
       code: 'STATE_AMBIGUOUS',
-      message: expect.stringMatching(/epsilon of "norm".*--set epsilon=.*--reference/s) as string,
+      message: expect.stringMatching(/epsilon of "norm".*option "epsilon".*option "reference"/s) as string,
     });
   });
 
