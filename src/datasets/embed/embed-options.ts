@@ -1,5 +1,5 @@
 /** The options of embedding, checked against the model. */
-import { checkInteger, invalidOption, pickFields, type Options } from '../../base/checks.js';
+import { invalidOption, pickFields, type Options } from '../../base/checks.js';
 import {
   boolean,
   defaultsOf,
@@ -103,7 +103,9 @@ export const ONE_ROW_FIELDS: Fields<OneRowOptions> = {
 
 export const EMBED_FIELDS: Fields<EmbedOptions> = {
   ...ONE_ROW_FIELDS,
-  dims: optional((option, value) => checkInteger(option, value, 1, 2 ** 31 - 1)),
+  dims: optional(
+    integer(1, 2 ** 31 - 1, 1, 'cut vectors to their first elements, so many, and normalise them'),
+  ),
   cropRows: oneOf(
     CROP_ROWS,
     'mean',

@@ -10,7 +10,8 @@ import {
   texts,
   type Fields,
 } from '../../../src/base/options.js';
-import { addFlags, readFlags } from '../../../src/cli/flags/option-flags.js';
+import { addFlags, readFieldText, readFlags } from '../../../src/cli/flags/option-flags.js';
+import { SOURCE_FIELDS } from '../../../src/photos/feeds/items/source-options.js';
 
 interface Named {
   readonly key: readonly string[];
@@ -74,4 +75,12 @@ it.each([
 it('have the help of the fields, with what stands before it', () => {
   const help = addFlags(new Command(), FIELDS, FLAGS, 'with --x: ').helpInformation();
   expect(help).toContain('with --x: the most (default: 5)');
+});
+
+it.each([
+  ['column:id', { column: 'id' }],
+  ['url', 'url'],
+])('reads the names of photos as text: %s', (text, expected) => {
+  expect(readFieldText('--set name', SOURCE_FIELDS.name, text)).toEqual(expected);
+  expect(() => readFieldText('--set name', SOURCE_FIELDS.name, 'id')).toThrow('option "--set name" must be');
 });

@@ -10,7 +10,7 @@ import { applyOptions } from '../../flags/settings.js';
 /** The options that all runs into a dataset share, by the names of their values. */
 const SHARED = [
   'model return part pool l2Normalize tokensToMap dynamicBatch transform decode tiles clips',
-  'cropRows keepDims dtype format checksum engine precision',
+  'cropRows keepDims dims name dtype format checksum engine precision',
 ].flatMap((names) => names.split(' '));
 
 /** Those that a command was given, for the manifest. */
@@ -20,6 +20,7 @@ export function sharedOptions(command: Command): Readonly<Record<string, unknown
 }
 
 function textOf(key: string, value: unknown): unknown {
+  if (key === 'name' && isPlainObject(value)) return `column:${String(value['column'])}`;
   // Of tiles and clips, the size or the frames come first.
   if (isPlainObject(value))
     return Object.entries(value)

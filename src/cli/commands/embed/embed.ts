@@ -62,8 +62,16 @@ export function addCommand(program: Command, terminal: Terminal): void {
     removeMissing: rare('--remove-missing'),
     overwrite: '--overwrite',
   });
-  addSettings(command, EMBED_ROWS_FIELDS, ['inputFormat', 'maxWaitMs', 'nulSeparated']);
-  addSettings(command, EMBED_FOLDER_FIELDS, ['dtype', 'shardSize', 'keepDims', 'cropRows', 'checksum']);
+  addSettings(command, EMBED_ROWS_FIELDS, ['inputFormat', 'maxWaitMs', 'nulSeparated', 'name']);
+  addSettings(command, EMBED_FOLDER_FIELDS, [
+    'dtype',
+    'shardSize',
+    'shardSeconds',
+    'keepDims',
+    'cropRows',
+    'checksum',
+    'dims',
+  ]);
   addSettings(command, EMBED_FOLDER_FIELDS, ['minCosine']);
   addSettings(command, METRICS_FIELDS, ['metricsPort']);
   addTileFlag(command);

@@ -60,6 +60,8 @@ export interface SourceOptions {
 /** How photos are named: see {@link SourceOptions}. */
 export type PhotoName = UrlName | { readonly column: string };
 
+const COLUMN = 'column:';
+
 function checkName(option: string, value: unknown): PhotoName {
   if (value === 'auto' || value === 'url' || value === 'path') return value;
   if (isPlainObject(value) && isText(value['column']) && Object.keys(value).length === 1)
@@ -80,7 +82,12 @@ export const SOURCE_FIELDS: Fields<SourceOptions> = {
   httpTimeoutMs: integer(1, 3_600_000, 30_000),
   httpMaxBytes: integer(1, 1024 ** 3, 64 * 1024 ** 2),
   headers: optional(checkHeaders),
-  name: checkedBy(checkName, 'auto'),
+  name: checkedBy(
+    checkName,
+    'auto',
+    'names of photos: auto (a URL without its credentials), url, path, or column:NAME of the list',
+    (text) => (text.startsWith(COLUMN) ? { column: text.slice(COLUMN.length) } : text),
+  ),
 };
 
 export const SOURCE_DEFAULTS: SourceOptions = defaultsOf(SOURCE_FIELDS);
