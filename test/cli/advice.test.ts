@@ -69,7 +69,7 @@ describe('advice', () => {
       'a video',
       ['embed', join(scratch, 'a.mp4'), ...embed.slice(2)],
       2,
-      /a\.mp4" cannot be embedded: .*ffmpeg -i VIDEO\.mp4 frames\/%06d\.jpg.*for models of clips with --frames/,
+      /a\.mp4" cannot be embedded: .*ffmpeg -i VIDEO\.mp4 frames\/%06d\.jpg.*for models of clips with --clip/,
     ],
     [
       'a key before its name',
@@ -136,9 +136,9 @@ describe('advice', () => {
     ],
     [
       'clips for a model of photos',
-      [...embed, '--frames', '8'],
+      [...embed, '--clip', '8'],
       2,
-      /tapir: --frames must be left out: the model's input .* has no axis of frames, got 8/,
+      /tapir: --clip must be left out: the model's input .* has no axis of frames, got/,
     ],
     ['a name like a known model', ['nodes', 'resnet5'], 3, /nearest: "resnet-50".*tapir models list/],
   ])('for %s', async (_, args, code, message) => {
