@@ -47,7 +47,7 @@ export function machineFailure(error: unknown, { doing, label }: FailedStep = {}
   if (!MEMORY.test(text)) return undefined;
   const reason = `memory ran out${doing === undefined ? '' : ` while ${doing}`}`;
   const advice =
-    'use fewer decoding threads and sessions (tapir: --decode-threads 1, --sessions 1), leave larger photos out (limitPixels of the transform), or give the process more memory';
+    'use fewer decoding threads and sessions (option "decodeThreads", option "sessions"), leave larger photos out (limitPixels of the transform), or give the process more memory';
   return new TapirError('OUT_OF_MEMORY', `${reason}; ${advice}`, { details: { reason }, cause: error });
 }
 

@@ -33,7 +33,7 @@ describe('machineFailure', () => {
     expect(error).toMatchObject({
       code: 'OUT_OF_MEMORY',
       details: { reason: 'memory ran out while decoding a.png' },
-      message: expect.stringContaining('--decode-threads 1'),
+      message: expect.stringContaining('option "decodeThreads"'),
     });
   });
 

@@ -8,7 +8,6 @@ const FLAGS: Readonly<Record<string, string>> = {
   crops: '--transform',
   backend: '--transform',
   inputSizes: '--size',
-  'parallel.sessionsPerDevice': '--sessions',
 };
 
 /** Writes the flag, setting or argument of a command for each `option "name"` of a message. What the command lacks stays an option. */
@@ -22,7 +21,8 @@ function nameOf(name: string, command: Command | undefined): string | undefined 
   const flags = command?.options ?? [];
   const flag = flags.find((one) => one.attributeName() === name || one.long === FLAGS[name]);
   if (flag?.long) return flag.long;
-  if (command && settingsOf(command).has(name)) return `--set ${name}`;
+  const setting = name === 'parallel.sessionsPerDevice' ? 'sessions' : name;
+  if (command && settingsOf(command).has(setting)) return `--set ${setting}`;
   if (command?.registeredArguments.some((argument) => argument.name() === name)) return `<${name}>`;
   const [whole, ...fields] = name.split('.');
   const outer = fields.length > 0 && nameOf(whole!, command);

@@ -104,7 +104,7 @@ describe('tapir doctor', () => {
   it('refuses a folder of libraries that is missing', async () => {
     const { code, stderr } = await runTapir(['doctor', '--cuda-libs', join(scratch, 'none')]);
     expect(code).toBe(2);
-    expect(stderr).toMatch(/cudaLibraries.*a folder that exists/);
+    expect(stderr).toMatch(/--cuda-libs must be a folder that exists/);
   });
 
   it('kills what does not answer in time, and ends with 3 if nothing works', async () => {

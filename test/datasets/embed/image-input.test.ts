@@ -115,7 +115,7 @@ describe('a transform that the model cannot take is refused before the first ima
       'another size',
       ['N', 3, 518, 518],
       FLOAT,
-      /"pixels" \[N, 3, 518, 518\]: 3 channels, crop 518 × 518 .*images of \[3, 16, 16\]/,
+      /"pixels" \[N, 3, 518, 518\]: 3 channels, crop 518 × 518.*images of \[3, 16, 16\]/,
     ],
     [
       'one channel',

@@ -36,7 +36,11 @@ const random = createRandom(Number(process.env['TAPIR_SEED'] ?? 3));
 let wholeMs = 0;
 
 function embed(out: string, options: RunOptions = {}): Promise<Ended> {
-  const settings = ['--batch', '4', '--threads', '1', '--sessions', '1', '--decode-threads', '1'];
+  const settings = [
+    '--batch',
+    '4',
+    ...['threads', 'sessions', 'decodeThreads'].flatMap((name) => ['--set', `${name}=1`]),
+  ];
   const args = ['embed', photos, '--model', model, '--return', 'y=v', '--out', out, ...settings];
   return runTapirProcess([...args, '--json'], options);
 }

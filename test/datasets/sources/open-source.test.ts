@@ -125,7 +125,7 @@ describe('embedImages', () => {
         code: 'OPTION_INVALID',
       });
     }
-    await expect(embed(['http://127.0.0.1:9/a.jpg'])).rejects.toThrow(/--allow-http/);
+    await expect(embed(['http://127.0.0.1:9/a.jpg'])).rejects.toThrow('"allowHttp" must be true');
   });
 });
 
