@@ -155,7 +155,7 @@ describe('tapir engines', () => {
     expect(unknown.stderr).toContain('openvino');
     const wrong = await runTapir([...INSTALL, '--wheel', 'nowhere.whl'], { env });
     expect(wrong).toMatchObject({ code: 2, stdout: '' });
-    expect(wrong.stderr).toMatch(/"wheel" must be a wheel of openvino 2026\.4\.1 for this system, /);
+    expect(wrong.stderr).toMatch(/--wheel must be a wheel of openvino 2026\.4\.1 for this system, /);
   });
 
   it('killed while it unpacks, leaves nothing that counts, and then installs', async () => {

@@ -44,7 +44,7 @@ const NAMED: ReadonlyMap<string, string> = new Map([
     'photos are embedded under the names of their files; to embed them under those of links, too, give a list of paths (of a tar: unpack it)',
   ],
   ['archive', 'an archive in an archive is not opened; unpack the outer one'],
-  ['other file', 'images are told by the extensions of their names'],
+  ['other file', 'the extension of a name says whether a file is an image'],
 ]);
 
 /** Says how many files were skipped and what to do: a sentence per extension. */

@@ -1,6 +1,6 @@
 /** Which key of a state dict each parameter of a graph takes. */
 import { oncePer } from '../../../base/once-per.js';
-import type { Graph } from '../../../onnx/graph/graph.js';
+import type { Graph, Node } from '../../../onnx/graph/graph.js';
 import { isUnder, placeOf, splitPath } from '../../../onnx/graph/module-path.js';
 import { moduleOf, type ParameterUse } from '../../../onnx/graph/parameters/find-parameters.js';
 import { torchDims, type Site } from '../../../onnx/graph/parameters/site.js';
@@ -117,12 +117,18 @@ export function isAssumed(match: KeyMatch, state: StateValues, graph: Graph): bo
   // Equal tensors were merged, and transposed copies compared.
   const isKnown = state.has(site.initializer.name) || (!isGuess && names[0] === key);
   if (!isOtherName(match) || isKnown || spelled === spellForTorch(key)) return false;
-  const module = calledOnce(moduleOf(node) ?? '');
-  if (module === '' || !isUnder(key, module)) return true;
+  const module = spellings(node).find((one) => one !== '' && isUnder(key, one));
+  if (module === undefined) return true;
   const bias = key.replace(/weight$/, 'bias');
   const near = [node, ...(node.outputs[0]?.uses ?? [])].flatMap(({ inputs }) => inputs);
   if (near.some((input) => input?.name === bias)) return false;
   return module !== splitPath(key)[0] || runsMoreThanLinear(graph).has(module);
+}
+
+/** The module of a node as it is written, and without the mark of a further call, which may be part of its name: `layer_0`. */
+function spellings(node: Node): readonly string[] {
+  const module = moduleOf(node) ?? '';
+  return [module, calledOnce(module)];
 }
 
 /** What the nodes of `nn.Linear` are. */
@@ -134,7 +140,7 @@ const runsMoreThanLinear: (graph: Graph) => ReadonlySet<string> = oncePer(
     new Set(
       nodes.flatMap((node) =>
         node.domain === '' && !LINEAR.test(node.opType) && placeOf(node)?.isLayer !== true
-          ? calledOnce(moduleOf(node) ?? '')
+          ? spellings(node)
           : [],
       ),
     ),

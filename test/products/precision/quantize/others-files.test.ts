@@ -55,7 +55,8 @@ const FORMS: Readonly<Record<string, readonly NodeSpec[]>> = {
       inputs: ['xq', 's', 'zu', 'w8', 's', 'zi', 's', 'zu'],
       outputs: ['cq'],
     },
-    { op: 'DequantizeLinear', name: '/relu/Relu', inputs: ['cq', 's', 'zu'], outputs: ['y'] },
+    { op: 'DequantizeLinear', name: '/d', inputs: ['cq', 's', 'zu'], outputs: ['c'] },
+    { op: 'Relu', name: '/relu/Relu', inputs: ['c'], outputs: ['y'] },
   ],
   DynamicQuantizeLinear: [
     { op: 'DynamicQuantizeLinear', name: '/q', inputs: ['x'], outputs: ['xq', 'xs', 'xz'] },
