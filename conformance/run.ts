@@ -68,15 +68,15 @@ const part = process.argv[2];
 const made = join(scratch, 'python');
 const python = process.env['PYTHON'];
 /** Parts that run alone where one is named. */
-const PARTS = ['counts', 'names', 'pixels', 'processors'];
-const asked = (one: string): boolean => part === one || !PARTS.includes(part ?? '');
+const PARTS = new Set(['counts', 'names', 'pixels', 'processors']);
+const asked = (one: string): boolean => part === one || !PARTS.has(part ?? '');
 if (asked('counts')) writePart(readme, 'counts', describeCounts(await countFixtures(fixtures)));
 if (asked('names') && python !== undefined)
   writePart(readme, 'names', describeNames(await judgeNames(python, join(scratch, 'names'))));
 if (asked('pixels') && python !== undefined)
   writePart(readme, 'pixels', describePixels(await comparePixels(python, join(scratch, 'pixels'))));
 if (part === 'processors' && python !== undefined) await findLikeClasses(python, join(scratch, 'processors'));
-if (PARTS.includes(part ?? '')) process.exit();
+if (PARTS.has(part ?? '')) process.exit();
 if (python !== undefined)
   execFileSync(python, [join(project, 'conformance/reference.py'), photos, made], { stdio: 'inherit' });
 
