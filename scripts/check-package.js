@@ -7,20 +7,20 @@ import { check, pack, photos, project } from './packed.js';
 
 const { exports } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8'));
 /** Readable code with its comments, types and guides; 3.5 MB of it are the demo's model and photos. */
-const MAX_PACKED_BYTES = 6_000_000;
+const MAX_PACKED_BYTES = 6_150_000;
 /** Kilobytes of an entry with all that it imports of the package, minified: what a bundle grows by. */
 const MOST_KB = {
-  '.': 615,
-  './parameters': 235,
-  './zoo': 380,
-  './precision': 630,
-  './stages': 480,
+  '.': 675,
+  './parameters': 265,
+  './zoo': 412,
+  './precision': 680,
+  './stages': 526,
   './gradients': 300,
-  './train': 760,
-  './explain': 520,
-  './features': 595,
-  './pages': 700,
-  './serve': 325,
+  './train': 820,
+  './explain': 565,
+  './features': 642,
+  './pages': 752,
+  './serve': 356,
 };
 
 /** What guides tell their readers to copy or to install. */
