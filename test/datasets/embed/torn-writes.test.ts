@@ -142,6 +142,16 @@ async function checkReadable(out: string): Promise<void> {
     for await (const { rows } of dataset.blocks(key)) expect(rows).toBeGreaterThan(0);
 }
 
+/** The vectors of each photo, whatever shards they lie in. */
+async function vectorsIn(out: string): Promise<string[]> {
+  const dataset = await openDataset(out);
+  const found: string[] = [];
+  for (const key of ['f', 'p'])
+    for await (const { path, vector } of dataset.vectors(key))
+      found.push(JSON.stringify([key, path, [...vector]]));
+  return found.toSorted();
+}
+
 const random = createRandom(SEED);
 /** Changes that an uninterrupted run makes. */
 async function countChanges(args: readonly string[], out: string): Promise<number> {
@@ -185,7 +195,10 @@ it.each(someOf(WAYS, 2))(`embed survives ${KILLS} kills, as %s %s`, { timeout },
       const changes = await countChanges(argumentsFor(photos, whole), whole);
       expect(changes).toBeGreaterThan(20);
       killed += await endure(argumentsFor(photos, out), out, changes, KILLS - killed);
-      expect(contentOf(out)).toEqual(contentOf(whole));
+      // Retries and removals that were saved in a piece, and then interrupted, are a shard of their own at the next start.
+      const mayDiffer = way === 'in pieces' && existsSync(join(photos, 'new-0.jpg'));
+      if (mayDiffer) expect(await vectorsIn(out)).toEqual(await vectorsIn(whole));
+      else expect(contentOf(out)).toEqual(contentOf(whole));
       await checkReadable(out);
     }
     const { manifest } = await openDataset(out);
