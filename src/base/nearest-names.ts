@@ -31,6 +31,13 @@ export function nearestNames(request: string, names: Iterable<string>): string[]
     .map(({ name }) => name);
 }
 
+/** The nearest names for a message, with commas; all of them where none is near. */
+export function nearestOrAll(request: string, names: Iterable<string>): string {
+  const known = [...names];
+  const nearest = nearestNames(request, known);
+  return (nearest.length > 0 ? nearest : known).join(', ');
+}
+
 /** Words the nearest names for a message: `; nearest is "pool"`. Empty without one. */
 export function describeNearest(names: readonly string[]): string {
   if (names.length === 0) return '';

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { invalidOption, type Options } from '../../base/checks.js';
 import { splitKeyValues } from '../../base/key-values.js';
-import { nearestNames } from '../../base/nearest-names.js';
+import { nearestOrAll } from '../../base/nearest-names.js';
 import { checkedBy, type Fields } from '../../base/options.js';
 import { CLIP_CUT_FIELDS, type ClipCutOptions } from '../../photos/images/transform/clip-options.js';
 import { TILE_FIELDS, type TilesGiven } from '../../photos/images/transform/tile-options.js';
@@ -58,8 +58,7 @@ function readLed<Named extends object>(
     const name = names.get(kebab(key));
     if (name === undefined || name === lead) {
       const known = [...names.keys()].filter((one) => one !== lead);
-      const nearest = nearestNames(key, known);
-      throw invalidOption(flag, `followed by ${(nearest.length > 0 ? nearest : known).join(', ')}`, key);
+      throw invalidOption(flag, `followed by ${nearestOrAll(key, known)}`, key);
     }
     read.push([name, readFieldText(`${flag} ${key}`, fields[name], value)]);
   }

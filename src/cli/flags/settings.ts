@@ -1,7 +1,7 @@
 /** `--set key=value` and `--config run.json`: options that few people need, under their names in code instead of flags. */
 import type { Command, Option } from 'commander';
 import { checkBoolean, invalidOption, isPlainObject } from '../../base/checks.js';
-import { nearestNames } from '../../base/nearest-names.js';
+import { nearestOrAll } from '../../base/nearest-names.js';
 import type { Field, Fields } from '../../base/options.js';
 import { readJson } from '../../base/read-json.js';
 import { readFieldText } from './option-flags.js';
@@ -62,9 +62,7 @@ function readSetting(command: Command, settings: ReadonlyMap<string, Field<unkno
 }
 
 function unknownKey(option: string, key: string, known: Iterable<string>): Error {
-  const names = [...known];
-  const nearest = nearestNames(key, names);
-  return invalidOption(option, `one of ${(nearest.length > 0 ? nearest : names).join(', ')}`, key);
+  return invalidOption(option, `one of ${nearestOrAll(key, known)}`, key);
 }
 
 /**

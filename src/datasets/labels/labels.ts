@@ -1,6 +1,7 @@
 /** Labels of a dataset's rows, from its paths, a table, or its metadata. */
 import type { Dataset } from '../files/dataset.js';
 import { invalidOption, show } from '../../base/checks.js';
+import { groupBy } from '../../base/group-by.js';
 import { counted } from '../../base/printable.js';
 import { nameOfUrl } from '../../base/url-names.js';
 import type { RowSet } from '../../base/row-set.js';
@@ -136,12 +137,8 @@ export async function openLabels(dataset: Dataset, given: ProbeLabels, option: s
 
 /** URLs of a table by the names of their photos: a table may list them as they are fetched. */
 function urlsByName(listed: ReadonlyMap<string, string>): ReadonlyMap<string, readonly string[]> {
-  const urls = new Map<string, string[]>();
-  for (const path of listed.keys()) {
-    const name = nameOfUrl(path);
-    if (name !== path) urls.set(name, [...(urls.get(name) ?? []), path]);
-  }
-  return urls;
+  const urls = [...listed.keys()].filter((path) => nameOfUrl(path) !== path);
+  return groupBy(urls, nameOfUrl);
 }
 
 async function* labelPaths(

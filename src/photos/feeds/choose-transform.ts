@@ -2,7 +2,7 @@
 import { checkText, invalidOption, isPlainObject, type Options } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import { splitKeyValues } from '../../base/key-values.js';
-import { nearestNames } from '../../base/nearest-names.js';
+import { nearestOrAll } from '../../base/nearest-names.js';
 import { unchecked, type Fields } from '../../base/options.js';
 import {
   TRANSFORM_PRESETS,
@@ -180,9 +180,7 @@ function readText(text: string): unknown {
 
 function readChange(name: string, text: string): unknown {
   if (!CHANGES.includes(name)) {
-    const nearest = nearestNames(name, CHANGES);
-    const names = (nearest.length > 0 ? nearest : CHANGES).join(', ');
-    throw invalidOption('transform', `changes of ${names}`, name);
+    throw invalidOption('transform', `changes of ${nearestOrAll(name, CHANGES)}`, name);
   }
   if (name === 'size') return parseSize(text);
   return text.includes(',') ? text.split(',').map(readValue) : readValue(text);

@@ -71,8 +71,8 @@ export function addCommand(program: Command, terminal: Terminal): void {
     'cropRows',
     'checksum',
     'dims',
+    'minCosine',
   ]);
-  addSettings(command, EMBED_FOLDER_FIELDS, ['minCosine']);
   addSettings(command, METRICS_FIELDS, ['metricsPort']);
   addTileFlag(command);
   addClipFlag(command);
