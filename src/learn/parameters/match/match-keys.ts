@@ -108,7 +108,7 @@ function isOtherName({ use: { node, site }, key }: KeyMatch): boolean {
 }
 
 /**
- * Whether only elimination tells a match: the tensor has a name of its own, and the node states neither the key, nor runs in its module as
+ * Whether only elimination tells a match: the tensor has another name, and the node states neither the key, nor runs in its module as
  * the layer that has it, nor adds its bias there.
  */
 export function isAssumed(match: KeyMatch, state: StateValues, graph: Graph): boolean {

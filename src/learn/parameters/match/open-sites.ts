@@ -17,7 +17,7 @@ import {
 import { isWeightSlot } from '../../../onnx/graph/parameters/parameter-slots.js';
 import { isFloatType } from '../../../onnx/file/wire/schema.js';
 
-/** A key at a place that has no name of its own for it. */
+/** A key at a place that does not name it. */
 export interface PlacedKey {
   readonly site: UnnamedSite;
   readonly key: string;

@@ -37,7 +37,7 @@ export function placeByParameters(graph: Graph, places: ReadonlyMap<Node, Place>
 }
 
 /**
- * The module that all named parameters of a node belong to. The exporter and optimisers give transposed weights names of their own. Optimisers
+ * The module that all named parameters of a node belong to. The exporter and optimisers give transposed weights new names. Optimisers
  * share equal parameters: such a name is that of any of the modules.
  */
 function moduleOfParameters({ inputs }: Node): string | undefined {
@@ -50,7 +50,7 @@ function moduleOfParameters({ inputs }: Node): string | undefined {
   return path !== undefined && paths.every((other) => other === path) ? path : undefined;
 }
 
-/** The product whose bias an Add is, if nothing else reads it, and it has a weight of its own. */
+/** The product whose bias an Add is, if nothing else reads it, and it has its own weight. */
 function productBefore({ inputs }: Node): Node | undefined {
   const product = inputs.find((input) => input?.producer)?.producer;
   return product?.opType === 'MatMul' &&
