@@ -260,14 +260,26 @@ for (const { page, exported, parts } of pages) {
     }
 }
 
-const note =
-  'Made from the docblocks of the source by `npm run api`; do not edit. Every function takes its options as a plain object; a field\nthat is left out or `undefined` has its default.';
+const note = '<!-- Made from the docblocks of the source by `npm run api`. Change those. -->';
+const options =
+  'Every function takes its options as a plain object; a field that is left out or `undefined` has its default.';
+const isCalled = ({ kind }) => kind === 'function' || kind === 'class' || kind === 'const';
+
+/** The first sentence of a docblock. */
+const firstSentence = (doc) =>
+  /^[\s\S]*?[.!?](?=\s|$)/.exec(readDoc(doc).summary)?.[0] ?? readDoc(doc).summary;
+
+/** What can be called: a name and a sentence each. */
+function tableOf(list, page, from) {
+  const rows = sorted(list.filter(isCalled)).map(
+    ({ name, doc }) =>
+      `| [${name}](${from === page ? '' : page}#${name.toLowerCase()}) | ${linked(inCell(firstSentence(doc)), from)} |`,
+  );
+  return rows.length === 0 ? '' : `| | |\n| --- | --- |\n${rows.join('\n')}`;
+}
+
 const written = new Map(
   pages.map(({ name, page, about, exported, parts }) => {
-    const links = (list) =>
-      sorted(list)
-        .map((one) => `[${one.name}](#${one.name.toLowerCase()})`)
-        .join(' · ');
     const bodies = (list) =>
       sorted(list)
         .map((one) => render(one, page))
@@ -277,23 +289,35 @@ const written = new Map(
         ? ''
         : `\n## Types that these are made of\n\nThey are not exported.\n${bodies(parts)}`;
     const groups = byJob(exported);
-    const list = groups.map(([job, members]) =>
-      job === '' ? links(members) : `**${job}**: ${links(members)}`,
-    );
+    const list = groups.map(([job, members]) => {
+      const types = sorted(members.filter((one) => !isCalled(one))).map(
+        (one) => `[${one.name}](#${one.name.toLowerCase()})`,
+      );
+      const blocks = [
+        job === '' ? '' : `**${job}**`,
+        tableOf(members, page, page),
+        types.length === 0 ? '' : `Types: ${types.join(' · ')}`,
+      ];
+      return blocks.filter((block) => block !== '').join('\n\n');
+    });
     const text = groups.map(([job, members]) => `${job === '' ? '' : `\n## ${job}\n`}${bodies(members)}`);
-    return [page, `# ${name}\n\n${about}\n\n${note}\n\n${list.join('\n\n')}\n${text.join('')}${more}`];
+    return [
+      page,
+      `${note}\n\n# ${name}\n\n${about} ${options}\n\n${list.join('\n\n')}\n${text.join('')}${more}`,
+    ];
   }),
 );
-const contents = pages.flatMap(({ name, page, about, exported }) => {
-  const called = exported.filter(({ kind }) => kind === 'function' || kind === 'class' || kind === 'const');
-  return byJob(called).map(([job, members], i) => {
-    const names = sorted(members).map((one) => `[${one.name}](${page}#${one.name.toLowerCase()})`);
-    return `| ${i === 0 ? `[\`${name}\`](${page})` : ''} | ${i === 0 ? about : ''} | ${job} | ${names.join(' · ')} |`;
-  });
+const contents = pages.map(({ name, page, about, exported }) => {
+  const groups = byJob(exported).map(([job, members]) =>
+    [job === '' ? '' : `**${job}**`, tableOf(members, page, 'README.md')]
+      .filter((block) => block !== '')
+      .join('\n\n'),
+  );
+  return `## [\`${name}\`](${page})\n\n${about}\n\n${groups.filter((group) => group !== '').join('\n\n')}`;
 });
 written.set(
   'README.md',
-  `# API reference\n\n${note}\n\n| entry | | job | functions and classes |\n| --- | --- | --- | --- |\n${contents.join('\n')}\n`,
+  `${note}\n\n# API reference\n\nThe functions and classes of each entry of the package. ${options} Types stand on the page of their entry.\n\n${contents.join('\n\n')}\n`,
 );
 
 if (process.argv.includes('--check')) {
