@@ -112,7 +112,7 @@ function renderMap({ ok }: Inputs, { images }: PageData): Markup {
         <canvas id="canvas" aria-hidden="true"></canvas>
         <div id="tip" class="tip raised" hidden></div>
       </div>
-      <p class="note">${sampled}Each point is an image; similar images lie together. Point at one to see it, click it for its neighbours. <span id="map-note"></span> <strong id="filtered" role="status"></strong></p>
+      <p class="note">${sampled}Each picture or dot is an image; a dot is one whose picture has no room here, until you zoom in. Similar images lie together. Point at one to see it, click it for its neighbours. <span id="map-note"></span> <strong id="filtered" role="status"></strong></p>
       <p id="map-help" class="note keys"><kbd>←</kbd><kbd>↑</kbd><kbd>→</kbd><kbd>↓</kbd> next image · <kbd>Enter</kbd> its neighbours · <kbd>+</kbd><kbd>−</kbd><kbd>0</kbd> zoom · <kbd>Esc</kbd> back · <kbd>Shift</kbd> and drag: draw around images</p>
       <aside id="panel" class="panel" aria-label="Selected image"></aside>
       <div id="gathered"></div>

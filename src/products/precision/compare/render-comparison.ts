@@ -34,9 +34,9 @@ export async function renderComparison(
     subtitle: markup`${formatCount(sampled)} of ${formatCount(seen)} images`,
     skip: { target: 'outputs', text: 'Skip to the outputs' },
     main: markup`<p class="lead">${describeVerdict(outputs)}</p>${renderNumbers([
-      ['compared', formatCount(sampled - failures.length)],
-      ['in the source', formatCount(seen)],
-      ['failed', formatCount(failures.length), failures.length > 0 ? 'bad' : undefined],
+      ...headline(outputs),
+      ['photos compared', formatCount(sampled - failures.length)],
+      ...(failures.length === 0 ? [] : [['failed', formatCount(failures.length), 'bad'] as const]),
     ])}
 <div id="outputs">${sections}</div>
 ${renderSection(
@@ -52,6 +52,21 @@ ${renderProblems(
   });
 }
 
+/** What a reader wants first, of the output that agrees least. */
+function headline(outputs: readonly ComparedOutput[]): Fact[] {
+  const [worst] = outputs
+    .filter(({ cosine }) => cosine !== null)
+    .toSorted((a, b) => a.cosine!.least - b.cosine!.least);
+  if (!worst) return [];
+  const { cosine, recall, top1, images } = worst;
+  return [
+    ['mean cosine', formatCosine(cosine!.mean)],
+    ['least cosine', formatCosine(cosine!.least)],
+    ...(recall ? [[`recall@${recall.neighbours}`, formatShare(recall.mean)] as const] : []),
+    ...(top1 === null ? [] : [['same class on top', formatShareOf(top1, images)] as const]),
+  ];
+}
+
 async function renderOutput(
   output: ComparedOutput,
   place: number,
@@ -65,8 +80,9 @@ async function renderOutput(
   return renderSection(
     `output-${place}`,
     markup`<bdi>${shown(key)}</bdi>`,
-    markup`<div class="sides grid">${tables}</div>
-  ${tiles.length > 0 ? markup`<h3>Least alike</h3><ul class="tiles">${tiles}</ul>` : null}`,
+    markup`<div class="sides grid">${tables}${
+      tiles.length > 0 ? markup`<div><h3>Least alike</h3><ul class="tiles">${tiles}</ul></div>` : null
+    }</div>`,
   );
 }
 
@@ -83,9 +99,16 @@ function renderAgreement(title: string, agreement: Agreement): Markup[] {
     ],
     ...(top1 === null ? [] : [['same class on top', formatShareOf(top1, images)] as const]),
   ];
-  const table = markup`<div><h3>${title}</h3><p class="note">${describeAgreement(agreement)}</p>${renderTable(facts)}</div>`;
+  const table = markup`<div><h3>${title}</h3><p class="note">${withFlags(describeAgreement(agreement))}</p>${renderTable(facts)}</div>`;
   if (!cosines || formatValue(cosines.min) === formatValue(cosines.max)) return [table];
   return [table, renderBins(cosines, 'Cosine of each image', 'between its two vectors', 'images')];
+}
+
+/** A sentence, with its flags as code, which does not break. */
+function withFlags(sentence: string): Markup[] {
+  return sentence
+    .split(/(--[\w-]+)/)
+    .map((part) => (part.startsWith('--') ? markup`<code class="flag">${part}</code>` : markup`${part}`));
 }
 
 function renderModel(

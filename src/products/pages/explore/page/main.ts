@@ -26,6 +26,8 @@ import { sourceOf, type Page } from './source.js';
 const FIRST_ROWS = 24;
 /** Pixels from which the facts stand open. */
 const WIDE = 1820;
+/** Pixels below which the path begins at its top. */
+const SMALL = 640;
 /** The question for times. */
 const TIMES = 'measure?times=1';
 
@@ -99,7 +101,11 @@ function start(): void {
     .then(() => {
       const hasWork = !graph.measure || graph.costOf(ROOT, 'macs') > 0;
       if (!hasWork) showCost(view, 'bytes');
-      if (view.chosen === undefined) view.chooseOpen(mostCostly(graph));
+      if (view.chosen === undefined) {
+        view.chooseOpen(mostCostly(graph));
+        // On a small screen the input is where a reader begins.
+        if (innerWidth < SMALL) byId('path').scrollTop = 0;
+      }
       showPicks();
       see.show(view.chosen);
     })

@@ -70,11 +70,14 @@ export function drawScene(canvas: CanvasRenderingContext2D, scene: Scene): void 
   const radius = dotRadius(places.length / 2);
   const pictured = scene.pictureOf ? placePictures(scene) : [];
   if (places.length / 2 > MANY) drawVeil(canvas, scene);
-  if (selected !== undefined) drawEdges(canvas, scene, selected);
   // A few dots may lie on pictures that leave no room beside them; many dots would cover the pictures.
   const isCrowded = places.length / 2 > MAX_DOTS_ABOVE;
   if (isCrowded) drawDots(canvas, scene, radius, new Set(pictured));
-  for (const point of pictured) drawPicture(canvas, scene, point);
+  const isLooked = (point: number): boolean => point === selected || scene.neighbours.includes(point);
+  for (const point of pictured) if (!isLooked(point)) drawPicture(canvas, scene, point);
+  // Over the other pictures, and under those that they join.
+  if (selected !== undefined) drawEdges(canvas, scene, selected);
+  for (const point of pictured) if (isLooked(point)) drawPicture(canvas, scene, point);
   if (!isCrowded) drawDots(canvas, scene, radius, new Set(pictured));
   const ring = (point: number, width_: number, colour: string): void => {
     if (pictured.includes(point)) return;

@@ -22,8 +22,21 @@ export const MAP_MARGIN = 44;
 export const WHOLE: View = { zoom: 1, panX: 0, panY: 0 };
 const MAX_ZOOM = 64;
 
-/** Fits points into a rectangle with equal scales on both axes, y upwards. */
-export function fitPoints(points: Float32Array, width: number, height: number, margin: number): Places {
+/** How much longer one axis of UMAP may be drawn than the other: what it says is who is near, not how far apart. */
+export const UMAP_STRETCH = 2;
+
+/**
+ * Fits points into a rectangle, y upwards.
+ *
+ * @param stretch - The largest ratio of the scales of the two axes; 1 for equal scales.
+ */
+export function fitPoints(
+  points: Float32Array,
+  width: number,
+  height: number,
+  margin: number,
+  stretch = 1,
+): Places {
   let [left, right, bottom, top] = [Infinity, -Infinity, Infinity, -Infinity];
   for (let i = 0; i < points.length; i += 2) {
     left = Math.min(left, points[i]!);
@@ -31,16 +44,17 @@ export function fitPoints(points: Float32Array, width: number, height: number, m
     bottom = Math.min(bottom, points[i + 1]!);
     top = Math.max(top, points[i + 1]!);
   }
-  const scale = Math.min(
+  const scales = [
     (width - 2 * margin) / Math.max(right - left, Number.MIN_VALUE),
     (height - 2 * margin) / Math.max(top - bottom, Number.MIN_VALUE),
-  );
+  ];
+  const most = Math.min(...scales) * stretch;
   // Infinite if all points are in one place.
-  const finite = Number.isFinite(scale) ? scale : 0;
+  const [scaleX, scaleY] = scales.map((scale) => (Number.isFinite(most) ? Math.min(scale, most) : 0));
   const places = new Float32Array(points.length);
   for (let i = 0; i < points.length; i += 2) {
-    places[i] = width / 2 + (points[i]! - (left + right) / 2) * finite;
-    places[i + 1] = height / 2 - (points[i + 1]! - (bottom + top) / 2) * finite;
+    places[i] = width / 2 + (points[i]! - (left + right) / 2) * scaleX!;
+    places[i + 1] = height / 2 - (points[i + 1]! - (bottom + top) / 2) * scaleY!;
   }
   return places;
 }

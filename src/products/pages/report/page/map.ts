@@ -8,6 +8,7 @@ import {
   nearestPoint,
   nextInDirection,
   pointsInside,
+  UMAP_STRETCH,
   WHOLE,
   zoomAt,
   type Place,
@@ -162,7 +163,9 @@ export class ImageMap {
     this.#canvas.height = Math.round(height * ratio);
     this.#context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const points = this.#projection === 'umap' ? this.#points.umap : undefined;
-    this.#base = fitPoints(points ?? this.#points.pca, width, height, MAP_MARGIN);
+    this.#base = points
+      ? fitPoints(points, width, height, MAP_MARGIN, UMAP_STRETCH)
+      : fitPoints(this.#points.pca, width, height, MAP_MARGIN);
     this.#setView(this.#view);
     this.#draw();
   }

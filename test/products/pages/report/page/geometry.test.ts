@@ -14,6 +14,10 @@ describe('fitPoints', () => {
   it('keeps the scales equal, y upwards, everything inside', () => {
     expect([...fitPoints(Float32Array.of(0, 0, 4, 2), 100, 100, 10)]).toEqual([10, 70, 90, 30]);
     expect([...fitPoints(Float32Array.of(3, 3, 3, 3), 100, 60, 10)]).toEqual([50, 30, 50, 30]);
+    expect([...fitPoints(Float32Array.of(3, 3, 3, 3), 100, 60, 10, 2)]).toEqual([50, 30, 50, 30]);
+    // A column of points in a wide frame: twice as wide as with equal scales, not as wide as the frame.
+    expect([...fitPoints(Float32Array.of(0, 0, 1, 8), 420, 100, 10)]).toEqual([205, 90, 215, 10]);
+    expect([...fitPoints(Float32Array.of(0, 0, 1, 8), 420, 100, 10, 2)]).toEqual([200, 90, 220, 10]);
     expect(fitPoints(new Float32Array(), 10, 10, 1).length).toBe(0);
   });
 });
