@@ -260,7 +260,6 @@ for (const { page, exported, parts } of pages) {
     }
 }
 
-const note = '<!-- Made from the docblocks of the source by `npm run api`. Change those. -->';
 const options =
   'Every function takes its options as a plain object; a field that is left out or `undefined` has its default.';
 const isCalled = ({ kind }) => kind === 'function' || kind === 'class' || kind === 'const';
@@ -301,10 +300,7 @@ const written = new Map(
       return blocks.filter((block) => block !== '').join('\n\n');
     });
     const text = groups.map(([job, members]) => `${job === '' ? '' : `\n## ${job}\n`}${bodies(members)}`);
-    return [
-      page,
-      `${note}\n\n# ${name}\n\n${about} ${options}\n\n${list.join('\n\n')}\n${text.join('')}${more}`,
-    ];
+    return [page, `# ${name}\n\n${about} ${options}\n\n${list.join('\n\n')}\n${text.join('')}${more}`];
   }),
 );
 const contents = pages.map(({ name, page, about, exported }) => {
@@ -317,7 +313,7 @@ const contents = pages.map(({ name, page, about, exported }) => {
 });
 written.set(
   'README.md',
-  `${note}\n\n# API reference\n\nThe functions and classes of each entry of the package. ${options} Types stand on the page of their entry.\n\n${contents.join('\n\n')}\n`,
+  `# API reference\n\nThe functions and classes of each entry of the package. ${options} Types stand on the page of their entry.\n\n${contents.join('\n\n')}\n`,
 );
 
 if (process.argv.includes('--check')) {

@@ -157,6 +157,14 @@ const findVue = {
   },
 };
 
+/** Shiki gives up on a line after half a second, so that colours would depend on how busy the machine is that builds the site. */
+const withoutTimeLimit = {
+  name: 'without-time-limit',
+  preprocess(_, options) {
+    options.tokenizeTimeLimit = 0;
+  },
+};
+
 export default defineConfig({
   title: 'onnx-tapir',
   description: 'The output of any layer of any ONNX vision model, with exactly the pixels it was trained on.',
@@ -171,7 +179,7 @@ export default defineConfig({
   cacheDir: '../build/site-cache',
   vite: { plugins: [findVue] },
   rewrites: placeOf,
-  markdown: { html: false, anchor: { slugify }, config: followLinks },
+  markdown: { html: false, anchor: { slugify }, config: followLinks, codeTransformers: [withoutTimeLimit] },
   themeConfig: {
     logo: icon,
     nav: [
