@@ -274,7 +274,7 @@ function tableOf(list, page, from) {
     ({ name, doc }) =>
       `| [${name}](${from === page ? '' : page}#${name.toLowerCase()}) | ${linked(inCell(firstSentence(doc)), from)} |`,
   );
-  return rows.length === 0 ? '' : `| | |\n| --- | --- |\n${rows.join('\n')}`;
+  return rows.length === 0 ? '' : `| name | what it does |\n| --- | --- |\n${rows.join('\n')}`;
 }
 
 const written = new Map(
