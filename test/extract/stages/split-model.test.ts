@@ -18,6 +18,7 @@ import { elementCount, type Tensor } from '../../../src/onnx/tensor/tensor.js';
 import { seededImages } from '../../support/exports.js';
 import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { chain, modelBytes, type GraphSpec } from '../../support/graphs.js';
+import { someOf } from '../../support/rounds.js';
 import { CUT_NETWORKS, stagesFacts, stagesModel, type KnownCuts } from '../../support/stages.js';
 
 const scratch = scratchFolder();
@@ -54,7 +55,7 @@ function imagesOf({ input }: KnownCuts & { input: { seed?: string } }): Record<s
   return { [input.name]: { dtype: 'float32', dims: [...input.shape], data } };
 }
 
-describe.each(CUT_NETWORKS)('splitting %s', (name) => {
+describe.each(someOf(CUT_NETWORKS, 2))('splitting %s', (name) => {
   const facts = stagesFacts<KnownCuts>(name);
   const bytes = stagesModel(name);
 
