@@ -18,9 +18,14 @@ import { tensorsText } from '../../photos/images/transform/tensors-text.js';
 import { precisionOf, type PrunedModel } from '../../run/model/prune/pruned-model.js';
 import { OutputComparer } from '../../products/precision/compare/compare-outputs.js';
 import { formatCosine } from '../../products/precision/compare/describe-comparison.js';
-import { readFirstPhotos, type PhotoBatch } from '../../datasets/embed/first-photos.js';
 import { listForms } from '../../products/precision/lowering/forms.js';
-import { asCandidate, measureForms, type ExactModel } from '../../products/precision/judge/measure-forms.js';
+import {
+  asCandidate,
+  measureForms,
+  readFirstPhotos,
+  type ExactModel,
+  type PhotoBatch,
+} from '../../products/precision/judge/measure-forms.js';
 import type { Device } from '../../run/runtime/lanes/device.js';
 import { compareTensors } from '../../onnx/tensor/compare-tensors.js';
 import { compareVectors } from '../../onnx/tensor/compare-vectors.js';

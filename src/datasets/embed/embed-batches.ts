@@ -10,7 +10,7 @@ import { groupAlike, stackPhotos } from './stack-photos.js';
 import type { EmbedSetup } from './embed-options.js';
 import { writtenFeatures } from './written-features.js';
 import type { FeedBatch, Feeds, LoadedItem } from '../../photos/feeds/feed-batches.js';
-import { openFeeds } from '../../photos/feeds/open-feeds.js';
+import { openPhotos } from '../../photos/feeds/open-photos.js';
 import type { PhotoMemory } from '../../photos/feeds/photo-memory.js';
 import type { TriedBatch } from '../../photos/feeds/tried-input.js';
 import type { SourceItems } from '../../photos/feeds/items/source-item.js';
@@ -153,9 +153,10 @@ export function openLoader(
 ): Feeds {
   const images = Math.max(IMAGES_AHEAD, IMAGES_AHEAD_PER_THREAD * lanes.most);
   const batch = window ?? photosPerRun;
-  const frames = feeds.processor.clips?.frames ?? 1;
-  const ahead = Math.max(2, Math.ceil(images / (batch * frames)));
-  return openFeeds(source, feeds, lanes, {
+  const { tiles, clips } = feeds.processor;
+  // Tiles are loaded ahead of their batch.
+  const ahead = tiles ? 1 : Math.max(2, Math.ceil(images / (batch * (clips?.frames ?? 1))));
+  return openPhotos(source, feeds, lanes, {
     batch,
     openBatches: mostRunsOf(extractor, window) + ahead,
     // A source that pauses may wait for rows before it continues, so one free batch is enough to read on.

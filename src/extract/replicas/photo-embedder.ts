@@ -4,7 +4,7 @@ import { TapirError } from '../../base/errors.js';
 import type { RequestHeaders } from '../../base/http/request-headers.js';
 import { optional, readOptions, signal, text, type Fields } from '../../base/options.js';
 import type { FeedBatch } from '../../photos/feeds/feed-batches.js';
-import { openFeeds } from '../../photos/feeds/open-feeds.js';
+import { openPhotos } from '../../photos/feeds/open-photos.js';
 import { itemOfImage, IMAGE_FORMS } from '../../photos/feeds/items/item-of-image.js';
 import { FETCHED, SOURCE_FIELDS } from '../../photos/feeds/items/source-options.js';
 import { chooseModelTransform } from '../../photos/feeds/model-transform.js';
@@ -90,7 +90,7 @@ export class PhotoEmbedder {
     // Photos of unlike shape are sorted: several batches are loaded together.
     const together = this.#plan.unlike ? WINDOW_BATCHES * photosPerRun : photosPerRun;
     const batch = Math.min(together, Math.max(1, items.length));
-    const loaded = openFeeds(items, this.#plan, this.#lanes, { batch, openBatches: runsAtOnce + 2 });
+    const loaded = openPhotos(items, this.#plan, this.#lanes, { batch, openBatches: runsAtOnce + 2 });
     const failures: Failure[] = [];
     const vectors: Float32Array[] = [];
     const run = (one: FeedBatch): Promise<Float32Array[]> => this.#run(one, output, options.signal, failures);

@@ -1,18 +1,14 @@
 /**
- * Source items → batches of photos in shared memory. A batch is a range of positions in the source, even if some photos fail. A
- * bounded number of batches is open at once, so that a slow consumer slows the source down.
+ * Batches of photos in shared memory, filled ahead of the consumer. A bounded number is open at once, so that a slow consumer slows the
+ * source down.
  */
-import type { DecodeLanes } from '../images/lanes/decode-lanes.js';
 import type { TriedInput } from './tried-input.js';
 import type { FeedPlan } from './feed-plan.js';
-import { loadFrames } from './load-frames.js';
-import { PhotoMemory, type RowRange } from './photo-memory.js';
+import type { NamedTensor } from '../../onnx/tensor/tensor.js';
+import { PhotoMemory } from './photo-memory.js';
 import { PAUSE, withPauses } from './pauses.js';
-import { ByteBudget, failedInput, fileBytesOf, joinStamps, MAX_FILE_BYTES } from './read-item.js';
-import { fileOf, type SourceItem, type SourceItems } from './items/source-item.js';
-
-/** The number of images that are compared with the exact pixels, if `decode: 'fast'` reduces them. */
-const MEASURED_IMAGES = 64;
+import { ByteBudget, MAX_FILE_BYTES } from './read-item.js';
+import type { SourceItem, SourceItems } from './items/source-item.js';
 
 /** An input that was read, or the reason why it could not be read. */
 export interface LoadedItem extends TriedInput {
@@ -20,17 +16,19 @@ export interface LoadedItem extends TriedInput {
   readonly index: number;
 }
 
-/** An item before its batch is complete. */
-type LoadingItem = Omit<LoadedItem, 'rows'>;
+/** What fills a batch: the items of a range of the source, and the places in memory of the photos that could be read, in their order. */
+export interface Filled {
+  readonly items: readonly LoadedItem[];
+  readonly photos: readonly number[];
+}
 
 /** A loaded batch. */
-export interface FeedBatch {
-  readonly items: readonly LoadedItem[];
+export interface FeedBatch extends Filled {
   readonly memory: PhotoMemory;
-  /** The places in memory of the photos that could be read, in the order of the items. */
-  readonly photos: readonly number[];
   /** Gives the memory back, to be filled again. */
   readonly release: () => void;
+  /** Releases the batch, and gives its photos by input, in memory of their own; without rows if no photo could be read. */
+  readonly take: () => Readonly<Record<string, NamedTensor>>;
 }
 
 /** Batches of a source, loaded ahead of the consumer. */
@@ -60,26 +58,32 @@ export interface FeedOptions {
   readonly maxWaitMs?: number | undefined;
 }
 
-/** Loads the photos of a source ahead of the consumer. */
+/** Reads a source through the queue, and fills batches of it. */
+export type FillBatches = (queue: FeedBatches) => Promise<void>;
+
+/** The queue between what fills batches and what runs them. */
 export class FeedBatches implements Feeds {
-  readonly #lanes: DecodeLanes;
+  /** The bytes of files that are being read. */
+  readonly files: ByteBudget = new ByteBudget(MAX_FILE_BYTES);
+  readonly #source: SourceItems;
   readonly #plan: FeedPlan;
   readonly #options: FeedOptions;
   readonly #batches: Promise<FeedBatch>[] = [];
   readonly #free: PhotoMemory[] = [];
-  readonly #files = new ByteBudget(MAX_FILE_BYTES);
   #open = 0;
+  /** When the oldest item came that no pushed batch has; undefined if there is none. */
+  #waitingSince: number | undefined;
   #isDone = false;
   #failure: { readonly error: unknown } | undefined;
   #wakeSource: (() => void) | undefined;
   #wakeConsumer: (() => void) | undefined;
 
   /** Starts at once. */
-  constructor(source: SourceItems, plan: FeedPlan, lanes: DecodeLanes, options: FeedOptions) {
-    this.#lanes = lanes;
+  constructor(source: SourceItems, plan: FeedPlan, options: FeedOptions, fill: FillBatches) {
+    this.#source = source;
     this.#plan = plan;
     this.#options = options;
-    void this.#fill(source);
+    void this.#run(fill);
   }
 
   async next(): Promise<FeedBatch | undefined> {
@@ -101,111 +105,90 @@ export class FeedBatches implements Feeds {
     }
   }
 
-  #release(memory: PhotoMemory): void {
-    this.#open--;
-    this.#free.push(memory);
-    const { openBatches, refill } = this.#options;
-    if (this.#open <= openBatches - refill) this.#wakeSource?.();
-  }
-
   stop(): void {
     this.#isDone = true;
     this.#wakeSource?.();
     this.#wakeConsumer?.();
   }
 
-  async #fill(source: SourceItems): Promise<void> {
-    let memory: PhotoMemory | undefined;
-    let items: Promise<LoadingItem>[] = [];
-    let index = 0;
-    let waitingSince: number | undefined;
-    const finish = (): void => {
-      if (memory) this.#push(memory, items);
-      memory = undefined;
-      waitingSince = undefined;
-      items = [];
-    };
+  /** Items or tiles per batch. */
+  get batch(): number {
+    return this.#options.batch;
+  }
+
+  /** Throws once the queue has stopped: what fills it ends, and nobody hears of it. */
+  throwIfStopped(): void {
+    if (this.#isDone) throw new Error('the queue has stopped');
+  }
+
+  /**
+   * The items of the source, and {@link PAUSE} where the oldest that no pushed batch has waits too long. Ends where the source fails; the
+   * failure comes after the batches.
+   */
+  async *items(): AsyncGenerator<SourceItem | typeof PAUSE> {
+    const { maxWaitMs } = this.#options;
+    const given =
+      maxWaitMs === undefined ? this.#source : withPauses(this.#source, maxWaitMs, () => this.#waitingSince);
     try {
-      const { maxWaitMs, batch } = this.#options;
-      const given = maxWaitMs === undefined ? source : withPauses(source, maxWaitMs, () => waitingSince);
       for await (const item of given) {
-        if (item === PAUSE) {
-          finish();
-          continue;
-        }
-        memory ??= await this.#takeMemory();
-        const fileBytes = fileBytesOf(item);
-        await this.#files.acquire(fileBytes);
         if (this.#isDone) return;
-        waitingSince ??= performance.now();
-        const loading = this.#load(item, index++, memory, items.length).finally(() =>
-          this.#files.release(fileBytes),
-        );
-        // Awaited with its batch. Until that is full, a failure must not count as unhandled.
-        loading.catch(() => undefined);
-        items.push(loading);
-        if (items.length === batch) finish();
+        if (item === PAUSE) this.#waitingSince = undefined;
+        else this.#waitingSince ??= performance.now();
+        yield item;
       }
     } catch (error) {
       this.#failure = { error };
     }
-    finish();
-    this.stop();
   }
 
-  #push(memory: PhotoMemory, loading: readonly Promise<LoadingItem>[]): void {
-    const batch = Promise.all(loading).then((loaded) => {
-      const photos = loaded.flatMap(({ error }, place) => (error ? [] : [place]));
-      const ranges = memory.rangesOf(photos).values();
-      let next: RowRange = [0, 0];
-      const items = loaded.map((item) => {
-        if (item.error) return { ...item, rows: [next[0] + next[1], 0] as const };
-        next = ranges.next().value!;
-        return { ...item, rows: next };
+  /** Memory for the next batch, once fewer are open than may be. */
+  async begin(): Promise<PhotoMemory> {
+    const { openBatches, batch } = this.#options;
+    while (this.#open >= openBatches && !this.#isDone)
+      await new Promise<void>((resolve) => {
+        this.#wakeSource = resolve;
       });
-      return { items, memory, photos, release: () => this.#release(memory) };
-    });
+    this.throwIfStopped();
+    this.#open++;
+    // An item does not wait for others while it waits for memory.
+    this.#waitingSince = performance.now();
+    return this.#free.pop() ?? new PhotoMemory(this.#plan, batch);
+  }
+
+  /** Hands a batch to the consumer, which waits for its photos. */
+  push(memory: PhotoMemory, filled: Filled | Promise<Filled>): void {
+    this.#waitingSince = undefined;
+    const release = (): void => this.#release(memory);
+    const batch = Promise.resolve(filled).then(({ items, photos }) => ({
+      items,
+      photos,
+      memory,
+      release,
+      take: () => {
+        const tensors = memory.tensors(photos);
+        release();
+        return tensors;
+      },
+    }));
     // Awaited in order. Until then, a failure must not count as unhandled.
     batch.catch(() => undefined);
     this.#batches.push(batch);
     this.#wakeConsumer?.();
   }
 
-  async #takeMemory(): Promise<PhotoMemory> {
-    const { openBatches, batch } = this.#options;
-    while (this.#open >= openBatches && !this.#isDone)
-      await new Promise<void>((resolve) => {
-        this.#wakeSource = resolve;
-      });
-    this.#open++;
-    return this.#free.pop() ?? new PhotoMemory(this.#plan, batch);
+  async #run(fill: FillBatches): Promise<void> {
+    try {
+      await fill(this);
+    } catch (error) {
+      if (!this.#isDone) this.#failure = { error };
+    }
+    this.stop();
   }
 
-  async #load(item: SourceItem, index: number, memory: PhotoMemory, place: number): Promise<LoadingItem> {
-    const { path, columns, clip } = item;
-    const { clips } = this.#plan.processor;
-    try {
-      if (item.error) throw item.error;
-      const isMeasured = index < MEASURED_IMAGES;
-      const { width, height, reduction, marks, deviation, stamp } =
-        clip && clips
-          ? await loadFrames(item, clip, clips, this.#lanes, memory.place(place))
-          : await memory.load(this.#lanes, place, await fileOf(item), isMeasured, item.augmentSeed);
-      return {
-        index,
-        path,
-        columns,
-        clipStart: clip?.start,
-        width,
-        height,
-        reduction,
-        marks,
-        ...(deviation ? { deviation } : {}),
-        stamp: joinStamps(stamp, item.stamp),
-        error: null,
-      };
-    } catch (error) {
-      return { index, ...failedInput(item, error) };
-    }
+  #release(memory: PhotoMemory): void {
+    this.#open--;
+    this.#free.push(memory);
+    const { openBatches, refill } = this.#options;
+    if (this.#open <= openBatches - refill) this.#wakeSource?.();
   }
 }

@@ -1,11 +1,17 @@
 /** Pictures that are loaded one by one, as feeds. */
 import type { LoadedImage } from '../images/transform/load-pixels.js';
+import type { Transform } from '../images/transform/transform.js';
 import { encodeFloat16 } from '../../onnx/tensor/float16.js';
 import { fillFeed, isShared } from '../../onnx/tensor/image-feed.js';
 import { makeTensor, nameTensor, type NamedTensor } from '../../onnx/tensor/tensor.js';
 import type { FeedPlan } from './feed-plan.js';
 
-/** The feed of one loaded picture, as often as a fixed batch wants it. Its transform is that of {@link layOut}. */
+/** How one picture is loaded: in the order of axes that the model takes, with one row; of several crops, the one in the centre. */
+export function pictureTransform({ processor, isLast }: FeedPlan): Transform {
+  return processor.transform.with({ layout: isLast ? 'nhwc' : 'nchw', crops: 'center' });
+}
+
+/** The feed of a picture that was loaded with {@link pictureTransform}, as often as a fixed batch wants it. */
 export function feedOfPicture(plan: FeedPlan, image: LoadedImage): NamedTensor {
   const rows = plan.multiple ?? 1;
   const [feed] = plan.feedsOf(

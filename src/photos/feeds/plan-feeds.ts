@@ -11,14 +11,30 @@ import { planImages, type ImageTaker } from './plan-images.js';
 import { planPatches } from './plan-patches.js';
 import { processorOf, type RowChoice } from './processor.js';
 
+/** What the caller needs of the feeds. */
+export interface FeedNeeds extends RowChoice {
+  /** `picture`: a photo has one tensor; `one size`: in addition, all photos have one size. Left out, any feeds will do. */
+  readonly takes?: 'picture' | 'one size';
+}
+
 /**
  * Plans how the photos of a transform feed a model. Throws `OPTION_INVALID` that says what would fit, `INPUT_MISMATCH` for an input
  * that the transform has no tensor for, and `SESSION_FAILED` for a fixed batch that does not fit into memory.
  */
-export function planFeeds(model: ImageTaker, transform: Transform, rows: RowChoice = {}): FeedPlan {
-  const processor = processorOf(transform, rows);
+export function planFeeds(
+  model: ImageTaker,
+  transform: Transform,
+  { takes, ...rows }: FeedNeeds = {},
+): FeedPlan {
   const { patches } = transform.options;
+  if (takes && patches) {
+    const names = transform.tensors.map(({ name }) => name).join(', ');
+    throw invalidOption('transform', 'one with a single tensor here, a picture', names);
+  }
+  const processor = processorOf(transform, rows);
   const plan = patches ? planPatches(model, processor, patches) : planImages(model, processor);
+  if (takes === 'one size' && plan.unlike)
+    throw invalidOption('transform', 'one whose results all have the same size (set crop)', 'no fixed size');
   for (const input of model.inputs) if (plan.inputs.includes(input.name)) checkHeld(input);
   return plan;
 }
@@ -35,28 +51,4 @@ function checkHeld(input: TensorInfo): void {
   const advice = 'make the batch dynamic (tapir: --dynamic-batch), or export the model with a smaller one';
   const details = { device: 'cpu', reason };
   throw new TapirError('SESSION_FAILED', `the model cannot be run: ${reason}; ${advice}`, { details });
-}
-
-/** {@link planFeeds} for what takes one picture per photo. Throws `OPTION_INVALID` for a transform with several tensors. */
-export function planPicture(model: ImageTaker, transform: Transform, rows?: RowChoice): FeedPlan {
-  if (transform.options.patches === null) return planFeeds(model, transform, rows);
-  const names = transform.tensors.map(({ name }) => name).join(', ');
-  throw invalidOption('transform', 'one with a single tensor here, a picture', names);
-}
-
-/** {@link planPicture} for pictures of one size. Throws `OPTION_INVALID` for sizes that follow the photos. */
-export function planPictures(model: ImageTaker, transform: Transform, rows?: RowChoice): FeedPlan {
-  const plan = planPicture(model, transform, rows);
-  if (!plan.unlike) return plan;
-  throw invalidOption('transform', 'one whose results all have the same size (set crop)', 'no fixed size');
-}
-
-/** The transform in the order of axes that the model takes, with one row: of several crops, the one in the centre. */
-export function layOut({ processor, isLast }: FeedPlan): Transform {
-  return processor.transform.with({ layout: isLast ? 'nhwc' : 'nchw', crops: 'center' });
-}
-
-/** Fits a transform to the image input. Throws `OPTION_INVALID` if its images have another size or other channels. */
-export function fitPhotos({ inputs }: Pick<ImageTaker, 'inputs'>, transform: Transform): Transform {
-  return layOut(planPicture({ inputs, imageNormalization: null }, transform));
 }

@@ -14,10 +14,11 @@ import { blankPhoto } from './blank-photo.js';
 import type { FeedPlan, UnlikePhotos } from './feed-plan.js';
 import type { Processor } from './processor.js';
 
-/** What takes images: an extractor, or a model whose graph normalises nothing. */
+/** What takes images: an extractor, or a model. */
 export interface ImageTaker {
   readonly inputs: readonly TensorInfo[];
-  readonly imageNormalization: ImageNormalization | null;
+  /** How its graph normalises bytes, if it does. */
+  readonly imageNormalization?: ImageNormalization | null;
 }
 
 const IMAGE_TYPES: readonly ImageType[] = ['float32', 'float16', 'uint8'];

@@ -193,7 +193,9 @@ class HttpService implements Service {
     }));
     // Before the threads for images start: an error here leaves nothing to end.
     const texts = setup.textTower && (await openTextBatcher(setup.textTower, setup));
-    const open = await openImageBatcher(setup, (images, seconds) => metrics.run(images, seconds));
+    const open = await openImageBatcher(this.#extractor, setup, (images, seconds) =>
+      metrics.run(images, seconds),
+    );
     const { batcher, sample } = open;
     const classes = await readClassScores(this.#extractor, setup.labels, sample).catch(
       async (error: unknown) => {

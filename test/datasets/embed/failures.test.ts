@@ -3,7 +3,7 @@ import { chmodSync, copyFileSync, mkdirSync, rmSync, statSync, symlinkSync, writ
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { LoadedItem } from '../../../build/modules/photos/feeds/feed-batches.js';
-import { openFeeds } from '../../../build/modules/photos/feeds/open-feeds.js';
+import { openPhotos } from '../../../build/modules/photos/feeds/open-photos.js';
 import { planFeeds } from '../../../build/modules/photos/feeds/plan-feeds.js';
 import { listImages } from '../../../build/modules/datasets/sources/folders/list-folder.js';
 import type { SourceItem } from '../../../build/modules/photos/feeds/items/source-item.js';
@@ -20,7 +20,7 @@ async function load(source: AsyncIterable<SourceItem> | Iterable<SourceItem>): P
   const inputs = [{ name: 'x', dtype: 'float32', dims: ['n', 3, 224, 224] }] as const;
   const plan = planFeeds({ inputs, imageNormalization: null }, transform);
   const items: LoadedItem[] = [];
-  for await (const batch of openFeeds(source, plan, lanes, { batch: 2, openBatches: 2 })) {
+  for await (const batch of openPhotos(source, plan, lanes, { batch: 2, openBatches: 2 })) {
     items.push(...batch.items);
     batch.release();
   }

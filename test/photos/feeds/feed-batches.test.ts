@@ -1,7 +1,7 @@
 /** Batches are cut by position, memory is bounded, and nothing waits for a slow image but its own batch. */
 import { describe, expect, it } from 'vitest';
 import type { FeedBatch } from '../../../src/photos/feeds/feed-batches.js';
-import { openFeeds } from '../../../src/photos/feeds/open-feeds.js';
+import { openPhotos } from '../../../src/photos/feeds/open-photos.js';
 import { planFeeds } from '../../../src/photos/feeds/plan-feeds.js';
 import { createTransform } from '../../../src/photos/feeds/create-transform.js';
 import type { SourceItem } from '../../../src/photos/feeds/items/source-item.js';
@@ -53,7 +53,7 @@ const items = (names: string): SourceItem[] => Array.from(names, (name) => ({ pa
 describe('feeds of a source', () => {
   it('opens no more batches than it may, and goes on as they are released', async () => {
     const { lanes, asked, settle } = playDecoding();
-    const loader = openFeeds(items('abcdefghij'), FEEDS, lanes, OPTIONS);
+    const loader = openPhotos(items('abcdefghij'), FEEDS, lanes, OPTIONS);
     await untilQuiet();
     expect(asked.join('')).toBe('abcdef');
     for (const name of 'abcdef') settle(name);
@@ -67,7 +67,7 @@ describe('feeds of a source', () => {
 
   it('goes on when so many batches are free as it is told, so that images come several at once', async () => {
     const { lanes, asked, settle } = playDecoding();
-    const loader = openFeeds(items('abcdefghijklmnopqrstuvwxyz'), FEEDS, lanes, {
+    const loader = openPhotos(items('abcdefghijklmnopqrstuvwxyz'), FEEDS, lanes, {
       ...OPTIONS,
       openBatches: 8,
       refill: 2,
@@ -85,7 +85,7 @@ describe('feeds of a source', () => {
 
   it('gives batches in order, each image at its place, whatever is slow', async () => {
     const { lanes, settle } = playDecoding();
-    const loader = openFeeds(items('abcde'), FEEDS, lanes, OPTIONS);
+    const loader = openPhotos(items('abcde'), FEEDS, lanes, OPTIONS);
     await untilQuiet();
     for (const name of 'edcb') settle(name);
     let isReady = false;
@@ -105,7 +105,7 @@ describe('feeds of a source', () => {
 
   it('keeps the place of an image that fails, and ends on what is no image’s fault', async () => {
     const { lanes, settle } = playDecoding();
-    const loader = openFeeds(items('abcd'), FEEDS, lanes, OPTIONS);
+    const loader = openPhotos(items('abcd'), FEEDS, lanes, OPTIONS);
     await untilQuiet();
     const details = { source: 'a', reason: 'it is empty' };
     settle('a', new TapirError('IMAGE_UNREADABLE', 'a is empty', { details }));
@@ -124,7 +124,7 @@ describe('feeds of a source', () => {
       yield* items('abc');
       throw new Error('the source broke');
     })();
-    const loader = openFeeds(source, FEEDS, lanes, OPTIONS);
+    const loader = openPhotos(source, FEEDS, lanes, OPTIONS);
     await untilQuiet();
     for (const name of 'abc') settle(name);
     expect((await loader.next())!.items).toHaveLength(2);
@@ -141,7 +141,7 @@ describe('feeds of a source', () => {
     const unhandled: unknown[] = [];
     const listen = (error: unknown): number => unhandled.push(error);
     process.on('unhandledRejection', listen);
-    const loader = openFeeds(source, FEEDS, lanes, OPTIONS);
+    const loader = openPhotos(source, FEEDS, lanes, OPTIONS);
     await untilQuiet();
     settle('a', new Error('closed'));
     loader.stop();
@@ -160,7 +160,7 @@ describe('feeds of a source', () => {
         isEnded = true;
       }
     })();
-    const loader = openFeeds(source, FEEDS, lanes, OPTIONS);
+    const loader = openPhotos(source, FEEDS, lanes, OPTIONS);
     await untilQuiet();
     loader.stop();
     await untilQuiet();
@@ -180,7 +180,7 @@ describe('feeds of a source', () => {
       stamp: { sizeBytes: size * 1024 ** 2, modifiedMs: null, sha256: null },
     });
     const source = [megabytes(200, 'a'), megabytes(56, 'b'), megabytes(1, 'c'), megabytes(900, 'd')];
-    const loader = openFeeds(source, FEEDS, lanes, OPTIONS);
+    const loader = openPhotos(source, FEEDS, lanes, OPTIONS);
     await untilQuiet();
     expect(fetched.join('')).toBe('ab');
     settle('b');

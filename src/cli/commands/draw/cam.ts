@@ -3,7 +3,8 @@ import { shown } from '../../../base/printable.js';
 import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
 import type { Command } from 'commander';
 import { drawHeatmap } from '../../../products/explain/photos/draw-heatmap.js';
-import { fitPhotos } from '../../../photos/feeds/plan-feeds.js';
+import { pictureTransform } from '../../../photos/feeds/picture-feeds.js';
+import { planFeeds } from '../../../photos/feeds/plan-feeds.js';
 import { writeAtomically } from '../../../base/atomic-file.js';
 import { invalidOption } from '../../../base/checks.js';
 import { writeWithCompanion } from '../../../base/folder-lock.js';
@@ -77,7 +78,10 @@ async function runCam(terminal: Terminal, path: string, photo: string, flags: Ca
   });
   for (const line of describeChoice(attribution, flags)) terminal.err(`${line}\n`);
   const target = readClass(flags.class, attribution.labels);
-  const image = await loadImage(photo, fitPhotos(attribution, transform));
+  const image = await loadImage(
+    photo,
+    pictureTransform(planFeeds(attribution, transform, { takes: 'picture' })),
+  );
   const { signal } = terminal;
   const result = await attribution.run(image.toTensor(), { target, signal });
   const mapBytes = encodeNpy(result.map);

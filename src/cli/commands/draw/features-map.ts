@@ -8,7 +8,8 @@ import {
   FEATURE_DRAW_FIELDS,
   type FeatureDrawOptions,
 } from '../../../products/explain/photos/draw-features.js';
-import { fitPhotos } from '../../../photos/feeds/plan-feeds.js';
+import { pictureTransform } from '../../../photos/feeds/picture-feeds.js';
+import { planFeeds } from '../../../photos/feeds/plan-feeds.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
 import { TRANSFORM_FIELDS } from '../../../photos/feeds/choose-transform.js';
 import { loadImage } from '../../../photos/feeds/load-image.js';
@@ -61,7 +62,7 @@ async function runFeaturesMap(
   if (layer === undefined) terminal.err(`layer: ${shown(chosen.name)} (--layer names another one)\n`);
   const tokensToMap = chosen.dims?.length === 3;
   await using extractor = await createFeatureExtractor(model, { [chosen.name]: 'map' }, { tokensToMap });
-  const fitted = fitPhotos(extractor, transform);
+  const fitted = pictureTransform(planFeeds(extractor, transform, { takes: 'picture' }));
   const [maps, images]: [Tensor[], LoadedImage[]] = [[], []];
   for (const photo of photos) {
     // oxlint-disable-next-line no-await-in-loop -- one photo at a time bounds the memory

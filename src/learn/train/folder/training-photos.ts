@@ -1,8 +1,8 @@
 /** Photos by class → batches to train and to evaluate on. */
 import { createRandom, seedOf, shuffled } from '../../../base/random.js';
-import { loadTensors } from '../../../photos/feeds/open-feeds.js';
+import { openPhotos } from '../../../photos/feeds/open-photos.js';
 import type { FeedPlan } from '../../../photos/feeds/feed-plan.js';
-import { planPictures } from '../../../photos/feeds/plan-feeds.js';
+import { planFeeds } from '../../../photos/feeds/plan-feeds.js';
 import type { TrainBatch } from '../trainer.js';
 import { checkOneRow } from '../../../photos/images/transform/check-transform.js';
 import { DecodeLanes } from '../../../photos/images/lanes/decode-lanes.js';
@@ -41,7 +41,7 @@ export class TrainingPhotos {
     const { transform, threads } = plan;
     checkOneRow(transform.options, 'for training');
     this.#plan = plan;
-    this.#feeds = planPictures({ inputs: model.inputs, imageNormalization: null }, transform);
+    this.#feeds = planFeeds(model, transform, { takes: 'one size' });
     this.#lanes = new DecodeLanes(transform, threads);
   }
 
@@ -73,18 +73,15 @@ export class TrainingPhotos {
   }
 
   async *#load(images: readonly ClassImage[]): AsyncGenerator<TrainBatch | null> {
-    for await (const { input, items, rows } of loadTensors(
-      images,
-      this.#feeds,
-      this.#lanes,
-      this.#plan.batch,
-    )) {
+    const { batch } = this.#plan;
+    for await (const { items, photos, take } of openPhotos(images, this.#feeds, this.#lanes, { batch })) {
       for (const { path, error } of items)
         if (error) this.#failures.set(path!, { path: path!, code: error.code, message: error.message });
       const target = items.flatMap(({ index, rows: [, count] }) =>
         Array<number>(count).fill(images[index]!.label),
       );
-      yield rows === 0 ? null : { input, target };
+      const input = take();
+      yield photos.length === 0 ? null : { input, target };
     }
   }
 

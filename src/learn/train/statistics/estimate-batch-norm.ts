@@ -17,12 +17,12 @@ import { PLACE_FIELDS, type PlaceOptions } from '../../../extract/replicas/place
 import type { BatchNormMoments } from './saved-moments.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../../run/model/open/open-model.js';
 import {
-  openBatches,
   PHOTO_FIELDS,
   type LearnSource,
   type PhotoFailure,
   type PhotoOptions,
 } from '../../../datasets/embed/photo-batches.js';
+import { openBatches } from './open-batches.js';
 
 /** Options of {@link estimateBatchNorm}. */
 export interface EstimateBatchNormOptions extends EstimateOptions, PhotoOptions {}

@@ -15,9 +15,9 @@ import type { Tensor } from '../../../onnx/tensor/tensor.js';
 import { chooseTransform, type TransformRequest } from '../choose-transform.js';
 import type { FeedPlan } from '../feed-plan.js';
 import { loadImage } from '../load-image.js';
-import { feedOfPicture } from '../picture-feeds.js';
+import { feedOfPicture, pictureTransform } from '../picture-feeds.js';
 import { fitSize } from '../photo-size.js';
-import { layOut, planPicture } from '../plan-feeds.js';
+import { planFeeds } from '../plan-feeds.js';
 
 /** A picture, or a tile of one, and the feed of its model. */
 export interface ReadPicture {
@@ -58,8 +58,8 @@ export class PictureReader {
     const { transform, note } = preparationOf(request, model, inputs[0]);
     this.note = note;
     this.#tiles = tiles;
-    this.#feeds = planPicture({ inputs, imageNormalization: null }, transform, { tiles });
-    this.transform = layOut(this.#feeds);
+    this.#feeds = planFeeds({ inputs }, transform, { takes: 'picture', tiles });
+    this.transform = pictureTransform(this.#feeds);
   }
 
   /** The input that takes pictures. */

@@ -9,7 +9,6 @@ import {
 } from '../../../datasets/embed/embed-options.js';
 import { leastCosine } from '../../../datasets/records/float32-comparison.js';
 import { readBegunChoice } from '../../../datasets/files/begun-choice.js';
-import { readFirstPhotos } from '../../../datasets/embed/first-photos.js';
 import type { EngineCandidate, EngineChoice } from '../../../datasets/records/engine-choice.js';
 import {
   askedDevices,
@@ -28,7 +27,7 @@ import type { EmbedSource } from '../../../datasets/sources/open-source.js';
 import type { EngineName, Precision } from '../../../run/runtime/capabilities/capabilities.js';
 import type { PrunedModel } from '../../../run/model/prune/pruned-model.js';
 import { openForm } from './judge-forms.js';
-import { asCandidate, measureForms, type MeasuredForm } from './measure-forms.js';
+import { asCandidate, measureForms, readFirstPhotos, type MeasuredForm } from './measure-forms.js';
 
 /** Options of {@link chooseEngine}. */
 export interface ChooseEngineOptions

@@ -1,4 +1,13 @@
-/** What the judge finds of the forms of a model on photos. */
+/** What the judge finds of the forms of a model on the first photos of a source. */
+import { availableParallelism } from 'node:os';
+import { TapirError } from '../../../base/errors.js';
+import { openLoader, runPhotos } from '../../../datasets/embed/embed-batches.js';
+import type { EmbedSetup } from '../../../datasets/embed/embed-options.js';
+import { FEW_COMPARED } from '../../../datasets/embed/precision-check.js';
+import { openSource, type EmbedSource } from '../../../datasets/sources/open-source.js';
+import type { Extractor } from '../../../extract/extractor.js';
+import type { NamedTensor } from '../../../onnx/tensor/tensor.js';
+import { DecodeLanes } from '../../../photos/images/lanes/decode-lanes.js';
 import { leastCosine, type Float32Comparison } from '../../../datasets/records/float32-comparison.js';
 import type { EngineCandidate } from '../../../datasets/records/engine-choice.js';
 import { nameDevice, openModelForm, type ModelForm } from '../lowering/forms.js';
@@ -18,7 +27,44 @@ export interface MeasuredForm {
   readonly compared: Float32Comparison | undefined;
 }
 
-/** Judges the forms of a model on the first photos. */
+/** A batch of photos that any extractor of the same input can run. */
+export interface PhotoBatch extends JudgedBatch {
+  /** The feeds of the first ones, at most so many. */
+  readonly feeds: (most: number) => Readonly<Record<string, NamedTensor>>;
+}
+
+/** Reads the first 16 photos into memory. Throws `SOURCE_INVALID` if the source holds no photo that can be read. */
+export async function readFirstPhotos(
+  source: EmbedSource,
+  extractor: Extractor,
+  setup: EmbedSetup,
+): Promise<readonly PhotoBatch[]> {
+  await using lanes = new DecodeLanes(setup.transform, setup.decodeThreads || availableParallelism());
+  const loaded = openLoader(openSource(source, setup.source, setup.signal), lanes, extractor, setup);
+  const batches: PhotoBatch[] = [];
+  let left = FEW_COMPARED;
+  for await (const { memory, photos, release } of loaded) {
+    const some = photos.slice(0, left);
+    left -= some.length;
+    if (some.length > 0) {
+      const held = memory.copy();
+      batches.push({
+        rows: some.length,
+        run: (one) => runPhotos(one, held, some, setup),
+        feeds: (most) => held.filled(some.slice(0, most)),
+      });
+    }
+    release();
+    if (left === 0) break;
+  }
+  if (batches.length > 0) return batches;
+  const reason = 'none of its images can be read';
+  throw new TapirError('SOURCE_INVALID', `there is nothing to measure with: ${reason}`, {
+    details: { source: 'photos', reason },
+  });
+}
+
+/** Judges the forms of a model on photos. */
 export async function measureForms(
   model: PrunedModel,
   forms: readonly ModelForm[],

@@ -1,5 +1,5 @@
 /** A model in 8 bits, chosen on photos. */
-import { openPhotoSample } from '../../../datasets/embed/photo-sample.js';
+import { availableParallelism } from 'node:os';
 import { PHOTO_FIELDS, type PhotoFailure, type PhotoOptions } from '../../../datasets/embed/photo-batches.js';
 import { checkFinite } from '../lowering/search/photo-rows.js';
 import { isConvolutional } from '../lowering/is-convolutional.js';
@@ -27,9 +27,16 @@ import {
 } from '../../../base/options.js';
 import { countSteps, type Progress } from '../../../base/progress.js';
 import type { EmbedSource } from '../../../datasets/sources/open-source.js';
+import { sampleSource } from '../../../datasets/sources/sample-source.js';
+import { chooseModelTransform } from '../../../photos/feeds/model-transform.js';
+import { openPhotos } from '../../../photos/feeds/open-photos.js';
+import { planFeeds } from '../../../photos/feeds/plan-feeds.js';
+import type { ImageTaker } from '../../../photos/feeds/plan-images.js';
+import { DecodeLanes } from '../../../photos/images/lanes/decode-lanes.js';
 import type { ModelSource, OnnxModel } from '../../../run/model/open/open-model.js';
 import type { Options } from '../../../base/checks.js';
-import type { PrunedModel } from '../../../run/model/prune/pruned-model.js';
+import { describeInputs } from '../../../run/model/open/value-info.js';
+import { prunedInternals, type PrunedModel } from '../../../run/model/prune/pruned-model.js';
 import type { NamedTensor } from '../../../onnx/tensor/tensor.js';
 
 import { measureSpeeds, type MeasuredSpeed } from './measure-speeds.js';
@@ -150,22 +157,29 @@ export async function quantizeModel(
   if (options.activations === 'dynamic')
     refuseUnused(QUANTIZE_FIELDS, options, ['minNeighbours', 'seconds'], 'activations "dynamic"');
   const source = readSubject(model);
-  const sample = await openPhotoSample(source, photos, options);
+  const { whole, ...taker } = describeTaker(source);
+  const transform = chooseModelTransform(options.transform, whole);
+  const plan = planFeeds(taker, transform, { takes: 'one size' });
+  const { items } = await sampleSource(photos, options.sample, options, options.signal);
   const isStatic =
     options.activations === 'static' ||
-    (options.activations === 'auto' && (await isConvolutional(source, sample.transform.outputSize?.height)));
+    (options.activations === 'auto' && (await isConvolutional(source, transform.outputSize?.height)));
   // Of few photos, too, one run gives ranges and another one judges.
-  const half = Math.max(1, Math.floor(sample.photos / 2));
-  const rows = sample.fixedRows ?? (isStatic ? Math.min(STATIC_ROWS, half) : 1);
+  const half = Math.max(1, Math.floor(items.length / 2));
+  const batch = plan.multiple ?? (isStatic ? Math.min(STATIC_ROWS, half) : 1);
   const failures: PhotoFailure[] = [];
   const begin = countSteps(options.onProgress);
   async function* readPhotos(): AsyncGenerator<NamedTensor> {
-    const tell = begin('reading photos', 'images', sample.photos);
+    const tell = begin('reading photos', 'images', items.length);
     let [done, count] = [0, 0];
-    for await (const { feeds, items } of sample.read(rows)) {
-      tell((done += items.length));
-      for (const { path, error } of items) if (error) failures.push({ path, error });
-      if (feeds.length > 0) checkFinite(feeds, count++);
+    await using lanes = new DecodeLanes(transform, options.decodeThreads || availableParallelism());
+    for await (const { items: loaded, photos: read, take } of openPhotos(items, plan, lanes, { batch })) {
+      tell((done += loaded.length));
+      for (const { path, error } of loaded) if (error) failures.push({ path, error });
+      const feeds = Object.values(take());
+      // A fixed number of rows is that, or nothing.
+      if (read.length < (plan.multiple ?? 1)) continue;
+      checkFinite(feeds, count++);
       yield* feeds;
     }
   }
@@ -175,6 +189,13 @@ export async function quantizeModel(
   const lowering = { precision: 'int8', keep, minCosine, signal: stop, samples } as const;
   // A pruned model gives a pruned one, and a whole model a whole one.
   return { ...(await lowerPrecision(source as PrunedModel, lowering)), failures };
+}
+
+/** How a model, whole or cut, takes photos, and the model that it was cut from. */
+function describeTaker(model: OnnxModel | PrunedModel): ImageTaker & { readonly whole: OnnxModel } {
+  if (!prunedInternals.has(model)) return { inputs: model.inputs, whole: model };
+  const { rewrite, request } = prunedInternals.of(model);
+  return { inputs: describeInputs(rewrite), imageNormalization: request.image ?? null, whole: model.source };
 }
 
 /** A model with fixed scales; `keep` are names. Throws as {@link quantizeStatic}. */

@@ -1,6 +1,10 @@
 /** The options of a service, and their checks. */
-import { EMBED_FIELDS, type EmbedOptions } from '../../../datasets/embed/embed-options.js';
-import { planPhotos, type PhotoPlan } from '../../../datasets/embed/photo-places.js';
+import {
+  EMBED_FIELDS,
+  setUpEmbedding,
+  type EmbedOptions,
+  type EmbedSetup,
+} from '../../../datasets/embed/embed-options.js';
 import { checkLabels } from '../../../extract/class-labels.js';
 import {
   boolean,
@@ -130,7 +134,7 @@ export interface ServiceOptions extends Pick<EmbedOptions, 'transform' | 'keepDi
 
 /** The checked options, and how photos run. */
 export interface ServiceSetup extends ServiceOptions {
-  readonly photos: PhotoPlan;
+  readonly photos: EmbedSetup;
 }
 
 /** Names that need no escaping in a path. */
@@ -174,7 +178,7 @@ export function setUpService(extractor: Extractor, given: Options<ServiceOptions
   const { transform, keepDims, decodeThreads, maxBatch: batch, maxBodyBytes } = options;
   const buffered = integer(maxBodyBytes, Number.MAX_SAFE_INTEGER, maxBodyBytes);
   buffered.check('maxBufferedBytes', options.maxBufferedBytes);
-  const photos = planPhotos(extractor, { transform, keepDims, decodeThreads, batch });
+  const photos = setUpEmbedding(extractor, { transform, keepDims, decodeThreads, batch });
   return {
     ...options,
     maxBatch: photos.batch,

@@ -1,7 +1,8 @@
 /** Heat maps of some images: where the score of the predicted class comes from. */
 import { checkLabels } from '../../../../extract/class-labels.js';
 import { encodeWebp } from '../../../../photos/images/encode.js';
-import { fitPhotos } from '../../../../photos/feeds/plan-feeds.js';
+import { pictureTransform } from '../../../../photos/feeds/picture-feeds.js';
+import { planFeeds } from '../../../../photos/feeds/plan-feeds.js';
 import { isImageError } from '../../../../photos/images/file/image-errors.js';
 import { openRecordedModel, readRecordedModel } from '../../../../datasets/embed/recorded-model.js';
 import { integer, oneOf, optional, text, type Fields } from '../../../../base/options.js';
@@ -105,7 +106,9 @@ export async function makeHeatmaps(
   const recorded = readRecordedModel(dataset);
   const model = await openRecordedModel(recorded, path);
   await using attribution = await createAttribution(model, { layer, method, output, labels });
-  const transform = fitPhotos(attribution, createTransform(recorded.transform));
+  const transform = pictureTransform(
+    planFeeds(attribution, createTransform(recorded.transform), { takes: 'picture' }),
+  );
   const run: Run = (image) => attribution.run(image.toTensor(), { signal });
   const pairs: HeatmapPair[] = [];
   let unreadable = 0;
