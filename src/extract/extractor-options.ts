@@ -104,7 +104,7 @@ export function readExtractorOptions(
   );
   const { device, devices, session, transform } = options;
   // Refused here, and not by the first photo. What lies beside the model is read then.
-  checkRequest(transform);
+  if (transform !== 'auto') checkRequest(transform);
   const lane = readLaneOptions(options);
   const { takesSessionOptions } = CAPABILITIES[lane.engine];
   if (!takesSessionOptions && Object.keys(givenFields(session, 'session')).length > 0)

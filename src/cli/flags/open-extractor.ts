@@ -12,7 +12,7 @@ import { inPrecision } from '../../products/precision/lowering/lower-precision.j
 import type { TransformFlags } from './transform-flags.js';
 import { chooseModelTransform } from '../../photos/feeds/model-transform.js';
 import { planFeeds } from '../../photos/feeds/plan-feeds.js';
-import type { RowChoice } from '../../photos/feeds/processor.js';
+import type { RowChoice } from '../../photos/feeds/feed-plan.js';
 import { valuesOf, type Transform } from '../../photos/images/transform/transform.js';
 import { tensorsText } from '../../photos/images/transform/tensors-text.js';
 import { TORCHVISION_PREFIX } from '../../photos/images/configs/torchvision.js';

@@ -19,7 +19,7 @@ import type { Transform } from '../../photos/images/transform/transform.js';
 import { chooseModelTransform } from '../../photos/feeds/model-transform.js';
 import { WINDOW_BATCHES, type FeedPlan } from '../../photos/feeds/feed-plan.js';
 import { CROP_ROWS, type CropRows } from '../../photos/images/pixels/crops.js';
-import { hasMean } from '../../onnx/tensor/mean-rows.js';
+import { hasMean } from '../../onnx/tensor/rows.js';
 import { planFeeds } from '../../photos/feeds/plan-feeds.js';
 import { checkCut } from './written-features.js';
 import {

@@ -1,5 +1,8 @@
-/** Rows of tensors: their parts along the first axis, as views. */
+/** Rows of tensors: their parts along the first axis. */
+import { invalidOption } from '../../base/checks.js';
+import { encodeFloat16 } from './float16.js';
 import { createData, elementCount, makeTensor, type Tensor, type TensorData } from './tensor.js';
+import { floatsOf } from './widen.js';
 
 /** Rows `start` to `start + count` of a tensor: a view of its data. */
 export function takeRows(tensor: Tensor, start: number, count: number): Tensor {
@@ -35,4 +38,27 @@ export function copyRow(from: TensorData, row: number, to: TensorData, at: numbe
   if (Array.isArray(to))
     to.splice(at * size, size, ...(from as string[]).slice(row * size, (row + 1) * size));
   else to.set((from as Float32Array).subarray(row * size, (row + 1) * size) as never, at * size);
+}
+
+/** Whether a mean of such numbers is such a number. */
+export function hasMean(dtype: string): boolean {
+  return /^(float|double)/.test(dtype);
+}
+
+/** The mean of each `count` rows: how the crops of a photo become one, as in torchvision's documentation; in memory of its own. Throws `OPTION_INVALID` for a tensor of other values than floats. */
+export function meanOfRows(tensor: Tensor, count: number): Tensor {
+  const { dtype, dims, data } = tensor;
+  if (!hasMean(dtype)) throw invalidOption('cropRows', `"each" for an output of ${dtype}`, 'mean');
+  const [rows, ...inner] = dims as readonly [number, ...number[]];
+  const size = elementCount(inner);
+  const values = data instanceof Float64Array ? data : floatsOf(tensor)!;
+  const means = new Float64Array((rows / count) * size);
+  for (let row = 0; row < rows; row++) {
+    const into = Math.floor(row / count) * size;
+    for (let i = 0; i < size; i++) means[into + i] = means[into + i]! + values[row * size + i]!;
+  }
+  for (let i = 0; i < means.length; i++) means[i] = means[i]! / count;
+  const floats = data instanceof Float64Array ? means : new Float32Array(means);
+  const stored = dtype === 'float16' ? encodeFloat16(floats as Float32Array) : floats;
+  return makeTensor(dtype, [rows / count, ...inner], stored);
 }

@@ -2,7 +2,11 @@
 import type { Feed } from '../../onnx/tensor/image-feed.js';
 import type { Tensor } from '../../onnx/tensor/tensor.js';
 import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
-import type { Processor } from './processor.js';
+import type { CropRows } from '../images/pixels/crops.js';
+import type { Size } from '../images/pixels/geometry.js';
+import type { ClipPlan } from '../images/transform/clip-options.js';
+import type { TilePlan } from '../images/transform/tile-options.js';
+import type { Transform } from '../images/transform/transform.js';
 
 /** Photos of unlike shape are sorted by it within a window of so many batches, so that little is padded. */
 export const WINDOW_BATCHES = 8;
@@ -12,6 +16,33 @@ export interface HeldPhoto {
   readonly height: number;
   readonly width: number;
   readonly data: Uint8Array;
+}
+
+/** Turns a photo into tensors. A decoding thread runs it; the options of its transform are all that it needs there. */
+export interface Processor {
+  readonly transform: Transform;
+  /** What a photo gives, with a name for a size that the photo decides. */
+  readonly tensors: readonly TensorInfo[];
+  /** Bytes that a decoding thread leaves of a photo, pixels or normalised planes; null if the photo decides their number. */
+  readonly bytes: number | null;
+  /** Height and width of what is left; null if the photo decides them. */
+  readonly size: Size | null;
+  /** Rows of a photo, or of a tile of a picture. */
+  readonly rows: number;
+  /** Whether they become one after a run: their mean. */
+  readonly joins: boolean;
+  /** How pictures are cut into tiles, as many as each has; undefined for whole photos. */
+  readonly tiles: TilePlan | undefined;
+  /** How frames make clips; undefined for photos. A clip is held as one picture, its frames below each other. */
+  readonly clips: ClipPlan | undefined;
+}
+
+/** What decides on the rows of a photo. */
+export interface RowChoice {
+  /** What becomes of several crops of a photo after the run. */
+  readonly cropRows?: CropRows;
+  readonly tiles?: TilePlan | undefined;
+  readonly clips?: ClipPlan | undefined;
 }
 
 /** How the tensors of a processor feed a model. Made by `planFeeds`. */

@@ -3,11 +3,10 @@ import type { ImageFile } from '../images/file/image-file.js';
 import type { DecodeLanes } from '../images/lanes/decode-lanes.js';
 import type { DecodedSize } from '../images/lanes/decode-protocol.js';
 import { fillFeed, isShared, type Feed } from '../../onnx/tensor/image-feed.js';
-import { takeRow, takeRows } from '../../onnx/tensor/rows.js';
+import { meanOfRows, takeRow, takeRows } from '../../onnx/tensor/rows.js';
 import type { NamedTensor, Tensor } from '../../onnx/tensor/tensor.js';
 import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
 import type { FeedPlan, HeldPhoto } from './feed-plan.js';
-import { meanOfRows } from '../../onnx/tensor/mean-rows.js';
 
 /** Rows of an input of a source, among those of its batch: where they begin, and how many there are. */
 export type RowRange = readonly [first: number, count: number];

@@ -2,14 +2,17 @@
 import { constants } from 'node:buffer';
 import { totalmem } from 'node:os';
 import { invalidOption } from '../../base/checks.js';
-import { TapirError } from '../../base/errors.js';
+import { isTapirError, TapirError } from '../../base/errors.js';
+import { countCrops } from '../images/pixels/crops.js';
+import type { Size } from '../images/pixels/geometry.js';
+import { checkOneRow } from '../images/transform/check-transform.js';
+import type { TilePlan } from '../images/transform/tile-options.js';
 import type { Transform } from '../images/transform/transform.js';
 import { elementCount } from '../../onnx/tensor/tensor.js';
 import { dimsText, type TensorInfo } from '../../onnx/tensor/tensor-info.js';
-import type { FeedPlan } from './feed-plan.js';
+import type { FeedPlan, Processor, RowChoice } from './feed-plan.js';
 import { planImages, type ImageTaker } from './plan-images.js';
 import { planPatches } from './plan-patches.js';
-import { processorOf, type RowChoice } from './processor.js';
 
 /** What the caller needs of the feeds. */
 export interface FeedNeeds extends RowChoice {
@@ -51,4 +54,44 @@ function checkHeld(input: TensorInfo): void {
   const advice = 'make the batch dynamic (tapir: --dynamic-batch), or export the model with a smaller one';
   const details = { device: 'cpu', reason };
   throw new TapirError('SESSION_FAILED', `the model cannot be run: ${reason}; ${advice}`, { details });
+}
+
+const RGB = 3;
+
+/** The processor of a transform. Throws `OPTION_INVALID` for tiles and frames that do not become one row each. */
+function processorOf(transform: Transform, { cropRows = 'mean', tiles, clips }: RowChoice): Processor {
+  const { channels, isFloat, tensors } = transform;
+  if (tiles) checkOneRow(transform.options, 'with tiles');
+  if (clips) checkFrames(transform, tiles);
+  const rows = countCrops(transform.options.crops);
+  const photo = transform.outputSize ?? (tiles ? sizeOfTiles(transform, tiles) : null);
+  const size = photo && { height: photo.height * (clips?.frames ?? 1), width: photo.width };
+  const pixelBytes = isFloat ? channels * Float32Array.BYTES_PER_ELEMENT : RGB;
+  const bytes = size && rows * pixelBytes * size.height * size.width;
+  return { transform, tensors, size, bytes, rows, joins: cropRows === 'mean' && rows > 1, tiles, clips };
+}
+
+/** Refuses transforms that a frame of a clip cannot have. Throws `OPTION_INVALID`. */
+function checkFrames({ options, outputSize, isFloat }: Transform, tiles: TilePlan | undefined): void {
+  const { patches, resampler } = options;
+  if (tiles) throw invalidOption('tiles', 'left out with clips', tiles.size);
+  checkOneRow(options, 'with clips');
+  if (patches) throw invalidOption('transform', 'one with a single tensor, with clips', patches.processor);
+  if (isFloat) throw invalidOption('resampler', 'one that resizes bytes, with clips', resampler);
+  if (!outputSize)
+    throw invalidOption(
+      'transform',
+      'one whose results all have the same size (set crop), with clips',
+      'no fixed size',
+    );
+}
+
+/** The size of all tiles after a transform. Throws `OPTION_INVALID` for tiles that it does not fit. */
+function sizeOfTiles(transform: Transform, { size }: TilePlan): Size {
+  try {
+    return transform.sizeOf(size);
+  } catch (error) {
+    if (!isTapirError(error, 'IMAGE_MISFIT')) throw error;
+    throw invalidOption('tiles.size', `one that fits the transform (${error.details.reason})`, size);
+  }
 }

@@ -11,8 +11,7 @@ import type { ImageType, SharedImages } from '../../onnx/tensor/image-feed.js';
 import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
 import { takeRow } from '../../onnx/tensor/rows.js';
 import { blankPhoto } from './blank-photo.js';
-import type { FeedPlan, UnlikePhotos } from './feed-plan.js';
-import type { Processor } from './processor.js';
+import type { FeedPlan, UnlikePhotos, Processor } from './feed-plan.js';
 
 /** What takes images: an extractor, or a model. */
 export interface ImageTaker {

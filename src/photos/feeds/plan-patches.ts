@@ -11,10 +11,9 @@ import { takeRow, takeRows } from '../../onnx/tensor/rows.js';
 import { createData, elementCount, makeTensor, type Tensor } from '../../onnx/tensor/tensor.js';
 import { dimsText, type TensorInfo } from '../../onnx/tensor/tensor-info.js';
 import { blankPhoto } from './blank-photo.js';
-import type { FeedPlan, HeldPhoto, UnlikePhotos } from './feed-plan.js';
+import type { FeedPlan, HeldPhoto, UnlikePhotos, Processor } from './feed-plan.js';
 import { convertFeed, isMask, matchTensors, unmasked, type TensorMatch } from './match-tensors.js';
 import type { ImageTaker } from './plan-images.js';
-import type { Processor } from './processor.js';
 
 /** The tensors beside the pixels. */
 type Aside = Readonly<Record<string, Tensor>>;

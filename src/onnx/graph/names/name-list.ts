@@ -6,7 +6,7 @@ import { layerNames } from './keras-names.js';
 import { layerEnds } from './keras2onnx-names.js';
 import { nodeRoles } from '../roles.js';
 import { joinPath } from '../module-path.js';
-import { nonTensorType } from '../non-tensor-type.js';
+import { nonTensorType } from '../rewrite/prune.js';
 import type { Module, ModuleTree } from './module.js';
 import { moduleTree } from './module-tree.js';
 import { isSharedName, resolveName } from './resolve-names.js';

@@ -5,7 +5,7 @@
 import { TapirError } from '../../../base/errors.js';
 import { operatorKey } from '../../file/scan/scan-body.js';
 import { isDefined, type Graph, type Levels, type Node, type Value } from '../graph.js';
-import { nonTensorType } from '../non-tensor-type.js';
+import { operatorOf } from '../operators/operators.js';
 import type { ScannedTensor } from '../../file/scan/scan-value.js';
 import type { ScannedFunction } from '../../file/scan/scan.js';
 
@@ -254,4 +254,13 @@ export function reachFunctions(graph: Graph, nodes: ReadonlySet<Node>): Set<Scan
 /** The keys of a node's operator and of those in its bodies. */
 function operatorsOf(node: Node): string[] {
   return [operatorKey(node), ...(node.scanned.bodies?.operators.keys() ?? [])];
+}
+
+/** The type of a value that is not a tensor; undefined for a tensor. */
+export function nonTensorType({ type, producer }: Value): string | undefined {
+  if (type) return type.kind === 'tensor' || type.kind === 'sparse tensor' ? undefined : type.kind;
+  if (producer && operatorOf(producer)?.types[0] === 'sequence') return 'sequence';
+  // onnxruntime-node can return an optional tensor, but not an optional sequence.
+  if (producer?.opType === 'Optional' && producer.inputs[0]) return nonTensorType(producer.inputs[0]);
+  return producer?.opType === 'ZipMap' ? 'sequence of maps' : undefined;
 }

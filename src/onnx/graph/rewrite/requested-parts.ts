@@ -59,7 +59,10 @@ function withParts(
   parts: FeatureParts,
   { typeOf, tokensOf, placesOf, measured }: KnownValues,
 ): Rewrite {
-  const [rewrite, output] = withNumbers(whole, asked, isPlain(parts), typeOf);
+  const { levels } = asked;
+  const [rewrite, output] = levels
+    ? withNumbers(whole, asked, levels, isPlain(parts), typeOf)
+    : ([whole, asked] as const);
   if (isPlain(parts)) return rewrite;
   const { elemType = 0, dims } =
     output.type ?? rewrite.restated.get(output.value) ?? typeOf(output.value) ?? {};

@@ -9,17 +9,16 @@ import { replaceOutput, type Rewrite, type RewriteOutput } from './rewrite.js';
 /**
  * Makes numbers of an output that is whole numbers.
  *
+ * @param levels - Of the output.
  * @param isLast - Whether nothing else is added after it, so that it gets the key.
  */
 export function withNumbers(
   rewrite: Rewrite,
   output: RewriteOutput,
+  { scale, zero }: NonNullable<RewriteOutput['levels']>,
   isLast: boolean,
   typeOf: (value: Value) => TensorType | undefined,
 ): readonly [Rewrite, RewriteOutput] {
-  const { levels } = output;
-  if (!levels) return [rewrite, output];
-  const { scale, zero } = levels;
   const builder = new NodeBuilder(rewrite.names, output.key, opsetOf(rewrite.cut.graph));
   const inputs = [output.tensor, scale.name, ...(zero ? [zero.name] : [])];
   const key = isLast ? rewrite.names.claim(output.key) : undefined;

@@ -22,8 +22,7 @@ const MOST: Readonly<Record<string, number>> = {
 };
 
 /** Checks how photos are cut, and returns a frozen copy with every field. Throws `OPTION_INVALID`. */
-export function checkPatches(value: unknown): PatchOptions | null {
-  if (value === null) return null;
+export function checkPatches(value: unknown): PatchOptions {
   if (!isPlainObject(value)) throw invalidOption('patches', '{ processor, size, … } or null', value);
   const names = Object.keys(PATCH_PROCESSORS) as PatchOptions['processor'][];
   const { defaults } = PATCH_PROCESSORS[checkOneOf('patches.processor', value['processor'], names)];

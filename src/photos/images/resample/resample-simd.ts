@@ -6,9 +6,8 @@
  */
 import { copyRows, rowsOf, type RgbImage, type RgbRows, type Rows } from '../pixels/rgb-image.js';
 import type { Kernel } from './kernel.js';
-import { packedKernelOf, type PackedKernel } from './packed-kernel.js';
 import type { ResamplePlan } from './resample-plan.js';
-import { layOutSimd, type SimdLayout } from './simd-layout.js';
+import { layOutSimd, type SimdLayout, packedKernelOf, type PackedKernel } from './simd-layout.js';
 import type { SimdModule } from '../simd/simd-module.js';
 
 /**

@@ -44,7 +44,7 @@ export function checkTransform(options: TransformOptions): TransformOptions {
     crops: checkOneOf('crops', options.crops, CROPS),
     cropOffset: checkOneOf('cropOffset', options.cropOffset, CROP_OFFSETS),
     cropPlace: checkOneOf('cropPlace', options.cropPlace, ['center', 'start']),
-    patches: checkPatches(options.patches),
+    patches: options.patches === null ? null : checkPatches(options.patches),
     fill: options.fill === null ? null : checkColour('fill', options.fill, ', or null'),
     channelOrder,
     layout: checkOneOf('layout', options.layout, ['nchw', 'nhwc']),

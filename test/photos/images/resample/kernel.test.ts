@@ -7,7 +7,7 @@ import {
   type Kernel,
   type Sampling,
 } from '../../../../src/photos/images/resample/kernel.js';
-import { packedKernelOf } from '../../../../src/photos/images/resample/packed-kernel.js';
+import { packedKernelOf } from '../../../../src/photos/images/resample/simd-layout.js';
 import { BICUBIC, BILINEAR, samplings } from '../../../support/samplings.js';
 
 const ONE = 1 << PRECISION_BITS;
