@@ -19,6 +19,7 @@ import {
   type NewNode,
   type NewTensor,
 } from '../src/onnx/file/wire/write-model.js';
+import { encodeModelSettings, settingsPath } from '../src/run/model/open/model-settings.js';
 import { readStateDict, type StateDict } from '../src/learn/parameters/index.js';
 
 const SHA256 = '579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db';
@@ -198,5 +199,5 @@ const transform = {
   mean: [0.5, 0.5, 0.5],
   std: [0.5, 0.5, 0.5],
 };
-writeFileSync(`${out}.transform.json`, `${JSON.stringify(transform)}\n`);
+writeFileSync(settingsPath(out), encodeModelSettings({ transform }));
 console.log(`${out}: ${bytes.byteLength} bytes, sha256 ${createHash('sha256').update(bytes).digest('hex')}`);

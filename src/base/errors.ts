@@ -12,6 +12,8 @@ export interface ErrorDetails {
   GRAPH_INVALID: { readonly reason: string; readonly where: readonly string[] };
   /** The file of names beside a model (`MODEL.onnx.names.json`) is damaged or belongs to another model. */
   NAMES_INVALID: { readonly path: string; readonly reason: string };
+  /** A model's own file (`MODEL.onnx.tapir.json`) is damaged. `key` names the value that is wrong; null for the file as a whole. */
+  SETTINGS_INVALID: { readonly path: string; readonly key: string | null; readonly reason: string };
   /** A file of weights (a state dict) is missing, damaged, or of another format. `key` names the tensor that the reason is about. */
   STATE_INVALID: { readonly path: string; readonly reason: string; readonly key?: string };
   /**
@@ -238,11 +240,9 @@ const IS_TAPIR_ERROR = Symbol.for('onnx-tapir.TapirError');
 /**
  * The only error class of onnx-tapir.
  *
- * Branch on `code`: it determines the type of `details` (see {@link isTapirError}). The message says what is wrong, what was
- * given and what to do.
+ * Branch on `code`, which determines the type of `details`. The message says what is wrong, what was given and what to do.
  *
- * @remarks Two copies of this package in one program have two classes. `instanceof` and {@link isTapirError} of either copy
- * recognise the errors of both.
+ * @remarks Two copies of this package in one program have two classes. Each recognises the errors of the other.
  *
  * @example
  * ```ts

@@ -4,16 +4,19 @@ import { reasonOf } from '../base/errors.js';
 import { readModelMetadata, replaceMetadata } from '../onnx/file/model-metadata.js';
 import { WireReader } from '../onnx/file/wire/wire.js';
 import { modelInternals } from '../run/model/open/model-state.js';
+import { settingsOf } from '../run/model/open/model-settings.js';
 import { deriveModel, type OnnxModel } from '../run/model/open/open-model.js';
 
 /** A label per class, in the order of the classes, or why there are no labels. */
 export type ClassLabels = { readonly labels: readonly string[] } | { readonly problem: string };
 
 /**
- * Reads the labels of a model: entry `labels` of its metadata, a JSON array of strings as `tapir train` writes it; else entry `names`,
+ * Reads the labels of a model: those of its own file, `MODEL.onnx.tapir.json`; else entry `labels` of its metadata, a JSON array of strings as `tapir train` writes it; else entry `names`,
  * a Python dict or list of strings as Ultralytics writes it.
  */
 export async function readClassLabels(model: OnnxModel): Promise<ClassLabels> {
+  const own = settingsOf(model)?.labels;
+  if (own) return { labels: own };
   const metadata = await modelInternals
     .of(model)
     .withSource((source) => readModelMetadata(new WireReader(source), ['labels', 'names']));

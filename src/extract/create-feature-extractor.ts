@@ -16,8 +16,9 @@ import {
   type FeatureExtractorOptions,
 } from './extractor-options.js';
 import { newFeatureExtractor, type FeatureExtractor } from './feature-extractor.js';
+import { withOwnSettings } from './own-settings.js';
 import { pruneSource, type ExtractorSource } from './prune-source.js';
-import { createFeatureModel } from './replicas/feature-model.js';
+import { createFeatureModel, type OwnSettings } from './replicas/feature-model.js';
 import { openReplicas } from './replicas/open-replicas.js';
 import type { DTypeOf, OutputDtypeOption } from './replicas/output-dtype.js';
 import type { ParallelOptions } from './replicas/parallel-options.js';
@@ -118,7 +119,8 @@ export async function createFeatureExtractor<
  * @param given - See {@link FeatureExtractorOptions}.
  * @returns The extractor; with `devices`, or from one on several devices, a {@link DataParallel}. Close it after use.
  * @throws {@link TapirError} those of {@link pruneModel}; `SESSION_FAILED` if the engine refuses the model; `ENGINE_UNSUPPORTED`;
- * `PRECISION_UNSUPPORTED`; `DEVICE_UNAVAILABLE`, also for `devices: 'all'` without a GPU; `DEPENDENCY_MISSING`; `OPTION_INVALID`.
+ * `PRECISION_UNSUPPORTED`; `DEVICE_UNAVAILABLE`, also for `devices: 'all'` without a GPU; `DEPENDENCY_MISSING`; `OPTION_INVALID`;
+ * `SETTINGS_INVALID` for a damaged `MODEL.onnx.tapir.json`.
  *
  * @example Feature map and pooled vector of a ResNet-50, `[N, 2048, 7, 7]` and `[N, 2048, 1, 1]` float32.
  * ```ts
@@ -149,25 +151,29 @@ export async function createFeatureExtractor(
 ): Promise<Extractor> {
   const fields = givenFields(given, 'createFeatureExtractor');
   // Else everything is read at once: what the caller does to the options later changes nothing.
-  const asked =
+  const named =
     fields.devices === 'all' ? { ...fields, devices: await namedDevices(fields.devices) } : fields;
-  const { setup, rewriting, transform, place } = readExtractorOptions(
-    model,
-    asked,
-    returnNodes === undefined,
-  );
+  const hasNodes = returnNodes !== undefined;
+  const { options: asked, own } = withOwnSettings(model, named, hasNodes, placesOf(named));
+  const { setup, rewriting, transform, place } = readExtractorOptions(model, asked, !hasNodes);
   // The thread of the session starts while the model is being pruned: both take about as long.
   const prune = (onto: ResolvedDevice): Promise<PrunedModel> => {
     warmLane(setup.lane, onto);
     return pruneSource(model, returnNodes, rewriting, asked);
   };
-  const how = { setup, transform, outputDtype: rewriting.outputDtype };
+  const how = { setup, transform, outputDtype: rewriting.outputDtype, own };
   if ('device' in place) return createSingle(prune(place.device), place.device, how);
   return createParallel(prune(place.devices[0]!), place.devices, place.parallel, how);
 }
 
 /** How sessions are opened, how photos become their feeds, and what runs give. */
-type Settings = Pick<CheckedOptions, 'setup' | 'transform'> & OutputDtypeOption;
+type Settings = Pick<CheckedOptions, 'setup' | 'transform'> &
+  OutputDtypeOption & { readonly own: OwnSettings | null };
+
+/** The devices of a call, as it names them. */
+function placesOf({ device = 'cpu', devices }: Options<FeatureExtractorOptions>): readonly unknown[] {
+  return Array.isArray(devices) ? devices : [device];
+}
 
 async function createSingle(
   pruning: Promise<PrunedModel>,

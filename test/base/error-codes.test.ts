@@ -9,6 +9,7 @@ import {
   createTransform,
   embedFolder,
   embedImages,
+  findTransform,
   loadImage,
   transformFromConfig,
   mergeDataset,
@@ -166,6 +167,11 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
       { op: 'Relu', inputs: ['a'], outputs: ['b'] },
     ];
     return pruneModel(modelBytes({ outputs: ['b'], nodes }), ['b']);
+  },
+  SETTINGS_INVALID: () => {
+    const path = writeModel(chain(1));
+    writeFileSync(`${path}.tapir.json`, '{"engine": "tensorrt"}');
+    return findTransform(path);
   },
   NAMES_INVALID: () => openModel(writeModel(chain(1)), { names: join(scratch, 'nowhere.json') }),
   STATE_INVALID: () => readStateDict(fixturePath('parameters/bad/overlap.safetensors')),

@@ -17,14 +17,23 @@ import { readReturnFlags, RETURN_HELP } from '../flags/return-flags.js';
 import { CHECK_FIELDS, checkModel, type CheckModelOptions, type ModelCheck } from '../measure/check-model.js';
 import { ENGINE_COLUMNS, engineRows, engineTable } from '../terminal/engine-table.js';
 import type { Verdict } from '../measure/finding.js';
+import { saveCheck } from '../measure/save-check.js';
 import { EXIT } from '../terminal/exit-code.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';
+import { addSettings } from '../flags/settings.js';
+import { MIN_COSINE } from '../../products/precision/judge/choose-engine.js';
+import type { Fields } from '../../base/options.js';
+import type { FoundSettings } from '../../run/model/open/model-settings.js';
 
 interface CheckFlags extends CommonFlags, Omit<CheckModelOptions, 'returnNodes' | 'signal'> {
   readonly return?: readonly string[];
   readonly out?: string;
+  readonly save: boolean;
+  readonly saveCosine: number;
 }
+
+const SAVE_FIELDS: Fields<Pick<CheckFlags, 'saveCosine'>> = { saveCosine: MIN_COSINE };
 
 const MARKS: Readonly<Record<Verdict, string>> = {
   yes: '✓',
@@ -45,6 +54,11 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .option(rare(YES_FLAG), YES_HELP, false)
     .option('--return <name[=key]>', `${RETURN_HELP} (default: the graph outputs)`, collect)
     .option('--out <file>', 'also write an HTML page')
+    .option(
+      '--save',
+      'write the engine and precision that are the fastest here, and a stated --transform, into the model’s own file (MODEL.tapir.json), which every command reads',
+      false,
+    )
     .option('--json', 'print JSON', false)
     .action((model: string, photos: string, flags: CheckFlags) => runCheck(terminal, model, photos, flags));
   addFlags(command, CHECK_FIELDS, {
@@ -53,20 +67,30 @@ export function addCommand(program: Command, terminal: Terminal): void {
     ...TRANSFORM_FLAGS,
     device: '--device <device>',
   });
+  addSettings(command, SAVE_FIELDS, ['saveCosine']);
 }
 
 async function runCheck(terminal: Terminal, path: string, photos: string, flags: CheckFlags): Promise<void> {
   const { out, json } = flags;
   if (out !== undefined) await checkReplaceable(resolve(out), 'check');
-  const found = await checkModel(await findModelFile(path, terminal, flags.yes), photos, {
+  const file = await findModelFile(path, terminal, flags.yes);
+  const found = await checkModel(file, photos, {
     ...readFlags(CHECK_FIELDS, flags),
     returnNodes: flags.return && readReturnFlags(flags.return),
     signal: terminal.signal,
   });
   if (out !== undefined) await writeAtomically(resolve(out), await renderCheck(found));
-  terminal.out(json ? `${JSON.stringify(found, null, 2)}\n` : describe(found, terminal.columns));
   const { opens, ...others } = found.findings;
   const isWrong = Object.values(others).some(({ verdict }) => verdict === 'no' || verdict === 'refused');
+  const saved =
+    flags.save && !isWrong && opens.verdict !== 'refused'
+      ? await saveCheck(file, found, flags.transform, flags.saveCosine)
+      : undefined;
+  terminal.out(
+    json
+      ? `${JSON.stringify({ ...found, ...(flags.save ? { saved: saved ?? null } : {}) }, null, 2)}\n`
+      : describe(found, terminal.columns) + (flags.save ? describeSaved(saved) : ''),
+  );
   if (opens.verdict === 'refused') terminal.exitCode = EXIT.model;
   else if (isWrong) terminal.exitCode = EXIT.someFailed;
 }
@@ -79,6 +103,14 @@ function describe(found: ModelCheck, columns: number | undefined): string {
   );
   const table = engineTable(found.engines, columns);
   return `${shown(file)}, ${formatBytes(bytes)}${producer === '' ? '' : `, ${shown(producer)}`}\n\n${lines.join('')}${table === '' ? '' : `\n${table}`}`;
+}
+
+function describeSaved(saved: FoundSettings | undefined): string {
+  if (!saved) return '\nnot saved: the check found something wrong\n';
+  const { file, engine, precision, device, dynamicBatch } = saved;
+  const form = engine === undefined ? [] : [`engine ${engine}, ${precision} on ${device}`];
+  const facts = [...form, ...(dynamicBatch === true ? ['dynamicBatch'] : [])];
+  return `\nsaved: ${shown(file)}${facts.length === 0 ? '' : `: ${facts.join(', ')}`}\n`;
 }
 
 async function renderCheck(found: ModelCheck): Promise<Uint8Array> {

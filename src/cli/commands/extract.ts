@@ -5,7 +5,7 @@ import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.j
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { QUANTIZE_FIELDS, quantizeModel } from '../../products/precision/quantize/quantize-model.js';
-import { sidecarOf } from '../../photos/images/configs/find-transform.js';
+import { settingsPath } from '../../run/model/open/model-settings.js';
 import { OUTPUT_DTYPES } from '../../run/model/prune/rewrite-options.js';
 import { lowerPrecision, type LoweredModel } from '../../products/precision/lowering/lower-precision.js';
 import type { LoweredPrecision } from '../../run/runtime/capabilities/capabilities.js';
@@ -22,7 +22,7 @@ import { readTransformFlag } from '../flags/open-extractor.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { addPartFlags, readPartFlags, type PartFlags } from '../flags/part-flags.js';
 import { RETURN_HELP, withReturnNodes } from '../flags/return-flags.js';
-import { addSaveFlags, readOwnTransform, saveWithTransform } from '../flags/save-flags.js';
+import { addSaveFlags, readOwnTransform, saveWithSettings, settingsFor } from '../flags/save-flags.js';
 import { addSizeFlags, readSizeFlags, type SizeFlags } from '../flags/size-flags.js';
 import { formatBytes } from '../../base/html/numbers.js';
 import { formatDims, formatOutputs, formatTable } from '../terminal/table.js';
@@ -109,8 +109,11 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
   const transform = isRight
     ? readOwnTransform(terminal, path, flags.out, flags.transform, exact.source)
     : undefined;
+  const [first] = pruned.plan.resolved;
+  const isScores = first?.tensor === exact.source.outputs[0]?.name && first?.computed.length === 0;
+  const settings = settingsFor(transform, path, isScores ? ['labels'] : []);
   if (isRight)
-    await saveWithTransform(flags.out, transform, saving.overwrite, () => pruned.save(flags.out, saving));
+    await saveWithSettings(flags.out, settings, saving.overwrite, () => pruned.save(flags.out, saving));
   else terminal.exitCode = EXIT.model;
   if (flags.json) {
     const precision = lowered && { precision: lowered.report };
@@ -120,7 +123,7 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
   if (lowered) terminal.out(`\n${loweringText(lowered.report)}`);
   if (verified) reportVerified(terminal, verified);
   const origin = flags.transform === 'auto' ? 'from the model’s configuration' : 'as --transform says';
-  if (transform) terminal.out(`\npixels: ${sidecarOf(flags.out)}, ${origin}\n`);
+  if (transform) terminal.out(`\npixels: ${settingsPath(flags.out)}, ${origin}\n`);
   terminal.out(isRight ? `\nwritten: ${flags.out}\n` : '\nnot written: its values differ from the model’s\n');
 }
 

@@ -16,7 +16,7 @@ import { collect } from '../flags/flag-values.js';
 import { addFlags, readFlags } from '../flags/option-flags.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
 import { splitFlag, withReturnNodes } from '../flags/return-flags.js';
-import { addSaveFlags, saveWithTransform } from '../flags/save-flags.js';
+import { addSaveFlags, saveWithSettings, settingsFor } from '../flags/save-flags.js';
 import { reportLeftOut } from '../terminal/left-out.js';
 import { loweringText } from '../terminal/lowering-text.js';
 import { shellWord } from '../terminal/shell-word.js';
@@ -86,7 +86,9 @@ async function runQuantize(
   reportLeftOut(terminal, failures);
   // An assumption is no configuration.
   const stated = flags.transform === 'auto' && !transform.source ? undefined : transform;
-  await saveWithTransform(out, stated, saving.overwrite, () => quantized.model.save(out, saving));
+  // A cut has other outputs, and its batch already.
+  const settings = settingsFor(stated, path, flags.return ? [] : ['labels', 'dynamicBatch']);
+  await saveWithSettings(out, settings, saving.overwrite, () => quantized.model.save(out, saving));
   const compare = compareCommand([path, out, photos], (await openModel(out)).outputs, flags);
   if (flags.json) printJson(terminal, { ...report, failures: failures.length, file: out });
   else

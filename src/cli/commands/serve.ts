@@ -16,8 +16,7 @@ import {
 } from '../../products/serve/batches/service-options.js';
 import { EXIT, messageOf } from '../terminal/exit-code.js';
 import { addExtractorFlags } from '../flags/extractor-flags.js';
-import { settleEngine } from '../flags/settle-engine.js';
-import { MIN_COSINE } from '../../products/precision/judge/choose-engine.js';
+import { settleForm } from '../flags/form-flags.js';
 import { findModelFile } from '../flags/find-model.js';
 import { findTextModels } from '../flags/find-text-models.js';
 import { LABELS_HELP, readLabelsFlag } from '../flags/labels-flag.js';
@@ -60,8 +59,6 @@ interface ServeFlags
   readonly decodeThreads: number;
   readonly textModel: string;
   readonly labels?: string;
-  readonly photos?: string;
-  readonly minCosine: number;
   readonly json: boolean;
 }
 
@@ -78,10 +75,8 @@ export function addCommand(program: Command, terminal: Terminal): void {
       'auto',
     )
     .option('--labels <file>', LABELS_HELP)
-    .option(rare('--photos <source>'), 'with --engine auto or --precision auto: images such as will be sent')
     .option(rare('--json'), 'print a line of JSON when ready', false)
     .action((flags: ServeFlags) => runServe(terminal, flags));
-  addSettings(command, { minCosine: MIN_COSINE }, ['minCosine']);
   addFlags(command, LISTEN_FIELDS, { host: '--host <address>', port: '--port <n>' });
   addFlags(command, SERVICE_FIELDS, SERVICE_FLAGS);
   addSettings(command, SERVICE_FIELDS, SERVICE_SETTINGS);
@@ -103,17 +98,11 @@ async function runServe(terminal: Terminal, flags: ServeFlags): Promise<void> {
     onError: (error: unknown) => terminal.err(messageOf(error)),
   };
   const labels = await readLabelsFlag(flags.labels);
-  const [device] = readDeviceFlags(flags);
-  const textTower = await openTextTower(flags, path, device!, terminal);
+  const devices = readDeviceFlags(flags);
+  const textTower = await openTextTower(flags, path, devices[0]!, terminal);
   await using _ = { [Symbol.asyncDispose]: async () => textTower?.close() };
-  const settled = await settleEngine(terminal, flags, {
-    model,
-    transform,
-    photos: flags.photos,
-    minCosine: flags.minCosine,
-    otherwise: 'a name, or "auto" with images to measure on (--photos)',
-  });
-  await using extractor = await openExtractor(model, settled.flags, transform);
+  const settled = settleForm(terminal, flags, model, devices);
+  await using extractor = await openExtractor(model, settled, transform);
   sayFeedNotes(terminal, extractor, transform);
   if (extractor.model.plan.notes.includes(SHARED_SCALES)) terminal.err(`warning: ${SHARED_SCALES}\n`);
   if (textTower) terminal.err(`text tower: ${textTower.model.label}, output ${textTower.output}\n`);

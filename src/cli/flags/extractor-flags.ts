@@ -1,13 +1,13 @@
 /** Flags that several commands have, as commander declares them. */
-import { Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import { integer, oneOf, optional, type Fields } from '../../base/options.js';
 import { TRANSFORM_FLAGS } from './transform-flags.js';
 import { EMBED_FIELDS } from '../../datasets/embed/embed-options.js';
 import { DECODE_MODES } from '../../photos/images/decode/decode-options.js';
-import { ENGINES, PRECISIONS } from '../../run/runtime/capabilities/capabilities.js';
 import { LANE_FIELDS } from '../../run/runtime/lanes/lane-options.js';
 import { MODEL_HELP, YES_FLAG, YES_HELP } from './find-model.js';
 import { collect } from './flag-values.js';
+import { addFormFlags } from './form-flags.js';
 import { addFlags } from './option-flags.js';
 import { NORMALIZE, type ExtractorFlags } from './open-extractor.js';
 import { addPartFlags } from './part-flags.js';
@@ -57,23 +57,8 @@ export function addExtractorFlags(command: Command): void {
       rare('--pipeline'),
       'put one stage of the model on each of --devices, for a model that none of them can hold',
       false,
-    )
-    .addOption(
-      new Option(
-        rare('--engine <name>'),
-        `${LANE_FIELDS.engine.about}; auto: the fastest on the first images`,
-      )
-        .choices([...ENGINES, 'auto'])
-        .default(LANE_FIELDS.engine.fallback),
-    )
-    .addOption(
-      new Option(
-        rare('--precision <type>'),
-        `${LANE_FIELDS.precision.about}; auto: the fastest that minCosine allows`,
-      )
-        .choices([...PRECISIONS, 'auto'])
-        .default(LANE_FIELDS.precision.fallback),
     );
+  addFormFlags(command);
   addSettings(command, LANE_FIELDS, ['binding', 'cudaLibraries', 'isolation', 'cache']);
   addSettings(command, EMBED_FIELDS, ['decodeThreads']);
   addSettings(command, OWN_FIELDS, ['sessions', 'threads', 'decode', 'normalize']);

@@ -27,21 +27,16 @@ import {
   specOf,
   type ResolvedDevice,
 } from '../../run/runtime/lanes/device.js';
-import {
-  enginePrecision,
-  isLowered,
-  type BindingName,
-  type EngineName,
-  type Precision,
-} from '../../run/runtime/capabilities/capabilities.js';
+import { enginePrecision, isLowered, type BindingName } from '../../run/runtime/capabilities/capabilities.js';
 import type { LaneOptions } from '../../run/runtime/lanes/lane-options.js';
 import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
 import type { Terminal } from '../terminal/terminal.js';
+import type { FormFlags, SettledForm } from './form-flags.js';
 import { readPartFlags, type PartFlags } from './part-flags.js';
 import { withReturnNodes } from './return-flags.js';
 
 /** The model, and where it runs. */
-export interface ExtractorFlags extends PartFlags, TransformFlags {
+export interface ExtractorFlags extends PartFlags, TransformFlags, FormFlags {
   readonly model: string;
   readonly yes: boolean;
   readonly return: readonly string[];
@@ -50,9 +45,7 @@ export interface ExtractorFlags extends PartFlags, TransformFlags {
   readonly pipeline: boolean;
   readonly sessions: number;
   readonly threads: number;
-  readonly engine: EngineName | 'auto';
   readonly binding: BindingName;
-  readonly precision: Precision | 'auto';
   readonly isolation: 'thread' | 'process';
   readonly cudaLibraries?: string;
   readonly cache: LaneOptions['cache'];
@@ -60,11 +53,8 @@ export interface ExtractorFlags extends PartFlags, TransformFlags {
   readonly normalize: Normalize;
 }
 
-/** Flags whose engine and precision are chosen. */
-export interface SettledFlags extends ExtractorFlags {
-  readonly engine: EngineName;
-  readonly precision: Precision;
-}
+/** Flags whose engine and precision are known. */
+export type SettledFlags = ExtractorFlags & SettledForm;
 
 /** Where pixels are normalised: in the graph, on the CPU beside the session, or wherever it is faster for the device. */
 export const NORMALIZE = ['auto', 'graph', 'cpu'] as const;
@@ -107,12 +97,12 @@ export function openExtractor(
 ): Promise<Extractor> {
   const devices = readDeviceFlags(flags);
   const sessions = readSessionsFlag(flags, devices, hasFewImages);
-  const { engine, binding, precision, isolation, cudaLibraries, cache } = flags;
+  const { engine, binding, precision, isolation, cudaLibraries, cache, isOwnForm } = flags;
   const rewriting = readRewriting(model, flags, transform);
   const lane: Options<LaneOptions> = {
-    engine,
+    // The extractor takes them from the model's own file itself, and records it.
+    ...(isOwnForm ? {} : { engine, precision: enginePrecision(precision) }),
     binding,
-    precision: enginePrecision(precision),
     isolation,
     cudaLibraries,
     cache,

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { checkOneOf, invalidOption, type Options } from '../../base/checks.js';
 import { PARTS, POOLS, type RewriteOptions } from '../../run/model/prune/rewrite-options.js';
-import { boolean, type Fields } from '../../base/options.js';
+import { boolean, optional, type Fields } from '../../base/options.js';
 import { collect } from './flag-values.js';
 import { rare } from './rare.js';
 import { addSettings } from './settings.js';
@@ -10,7 +10,8 @@ import { addSettings } from './settings.js';
 interface PartSettings {
   readonly l2Normalize: boolean;
   readonly tokensToMap: boolean;
-  readonly dynamicBatch: boolean;
+  /** Left out: what the model's own file says. */
+  readonly dynamicBatch?: boolean | undefined;
 }
 
 export interface PartFlags extends PartSettings {
@@ -22,9 +23,8 @@ export interface PartFlags extends PartSettings {
 const PART_FIELDS: Fields<PartSettings> = {
   l2Normalize: boolean(false, 'divide by the Euclidean norm over channels'),
   tokensToMap: boolean(false, 'turn patch tokens [N, L, C] into a map [N, C, H, W]'),
-  dynamicBatch: boolean(
-    false,
-    'rewrite a graph with a fixed batch to take any batch, if that can be verified',
+  dynamicBatch: optional(
+    boolean(false, 'rewrite a graph with a fixed batch to take any batch, if that can be verified'),
   ),
 };
 
@@ -55,7 +55,7 @@ export function readPartFlags({
     pool: readPerKey('--pool', pool ?? [], POOLS, 'none'),
     l2Normalize,
     tokensToMap,
-    batch: dynamicBatch ? 'dynamic' : 'keep',
+    batch: dynamicBatch === undefined ? undefined : dynamicBatch ? 'dynamic' : 'keep',
   };
 }
 

@@ -1,11 +1,16 @@
-/** `--overwrite` and `--set weights=…`: how a model is saved; and its transform beside it. */
+/** `--overwrite` and `--set weights=…`: how a model is saved; and its own file beside it. */
 import type { Command } from 'commander';
 import { reasonOf } from '../../base/errors.js';
 import { writeWithCompanion } from '../../base/folder-lock.js';
 import { chooseTransform, type TransformRequest } from '../../photos/feeds/choose-transform.js';
 import { fitSize } from '../../photos/feeds/photo-size.js';
-import { sidecarOf } from '../../photos/images/configs/find-transform.js';
 import type { Transform } from '../../photos/images/transform/transform.js';
+import {
+  encodeModelSettings,
+  settingsOf,
+  settingsPath,
+  type ModelSettings,
+} from '../../run/model/open/model-settings.js';
 import type { OnnxModel } from '../../run/model/open/open-model.js';
 import { SAVE_FIELDS } from '../../run/model/open/save-whole.js';
 import type { Terminal } from '../terminal/terminal.js';
@@ -40,14 +45,28 @@ export function readOwnTransform(
   }
 }
 
-/** Writes a model, and its transform beside it, where `findTransform` looks first. */
-export function saveWithTransform(
-  out: string,
+/**
+ * What the file of a model that is made of another one states: the transform; and of the other's own file, what holds for both.
+ *
+ * @param kept - Keys of the other's file that hold: `labels` if the first output is the same, `dynamicBatch` for the same graph.
+ */
+export function settingsFor(
   transform: Transform | undefined,
+  other: unknown,
+  kept: readonly (keyof ModelSettings)[],
+): ModelSettings {
+  const own: ModelSettings = settingsOf(other) ?? {};
+  const held = Object.fromEntries(kept.map((key) => [key, own[key]])) as ModelSettings;
+  return { ...held, ...(transform && { transform: { ...transform.options } }) };
+}
+
+/** Writes a model, and its own file beside it unless that would be empty. */
+export function saveWithSettings(
+  out: string,
+  settings: ModelSettings,
   overwrite: boolean,
   save: () => Promise<void>,
 ): Promise<void> {
-  if (!transform) return save();
-  const text = `${JSON.stringify(transform.options, null, 2)}\n`;
-  return writeWithCompanion(sidecarOf(out), Buffer.from(text), overwrite, save);
+  if (Object.values(settings).every((value) => value === undefined)) return save();
+  return writeWithCompanion(settingsPath(out), encodeModelSettings(settings), overwrite, save);
 }

@@ -170,7 +170,7 @@ async function checkSplit(pruned: PrunedModel, batch: PhotoBatch): Promise<Findi
   const photos = Math.min(SPLIT_ROWS, batch.rows);
   if (photos < 2) return unproven('it takes two photos');
   const feeds = batch.feeds(photos);
-  const how = { session: { graphOptimizationLevel: 'disabled' }, outputDtype: 'keep' } as const;
+  const how = { ...FLOAT32, session: { graphOptimizationLevel: 'disabled' }, outputDtype: 'keep' } as const;
   const [first, second] = [0, 1].map((id) => ({ type: 'cpu', id, threads: 1 }) as const);
   await using one = await createFeatureExtractor(pruned, undefined, { ...how, device: first! });
   await using two = await createFeatureExtractor(pruned, undefined, { ...how, devices: [first!, second!] });

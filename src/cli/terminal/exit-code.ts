@@ -50,6 +50,7 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   MODEL_MALFORMED: EXIT.model,
   MODEL_CHANGED: EXIT.model,
   NAMES_INVALID: EXIT.model,
+  SETTINGS_INVALID: EXIT.model,
   STATE_INVALID: EXIT.model,
   STATE_MISMATCH: EXIT.model,
   STATE_AMBIGUOUS: EXIT.model,

@@ -4,7 +4,7 @@ import { prunedInternals } from '../../run/model/prune/pruned-model.js';
 import type { DatasetIdentity } from '../records/dataset-identity.js';
 import type { RunRecord } from '../files/manifest.js';
 import type { ModelIdentity, TransformRecord } from '../records/run-record.js';
-import type { Extractor } from '../../extract/extractor.js';
+import { extractorInternals, type Extractor } from '../../extract/extractor.js';
 import { TRANSFORM_PRESETS, type TransformOptions } from '../../photos/images/transform/transform-options.js';
 import type { Transform } from '../../photos/images/transform/transform.js';
 import type { EmbedSetup } from './embed-options.js';
@@ -39,6 +39,7 @@ export function describeIdentity(
 export function describeRun(extractor: Extractor, setup: EmbedSetup, model: RunRecord['model']): RunRecord {
   const { transform, batch, window, keepDims, feeds } = setup;
   const { plan } = extractor.model;
+  const { own } = extractorInternals.of(extractor).model;
   return {
     model,
     request: requestOf(extractor, setup),
@@ -47,6 +48,7 @@ export function describeRun(extractor: Extractor, setup: EmbedSetup, model: RunR
     binding: extractor.binding,
     engineVersion: extractor.runtime,
     ...precisionsOf(extractor),
+    ...(own ? { fromModelFile: own.keys } : {}),
     device: extractor.device,
     batch,
     window,

@@ -88,6 +88,8 @@ export interface LatestRun {
   readonly precision?: string;
   /** With `int8`, how the engine computes the rest; left out for float32. */
   readonly floatPrecision?: string;
+  /** Which of `engine`, `precision` and `dynamicBatch` came from the model's own file, `MODEL.onnx.tapir.json`; left out if none did. */
+  readonly fromModelFile?: readonly string[];
   /** What `tapir embed` was told that all runs have in common, under the names of --config; left out by calls in code. */
   readonly options?: Readonly<Record<string, unknown>>;
   readonly batch: number;

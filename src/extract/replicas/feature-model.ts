@@ -26,6 +26,14 @@ export interface FeatureModel extends Runnable, SessionSetup {
   readonly imageNormalization: ImageNormalization | null;
   /** What `'auto'` is where photos are embedded. */
   readonly transform: TransformRequest;
+  /** What was taken from the model's own file; null if the call stated all, or there is none. */
+  readonly own: OwnSettings | null;
+}
+
+/** The values that were taken from a model's own file. */
+export interface OwnSettings {
+  readonly file: string;
+  readonly keys: readonly ('dynamicBatch' | 'engine' | 'precision')[];
 }
 
 /** Puts together what is known of a pruned model once a session of it is open. Throws `OUTPUT_NOT_TENSOR`, and those of {@link givenOutputs}. */
@@ -33,7 +41,11 @@ export function createFeatureModel(
   pruned: PrunedModel,
   setup: SessionSetup,
   facts: SessionFacts,
-  { outputDtype, transform }: Pick<FeatureModel, 'outputDtype' | 'transform'>,
+  {
+    outputDtype,
+    transform,
+    own = null,
+  }: Pick<FeatureModel, 'outputDtype' | 'transform'> & Partial<Pick<FeatureModel, 'own'>>,
 ): FeatureModel {
   const { rewrite, request } = prunedInternals.of(pruned);
   const inputs = describeInputs(rewrite);
@@ -51,6 +63,7 @@ export function createFeatureModel(
     canPad: batches.size === 1 && typeof batch === 'string' && kept.every(({ dims }) => dims?.[0] === batch),
     imageNormalization: request.image ?? null,
     transform,
+    own,
   };
 }
 

@@ -1,6 +1,7 @@
 /** One model over several devices: each holds a stage of it, and parts of a batch are in different stages at the same time. */
 import { givenFields, type Options } from '../../base/checks.js';
 import { Extractor, extractorInternals, feedsOf } from '../extractor.js';
+import { withOwnSettings } from '../own-settings.js';
 import { pruneSource } from '../prune-source.js';
 import { createFeatureModel } from '../replicas/feature-model.js';
 import { mapInOrder } from '../../base/map-in-order.js';
@@ -164,11 +165,13 @@ export class Pipeline<Key extends string = string, Type extends DType = 'float32
     given: PipelineRequest<PipelineOptions['outputDtype']>,
   ): Promise<Pipeline<string, DType>> {
     const fields = givenFields(given, 'Pipeline.create');
-    const request = readPipeline(
-      fields.devices === 'all' ? { ...fields, devices: await namedDevices(fields.devices) } : fields,
-    );
+    const named =
+      fields.devices === 'all' ? { ...fields, devices: await namedDevices(fields.devices) } : fields;
+    const lanes = [named.devices ?? [], ...(named.stages ?? []).map(({ devices }) => devices)].flat(2);
+    const { options: asked, own } = withOwnSettings(model, named, returnNodes !== undefined, lanes);
+    const request = readPipeline(asked);
     const { chains: places, setup, microBatch, split: how, rewriting } = request;
-    const pruned = await pruneSource(model, returnNodes, rewriting, given);
+    const pruned = await pruneSource(model, returnNodes, rewriting, asked);
     const { split, whole, costs } = await splitMeasured(pruned, ...how);
     const mixed = await findMixedRows(whole, costs);
     const rows = { batches: openBatches(pruned), mixed: mixed.nodes };
@@ -177,6 +180,7 @@ export class Pipeline<Key extends string = string, Type extends DType = 'float32
       const featureModel = createFeatureModel(pruned, setup, chains[0]!.facts, {
         outputDtype: rewriting.outputDtype,
         transform: 'auto',
+        own,
       });
       const isWhole = microBatch === 0 && (mixed.nodes.size > 0 || mixed.outputs.length > 0);
       const options = { ...PARALLEL_DEFAULTS, split: isWhole ? 'none' : 'dynamic', microBatch } as const;

@@ -115,7 +115,7 @@ export function listCompanions(names: readonly string[], model: string): string[
     folders.add(at);
     if (at === '.') break;
   }
-  const own = new Set([`${model}.transform.json`, `${model}.names.json`]);
+  const own = new Set([`${model}.tapir.json`, `${model}.transform.json`, `${model}.names.json`]);
   // sentence-transformers keeps the parts of a model in numbered folders.
   const placeOf = (name: string): string => posix.dirname(name).replace(/(?:^|\/)0_\w+$/, '') || '.';
   return names.filter(

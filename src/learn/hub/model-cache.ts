@@ -1,8 +1,9 @@
 /** Where downloaded models lie. */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { defaultCacheFolder } from '../../base/cache-folder.js';
+import { encodeModelSettings, readModelSettings, settingsPath } from '../../run/model/open/model-settings.js';
 import type { KnownModel } from './known-models.js';
 import { sizeOfFile } from './partial-file.js';
 
@@ -24,10 +25,13 @@ export async function findCachedModel(model: KnownModel, folder?: string): Promi
   return join(place, model.files[0]!.name);
 }
 
-/** Writes a model's transform beside it, where `findTransform` looks first. Throws `OUTPUT_UNWRITABLE`. */
+/**
+ * Writes a model's transform into its own file, where `findTransform` looks first; what else that file states stays. Throws
+ * `OUTPUT_UNWRITABLE`, `SETTINGS_INVALID`.
+ */
 export async function saveTransform({ transform }: KnownModel, model: string): Promise<void> {
   if (transform === null) return;
-  const path = `${model}.transform.json`;
-  const text = `${JSON.stringify(transform, null, 2)}\n`;
-  if ((await readFile(path, 'utf8').catch(() => '')) !== text) await writeAtomically(path, Buffer.from(text));
+  const own = readModelSettings(model);
+  if (own && isDeepStrictEqual(own.transform, transform)) return;
+  await writeAtomically(settingsPath(model), encodeModelSettings({ ...own, transform }));
 }

@@ -54,7 +54,7 @@ export const PULL_DEFAULTS: PullOptions = defaultsOf(PULL_FIELDS);
  * @remarks An interrupted download resumes where it stopped, in the same call or in a later one. The proxy of the environment
  * is used (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`). Look at the model's licence before you use it.
  *
- * A known model goes to the cache of this package, with its transform beside it (`MODEL.onnx.transform.json`), where
+ * A known model goes to the cache of this package, with its transform in its own file (`MODEL.onnx.tapir.json`), where
  * {@link findTransform} finds it. A model of a repository comes with its weights, configurations and tokenizer, and goes to the
  * cache that Hugging Face's libraries share (`HF_HUB_CACHE`, `HF_HOME`); files that they have downloaded are used. The hub is asked
  * with the token of `HF_TOKEN` or of the token file, at `HF_ENDPOINT`, and not at all if `HF_HUB_OFFLINE` is set.

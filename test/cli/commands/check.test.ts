@@ -1,7 +1,7 @@
 /** `tapir check`: what it finds, its exit codes, and what a reference may be. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createFeatureExtractor, embedImages, loadImage } from 'onnx-tapir';
+import { createFeatureExtractor, embedImages, loadImage, type Manifest } from 'onnx-tapir';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { buildResNet } from '../../../models/resnet.js';
 import type { ModelCheck } from '../../../src/cli/measure/check-model.js';
@@ -89,6 +89,29 @@ describe('tapir check', () => {
       reason: null,
     });
     expect(code).toBe(0);
+  });
+
+  it('writes what is the fastest into the model’s own file, which embed then takes', async () => {
+    const own = `${model}.tapir.json`;
+    writeFileSync(own, JSON.stringify({ labels: ['kept'] }));
+    const wrong = await check('--save', '--against', saveNpz('stranger.npz', { 'x.jpg': right[name]! }));
+    expect(wrong.stdout).toContain('\nnot saved: the check found something wrong\n');
+    expect(JSON.parse(readFileSync(own, 'utf8'))).toEqual({ labels: ['kept'] });
+    const saved = await check('--save', '--transform', 'ImageNet1K_V2');
+    expect(saved.stdout).toMatch(/\nsaved: .*model\.onnx\.tapir\.json: engine \w+, \w+ on cpu\n/);
+    const settings = JSON.parse(readFileSync(own, 'utf8')) as Record<string, unknown>;
+    expect(settings).toMatchObject({ labels: ['kept'], device: 'cpu', transform: { resize: 232 } });
+    const out = join(scratch, 'saved');
+    const ended = await runTapir([
+      ...['embed', photos, '--model', model, '--return', 'avgpool=embedding', '--out', out],
+    ]);
+    rmSync(own);
+    expect(ended.stderr).toContain(
+      `engine: ${String(settings['engine'])}, ${String(settings['precision'])} (model.onnx.tapir.json)\n`,
+    );
+    const { run } = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8')) as Manifest;
+    expect(run).toMatchObject({ engine: settings['engine'], fromModelFile: ['engine', 'precision'] });
+    expect(ended.code).toBe(0);
   });
 
   it('names the output that a reference holds, and the flag', async () => {

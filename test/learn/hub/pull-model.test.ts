@@ -77,11 +77,11 @@ describe('pullModel', () => {
     const { model, folder } = createModel(server.url);
     const [file] = await pull({ model: { ...model, transform }, folder });
     const found = await findTransform(file!.path);
-    expect(found?.from).toBe(`${file!.path}.transform.json`);
+    expect(found?.from).toBe(`${file!.path}.tapir.json`);
     expect(found?.transform.options).toEqual(transformFromConfig(transform).options);
-    writeFileSync(found!.from, 'damaged');
+    writeFileSync(found!.from, JSON.stringify({ transform: 'Squash224', engine: 'onnxruntime' }));
     await pull({ model: { ...model, transform }, folder });
-    expect(JSON.parse(readFileSync(found!.from, 'utf8'))).toEqual(transform);
+    expect(JSON.parse(readFileSync(found!.from, 'utf8'))).toEqual({ transform, engine: 'onnxruntime' });
   });
 
   it('asks the mirror of HF_ENDPOINT for files of the hub, and sends the token to no other server', async () => {

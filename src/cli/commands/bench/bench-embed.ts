@@ -18,8 +18,7 @@ import {
   type ExtractorFlags,
   type SettledFlags,
 } from '../../flags/open-extractor.js';
-import { settleEngine } from '../../flags/settle-engine.js';
-import { MIN_COSINE } from '../../../products/precision/judge/choose-engine.js';
+import { settleForm } from '../../flags/form-flags.js';
 import { readPartFlags } from '../../flags/part-flags.js';
 import { readReturnFlags } from '../../flags/return-flags.js';
 import { formatBytes } from '../../../base/html/numbers.js';
@@ -36,7 +35,6 @@ export interface BenchEmbedFlags extends ExtractorFlags, ClipFlags {
   readonly decodeThreads: number;
   readonly seconds: number;
   readonly rounds: number;
-  readonly minCosine: number;
   readonly json: boolean;
 }
 
@@ -55,7 +53,6 @@ export function addBenchEmbedCommand(bench: Command, terminal: Terminal): void {
     .option('--json', 'print JSON', false)
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
   addSettings(command, MEASURE_EMBEDDING_FIELDS, ['seconds', 'rounds']);
-  addSettings(command, { minCosine: MIN_COSINE }, ['minCosine']);
   addClipFlag(command);
   addExtractorFlags(command);
 }
@@ -72,14 +69,7 @@ export async function runBenchEmbed(
   const model = await openModel(path);
   const transform = chooseModelTransform(given.transform, model).with({ decode: given.decode });
   const { clips } = given;
-  const { flags } = await settleEngine(terminal, given, {
-    clips,
-    model,
-    transform,
-    photos: source,
-    minCosine: given.minCosine,
-    otherwise: 'a name',
-  });
+  const flags = settleForm(terminal, given, model, readDeviceFlags(given));
   const batch = flags.batch || (await findBatch(terminal, model, flags, say));
   await using extractor = await openExtractor(model, flags, transform);
   const report = await measureEmbedding(extractor, source, {

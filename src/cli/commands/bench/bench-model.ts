@@ -32,6 +32,7 @@ import type { ReturnNodes } from '../../../run/model/open/return-nodes.js';
 import { pruneModel } from '../../../run/model/oracle/prune-model.js';
 import { inPrecision } from '../../../products/precision/lowering/lower-precision.js';
 import { roundDown } from '../../terminal/lowering-text.js';
+import { FLOAT32 } from '../../measure/check-photos.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import { addPartFlags, readPartFlags, type PartFlags } from '../../flags/part-flags.js';
@@ -190,7 +191,11 @@ async function measureCosine(
   const pruned = await pruneModel(file, nodes, readPartFlags(flags));
   const lowered = await inPrecision(pruned, precision, engine);
   const way = { device, engine, precision: enginePrecision(precision), outputDtype: 'keep' } as const;
-  await using exact = await createFeatureExtractor(pruned, undefined, { device, outputDtype: 'keep' });
+  await using exact = await createFeatureExtractor(pruned, undefined, {
+    ...FLOAT32,
+    device,
+    outputDtype: 'keep',
+  });
   await using other = await createFeatureExtractor(lowered, undefined, way);
   const options = {
     ...readFlags(TRANSFORM_FIELDS, flags),

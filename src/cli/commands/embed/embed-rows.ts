@@ -61,18 +61,7 @@ export async function runEmbedRows(terminal: Terminal, source: string, flags: Em
 
 /** Refuses flags that make no sense for rows. Throws `OPTION_INVALID`. */
 function checkFlags(flags: EmbedFlags): RowFormat {
-  const {
-    format = 'jsonl',
-    json,
-    overwrite,
-    removeMissing,
-    checksum,
-    shardSize,
-    shard,
-    minCosine,
-    engine,
-    precision,
-  } = flags;
+  const { format = 'jsonl', json, overwrite, removeMissing, checksum, shardSize, shard, minCosine } = flags;
   const found = ROW_FORMATS.find((one) => one === format);
   if (!found) throw invalidOption('--format', 'jsonl or arrow with --out -', format);
   const refuse = (flag: string, value: unknown): Error =>
@@ -84,7 +73,6 @@ function checkFlags(flags: EmbedFlags): RowFormat {
   if (shardSize !== EMBED_FOLDER_FIELDS.shardSize.fallback) throw refuse('--set shardSize', shardSize);
   if (shard !== undefined) throw refuse('--shard', shard);
   if (flags.clips) throw refuse('--clip', flags.clips.frames);
-  if (minCosine !== undefined && engine !== 'auto' && precision !== 'auto')
-    throw refuse('--set minCosine', minCosine);
+  if (minCosine !== undefined) throw refuse('--set minCosine', minCosine);
   return found;
 }

@@ -4,13 +4,11 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { JOURNAL_FILE } from '../../../datasets/files/file-names.js';
 import { hasFewImages } from '../../measure/few-images.js';
-import { settleEngine } from '../../flags/settle-engine.js';
-import type { EngineChoice } from '../../../datasets/records/engine-choice.js';
+import { settleForm } from '../../flags/form-flags.js';
 import { SHARED_SCALES } from '../../../onnx/graph/rewrite/describe.js';
 import { shown } from '../../../base/printable.js';
 import type { EmbedFailure } from '../../../datasets/embed/embed-folder.js';
 import type { EmbedFolderOptions } from '../../../datasets/embed/embed-folder-options.js';
-import { SOURCE_FIELDS } from '../../../photos/feeds/items/source-options.js';
 import type { EmbedRowsOptions } from '../../../datasets/streams/embed-rows.js';
 import type { FeatureFormat } from '../../../datasets/formats/feature-files.js';
 import type { RowFormat } from '../../../datasets/streams/row-output.js';
@@ -21,7 +19,6 @@ import { DecodeLanes } from '../../../photos/images/lanes/decode-lanes.js';
 import { planClips } from '../../../photos/images/transform/clip-options.js';
 import { planTiles } from '../../../photos/images/transform/tile-options.js';
 import type { Transform } from '../../../photos/images/transform/transform.js';
-import { readFlags } from '../../flags/option-flags.js';
 import { findModelFile } from '../../flags/find-model.js';
 import {
   openExtractor,
@@ -66,8 +63,6 @@ export interface OpenedRun {
   readonly extractor: Extractor;
   /** The model in float32, for the comparison of the first images of a new dataset in bfloat16: both compile side by side. */
   readonly exact: Promise<Extractor> | undefined;
-  /** What was measured for --engine auto and --precision auto. */
-  readonly choice: EngineChoice | undefined;
   /** Decoding threads, already started. */
   readonly lanes: DecodeLanes;
   readonly transform: Transform;
@@ -83,28 +78,14 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   const model = await openModel(path);
   const inputs = await readCutInputs(given, model);
   const transform = readTransformFlag(terminal, given, model, inputs);
-  const { out, batch: rows, minCosine } = given;
-  const { flags, choice } = await settleEngine(terminal, given, {
-    model,
-    transform,
-    minCosine,
-    batch: rows,
-    ...readFlags(SOURCE_FIELDS, given),
-    clips: given.clips,
-    photos: source === '-' || given.shard !== undefined ? undefined : source,
-    otherwise:
-      source === '-'
-        ? 'a name for images from standard input, which are read once'
-        : 'a name with --shard, because all parts must have the same',
-    ...(out === '-' || given.overwrite ? {} : { out }),
-  });
+  const flags = settleForm(terminal, given, model, readDeviceFlags(given));
   // Meanwhile the session opens.
   const lanes = new DecodeLanes(transform, 1, { checksum: flags.checksum });
   lanes.warm();
   const few = await hasFew;
   const opening = openExtractor(model, flags, transform, few);
-  const exact = isCompared(flags, choice)
-    ? openExtractor(model, { ...flags, precision: 'float32' }, transform, few)
+  const exact = isCompared(flags)
+    ? openExtractor(model, { ...flags, precision: 'float32', isOwnForm: false }, transform, few)
     : undefined;
   // It is thrown where the model is needed.
   exact?.catch(() => undefined);
@@ -120,13 +101,13 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   if (notes.includes(SHARED_SCALES)) terminal.err(`warning: ${SHARED_SCALES}\n`);
   if (batch?.mode === 'per-sample')
     terminal.err(`note: the batch stays ${batch.exported}, because ${batch.reason}\n`);
-  return { extractor, exact, choice, lanes, transform };
+  return { extractor, exact, lanes, transform };
 }
 
 /** Whether a run begins with a comparison with float32, as far as the flags show. A run that turns out to need it opens the model then. */
-function isCompared(flags: SettledFlags & EmbedFlags, choice: EngineChoice | undefined): boolean {
+function isCompared(flags: SettledFlags & EmbedFlags): boolean {
   const { precision, pipeline, out, shard } = flags;
-  if (precision !== 'bfloat16' || pipeline || out === '-' || shard || choice?.againstFloat32) return false;
+  if (precision !== 'bfloat16' || pipeline || out === '-' || shard) return false;
   return readDeviceFlags(flags).length === 1 && !existsSync(join(out, JOURNAL_FILE));
 }
 

@@ -112,7 +112,7 @@ export async function runEmbed(
     );
   const settings = readFlags(EMBED_FOLDER_FIELDS, flags);
   const { tiles, clips } = flags;
-  const { extractor, exact, choice, lanes, transform } = await openRun(terminal, source, flags);
+  const { extractor, exact, lanes, transform } = await openRun(terminal, source, flags);
   const view = await openRunView(terminal, flags.metricsPort, flags.json);
   let done = 0;
   try {
@@ -125,7 +125,7 @@ export async function runEmbed(
     const summary = await embedWarm(
       extractor,
       images,
-      { ...settings, transform, tiles, clips, format, choice, shard, signal, onProgress },
+      { ...settings, transform, tiles, clips, format, shard, signal, onProgress },
       { lanes, exact, options: shared },
     );
     view.end();

@@ -21,7 +21,7 @@ import { isRepositoryReference, parseRepositoryReference } from '../../../learn/
 import { formatBytes } from '../../../base/html/numbers.js';
 import { addFlags } from '../../flags/option-flags.js';
 import { licenceLine, showPlan, withProgress } from '../../flags/pull-model.js';
-import { readOwnTransform, saveWithTransform } from '../../flags/save-flags.js';
+import { readOwnTransform, saveWithSettings, settingsFor } from '../../flags/save-flags.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
 import { transformText } from './list.js';
 
@@ -42,10 +42,7 @@ export function addCommand(models: Command, terminal: Terminal): void {
       '<name>',
       'a name of the list, torchvision/NETWORK[@WEIGHTS], timm/NETWORK.WEIGHTS, or hf:ORG/REPO[@REVISION][#FILE] of the Hugging Face hub',
     )
-    .option(
-      '-o, --out <file>',
-      'copy the model file there, and external weights and its transform next to it',
-    )
+    .option('-o, --out <file>', 'copy the model file there, and external weights and its own file next to it')
     .option('--json', 'print JSON', false)
     .action((name: string, flags: PullFlags) => runPull(terminal, name, flags));
   addFlags(pulling, PULL_FIELDS, {
@@ -143,7 +140,9 @@ async function copyOut(terminal: Terminal, { files, path }: PulledModel, out: st
     await copyNew(model!.path, out);
   };
   await makeFolder(dirname(out));
-  await saveWithTransform(out, readOwnTransform(terminal, path, out), false, copy);
+  const kept = ['labels', 'dynamicBatch', 'engine', 'precision', 'device'] as const;
+  const settings = settingsFor(readOwnTransform(terminal, path, out), path, kept);
+  await saveWithSettings(out, settings, false, copy);
 }
 
 /** Where a file lies beside a model, as a path from its folder; undefined for one above it, which no model may refer to. */

@@ -17,7 +17,7 @@ import { makeTransform } from '../../../photos/images/transform/transform.js';
 import { checkAbsent } from '../../../base/atomic-file.js';
 import { findModelFile, YES_FLAG, YES_HELP } from '../../flags/find-model.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
-import { saveWithTransform } from '../../flags/save-flags.js';
+import { saveWithSettings, settingsFor } from '../../flags/save-flags.js';
 import { describeProbe } from './probe-text.js';
 import { runZeroShot, type ZeroShotFlags } from './zero-shot.js';
 import { withProgressLine } from '../../terminal/progress-view.js';
@@ -107,7 +107,7 @@ async function runProbe(terminal: Terminal, folder: string, flags: ProbeFlags): 
   print(terminal, probe, flags);
 }
 
-/** Writes the probe if it is asked for, the transform, and then the model with the probe inside. */
+/** Writes the probe if it is asked for, the model's own file, and then the model with the probe inside. */
 async function writeClassifier(
   model: string,
   dataset: Dataset,
@@ -116,9 +116,12 @@ async function writeClassifier(
 ): Promise<void> {
   const classifier = await attachProbe(model, probe);
   const { transform } = readRecordedModel(dataset);
+  const settings = {
+    ...settingsFor(makeTransform(transform), model, ['dynamicBatch']),
+    labels: probe.classes,
+  };
   const saveModel = (): Promise<void> => classifier.save(out, { overwrite });
-  const saveBoth = (): Promise<void> =>
-    saveWithTransform(out, makeTransform(transform), overwrite, saveModel);
+  const saveBoth = (): Promise<void> => saveWithSettings(out, settings, overwrite, saveModel);
   await (save === undefined ? saveBoth() : writeWithCompanion(save, encodeProbe(probe), overwrite, saveBoth));
 }
 

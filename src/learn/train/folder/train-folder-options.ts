@@ -38,7 +38,7 @@ export type Augmentation = (typeof AUGMENTATIONS)[number];
 
 /** Options of {@link trainFolder}. */
 export interface TrainFolderOptions extends PlaceOptions, TransformChoice {
-  /** The ONNX file to write. The page is written beside it, as `OUT.html`, and the preprocessing, as `OUT.transform.json`. */
+  /** The ONNX file to write. The page is written beside it, as `OUT.html`, and the preprocessing and the labels, as `OUT.tapir.json`. */
   readonly out: string;
   /**
    * What is trained, as `parameters` of {@link TrainerOptions}: names of modules or parameters, with `*`.

@@ -10,9 +10,9 @@ import { withClassLabels } from '../../../extract/class-labels.js';
 import { PLACE_FIELDS } from '../../../extract/replicas/place-options.js';
 import { createTrainer } from '../create-trainer.js';
 import type { Trainer } from '../trainer.js';
-import { sidecarOf } from '../../../photos/images/configs/find-transform.js';
 import type { Transform } from '../../../photos/images/transform/transform.js';
 import { identifyFile } from '../../../run/model/prune/identify-model.js';
+import { encodeModelSettings, settingsPath } from '../../../run/model/open/model-settings.js';
 import { modelInternals } from '../../../run/model/open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../../run/model/open/open-model.js';
 import { readSave } from '../../../run/model/open/save-whole.js';
@@ -207,7 +207,7 @@ interface Finished extends Pick<TrainingParts, 'options' | 'trainer' | 'settings
   readonly transform: Transform;
 }
 
-/** Writes the log, the page, the transform and, last, the model. */
+/** Writes the log, the page, the model's own file and, last, the model. */
 async function finish(run: TrainingRun, parts: Finished): Promise<TrainedFolder> {
   const { data, options, trainer, transform, settings } = parts;
   const { out, weights, overwrite, state } = options;
@@ -233,7 +233,8 @@ async function finish(run: TrainingRun, parts: Finished): Promise<TrainedFolder>
   await writeAtomically(page, await renderTraining({ title: basename(out), ...shown }));
   const save = (): Promise<void> => labelled.save(out, { weights, overwrite });
   // Whether it may be replaced was found out before the training, by the model itself.
-  await writeWithCompanion(sidecarOf(out), toJson(transform.options), true, save);
+  const own = encodeModelSettings({ transform: { ...transform.options }, labels: classes });
+  await writeWithCompanion(settingsPath(out), own, true, save);
   return { out, page, classes, epochs, best, parameters, failures };
 }
 

@@ -5,6 +5,7 @@ import { checkPath, isPlainObject, type Options } from '../../../base/checks.js'
 import { MODULES_FILE, TRANSFORM_FILES } from '../../../base/config-files.js';
 import { reasonOf, TapirError } from '../../../base/errors.js';
 import { readJson } from '../../../base/read-json.js';
+import { readModelSettings } from '../../../run/model/open/model-settings.js';
 import { shortestValue, type TransformOptions } from '../transform/transform-options.js';
 import { Transform, type TransformSource } from '../transform/transform.js';
 import { isHuggingFace, type ModelConfig } from './hugging-face.js';
@@ -21,13 +22,15 @@ export interface FoundTransform {
 }
 
 /**
- * Finds the transform of a model: `MODEL.onnx.transform.json`, `transform.json`, Hugging Face's, OpenCLIP's, Immich's or timm's file, beside
- * the model, one folder up, or in the folder of a sentence-transformers part there.
+ * Finds the transform of a model: in its own file, `MODEL.onnx.tapir.json`, or the older `MODEL.onnx.transform.json`; else in
+ * `transform.json`, Hugging Face's, OpenCLIP's, Immich's or timm's file, beside the model, one folder up, or in the folder of a
+ * sentence-transformers part there.
  *
  * @param model - Path or `file:` URL of the model file.
  * @param given - See {@link ConfigReading}.
  * @returns The transform and where it is from; null if there is no such file.
  * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED` for a file that cannot be read or followed; the message names it.
+ * `SETTINGS_INVALID` for a damaged `MODEL.onnx.tapir.json`.
  *
  * @example
  * ```ts
@@ -46,12 +49,24 @@ export async function findTransform(
 
 /** {@link findTransform}, at once. */
 export function lookUpTransform(model: string, given: Options<ConfigReading> = {}): FoundTransform | null {
-  for (const files of candidatesOf(resolve(model))) {
+  const path = resolve(model);
+  const own = readModelSettings(path);
+  if (own?.transform) {
+    const transform = readTransformFile(own.file, own.transform, given);
+    return {
+      transform: withOthers(transform, [olderFile(path)]),
+      from: own.file,
+      kind: transform.source!.kind,
+    };
+  }
+  for (const files of candidatesOf(path)) {
     for (const [place, from] of files.entries()) {
       const json = readConfig(from);
       if (json === undefined || !mayHoldTransform(from, json)) continue;
       const transform = readTransformFile(from, json, given);
-      const noted = withOthers(transform, files.slice(place + 1));
+      // What the user wrote needs no such note.
+      const others = transform.source?.kind === 'onnx-tapir' ? [] : files.slice(place + 1);
+      const noted = withOthers(transform, others);
       return { transform: noted, from, kind: transform.source!.kind };
     }
   }
@@ -60,7 +75,7 @@ export function lookUpTransform(model: string, given: Options<ConfigReading> = {
 
 /** The files that may tell a model's pixels, folder by folder. */
 function* candidatesOf(model: string): Generator<readonly string[]> {
-  yield [sidecarOf(model)];
+  yield [olderFile(model)];
   for (const place of [dirname(model), dirname(dirname(model))]) {
     yield TRANSFORM_FILES.map((name) => join(place, name));
     for (const part of partFolders(place)) yield TRANSFORM_FILES.map((name) => join(place, part, name));
@@ -85,10 +100,10 @@ function partFolders(place: string): readonly string[] {
 /** How the arithmetic of libraries differs in the last digits; two of them would differ always. */
 const ROUNDING: ReadonlySet<string> = new Set(['arithmetic', 'cropOffset', 'resampler']);
 
-/** Notes the other configurations of the folder that mean other pixels. What the user wrote needs no such note. */
+/** Notes the other configurations that mean other pixels. */
 function withOthers(transform: Transform, files: readonly string[]): Transform {
   const { options, preset, source } = transform;
-  if (!source || source.kind === 'onnx-tapir') return transform;
+  if (!source) return transform;
   const others = files.flatMap((file) => {
     const differs = differencesTo(options, file);
     return differs.length > 0 ? [{ file, differs }] : [];
@@ -116,8 +131,8 @@ function textOf(name: string, value: unknown): string {
   return JSON.stringify(shortestValue(name, value));
 }
 
-/** The file with the transform of one model. */
-export function sidecarOf(model: string): string {
+/** The file with the transform of one model, as earlier versions wrote it. */
+function olderFile(model: string): string {
   return `${model}.transform.json`;
 }
 

@@ -4,6 +4,7 @@ import { OnnxModel, openModel, type ModelSource } from '../../../run/model/open/
 import { invalidOption, isPlainObject, withDefaults } from '../../../base/checks.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
 import type { Device } from '../../../run/runtime/lanes/device.js';
+import { LANE_DEFAULTS } from '../../../run/runtime/lanes/lane-options.js';
 import type { ReturnNodes } from '../../../run/model/open/return-nodes.js';
 import type { TransformRequest } from '../../../photos/feeds/choose-transform.js';
 
@@ -53,7 +54,9 @@ export async function openSides(givenA: Side, givenB: Side, device: Device): Pro
   const open = async (source: OnnxModel | Extractor, nodes: ReturnNodes | undefined): Promise<Extractor> => {
     if (source instanceof Extractor && !nodes) return source;
     const names = nodes ?? outputNames(source);
-    const place = source instanceof Extractor ? {} : { device };
+    // What is compared is the files, not what their own files make of them.
+    const plain = { engine: LANE_DEFAULTS.engine, precision: LANE_DEFAULTS.precision };
+    const place = source instanceof Extractor ? {} : { ...plain, device };
     const opened = await createFeatureExtractor(source, names, { ...place, outputDtype: 'keep' });
     own.push(opened);
     return opened;

@@ -64,7 +64,7 @@ export const MIN_COSINE: Field<number> = number(
   0,
   1,
   0.998,
-  'with --engine auto or --precision auto: least cosine to float32 on the first 16 images',
+  'with --save: least cosine to float32 on the first 16 images',
 );
 
 const { keepDims: _, checksum: __, ...READING_FIELDS } = ONE_ROW_FIELDS;
@@ -142,14 +142,28 @@ function listChosen(
   return forms;
 }
 
+/** The fastest candidate that is near enough to float32; undefined if none is. */
+export function fastestOf(
+  candidates: readonly EngineCandidate[],
+  minCosine: number,
+): EngineCandidate | undefined {
+  const near = candidates.filter((one) => isNearEnough(one, minCosine));
+  return near.toSorted((a, b) => b.imagesPerSecond! - a.imagesPerSecond!)[0];
+}
+
+function isNearEnough({ imagesPerSecond, cosine }: EngineCandidate, minCosine: number): boolean {
+  return imagesPerSecond !== null && cosine! >= minCosine;
+}
+
 function choose(measured: readonly MeasuredForm[], { minCosine }: ChooseEngineOptions): EngineChoice {
-  const near = measured.filter(
-    ({ candidate }) => candidate.imagesPerSecond !== null && candidate.cosine! >= minCosine,
+  const fastest = fastestOf(
+    measured.map(({ candidate }) => candidate),
+    minCosine,
   );
-  const [best] = near.toSorted((a, b) => b.candidate.imagesPerSecond! - a.candidate.imagesPerSecond!);
-  const candidates = measured.map(({ candidate }, k): EngineCandidate => {
-    if (measured[k] === best) return candidate;
-    const isNear = near.includes(measured[k]!);
+  const best = measured.find(({ candidate }) => candidate === fastest);
+  const candidates = measured.map(({ candidate }): EngineCandidate => {
+    if (candidate === fastest) return candidate;
+    const isNear = isNearEnough(candidate, minCosine);
     return { ...candidate, reason: candidate.reason ?? (isNear ? 'slower' : 'too far from float32') };
   });
   if (best) {

@@ -1,9 +1,10 @@
 /** Prunes a model: names → the part of the graph that they need, with the requested parts. Sessions tell what the file does not state. */
-import type { Options } from '../../../base/checks.js';
+import { givenFields, type Options } from '../../../base/checks.js';
 import { isTapirError } from '../../../base/errors.js';
 import { boolean, readOptions, type Fields } from '../../../base/options.js';
 import type { Value } from '../../../onnx/graph/graph.js';
 import { keptNames } from '../../../onnx/graph/rewrite/fresh-names.js';
+import { settingsOf } from '../open/model-settings.js';
 import { readModel, type ModelSource, type OnnxModel } from '../open/open-model.js';
 import { readReturnNodes, type ReturnNodes } from '../open/return-nodes.js';
 import { chunksOf } from '../prune/derive-rewritten.js';
@@ -76,7 +77,8 @@ export async function pruneModel(
   given: Options<PruneOptions> = {},
 ): Promise<PrunedModel> {
   await using sessions = new SessionHolder(readModel(model));
-  return await cutModel(returnNodes, given, sessions);
+  const own = settingsOf(sessions.model)?.dynamicBatch === true ? ({ batch: 'dynamic' } as const) : {};
+  return await cutModel(returnNodes, { ...own, ...givenFields(given, 'pruneModel') }, sessions);
 }
 
 /**

@@ -43,7 +43,7 @@ export interface RewriteOptions {
   readonly input: 'tensor' | 'image-uint8' | ImageInput;
   /**
    * `dynamic` rewrites a graph that was exported for a fixed batch to take any batch, and verifies it by running it. If that
-   * fails, the plan says why, and each run takes one fixed batch after the other.
+   * fails, the plan says why, and each run takes one fixed batch after the other. The model's own file can state it (`dynamicBatch`).
    * @default 'keep'
    */
   readonly batch: 'keep' | 'dynamic';

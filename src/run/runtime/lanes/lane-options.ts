@@ -26,7 +26,9 @@ import {
 export interface LaneOptions {
   /**
    * The library that runs the graph: `onnxruntime` on every device, or `openvino` on the CPU, which is faster on many CPUs and must
-   * be installed first (`tapir engines install openvino`).
+   * be installed first (`tapir engines install openvino`). Without `engine`, `precision`, `binding` and `session`,
+   * {@link createFeatureExtractor} takes the engine and the precision of the model's own file, `MODEL.onnx.tapir.json`, on the kind of device
+   * on which `tapir check --save` measured them.
    * @default 'onnxruntime'
    */
   readonly engine: EngineName;

@@ -110,9 +110,9 @@ describe('other commands', () => {
     const out = join(scratch, 'cut.onnx');
     const ended = await runTapir(['extract', model, '--return', 'avgpool=v', '--out', out]);
     expect(ended.code, ended.stderr).toBe(0);
-    expect(existsSync(`${out}.transform.json`)).toBe(true);
+    expect(existsSync(`${out}.tapir.json`)).toBe(true);
     const [before, after] = [await findTransform(model), await findTransform(out)];
-    expect(after).toMatchObject({ kind: 'onnx-tapir', from: `${out}.transform.json` });
+    expect(after).toMatchObject({ kind: 'onnx-tapir', from: `${out}.tapir.json` });
     expect(after!.transform.options).toEqual(before!.transform.options);
   });
 

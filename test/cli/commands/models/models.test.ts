@@ -140,7 +140,8 @@ describe('a repository of the hub', () => {
     );
     expect(pulled.stdout).toMatch(/^onnx\/vision_model\.onnx: downloaded, .* \(as listed\)\n/);
     expect(readFileSync(out).equals(bytes)).toBe(true);
-    expect(JSON.parse(readFileSync(`${out}.transform.json`, 'utf8'))).toMatchObject({ resize: 64 });
+    const own = JSON.parse(readFileSync(`${out}.tapir.json`, 'utf8')) as object;
+    expect(own).toMatchObject({ transform: { resize: 64 } });
     const again = await runTapir(['models', 'pull', 'hf:org/tiny#onnx/vision_model.onnx', '--json'], {
       env: hub,
     });

@@ -71,7 +71,7 @@ describe('tapir probe', () => {
   it('goes on after a kill between its files, and replaces no other file', async () => {
     const flags = ['--labels', 'by-folder', '--set', 'strength=10', '--set', 'folds=4', '--save', saved];
     const args = ['probe', dataset, ...flags, '--attach', model, '-o', out];
-    const names = [saved, `${out}.transform.json`, out];
+    const names = [saved, `${out}.tapir.json`, out];
     const before = names.map((name) => readFileSync(name));
     expect((await runTapir(args)).stderr).toContain('OUTPUT_EXISTS');
     rmSync(out);
@@ -115,7 +115,9 @@ describe('tapir probe', () => {
     const opened = await openModel(out);
     expect(opened.outputs).toMatchObject([{ name: 'probabilities' }]);
     expect(opened.inputs).toEqual((await openModel(model)).inputs);
-    expect(JSON.parse(readFileSync(`${out}.transform.json`, 'utf8'))).toMatchObject({ resize: 64, crop: 64 });
+    const own = JSON.parse(readFileSync(`${out}.tapir.json`, 'utf8')) as { readonly labels: unknown };
+    const { classes } = await readProbe(saved);
+    expect(own).toMatchObject({ transform: { resize: 64, crop: 64 }, labels: classes });
     // Every field of the new graph is one of the old graph, to the byte, or was added; what the pooled vector does not need is gone.
     const fieldsOf = (bytes: Buffer): Map<string, string> => {
       const { nodes, initializers } = scanModel(memorySource(bytes)).graph;

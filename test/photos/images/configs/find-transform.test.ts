@@ -76,6 +76,24 @@ describe('findTransform', () => {
     expect((await findTransform(model))!.transform.options).toEqual(own);
   });
 
+  it('takes the model’s own file before an older one, and notes where that says otherwise', async () => {
+    const files = {
+      'onnx/vision_model.onnx.tapir.json': { transform: { resize: 96, crop: 96 }, labels: ['a'] },
+      'onnx/vision_model.onnx.transform.json': { resize: 96, crop: 64 },
+      'onnx/preprocessor_config.json': SIGLIP,
+    };
+    const model = layOut(files);
+    const { from, kind, transform } = (await findTransform(model))!;
+    expect({ from, kind }).toEqual({ from: `${model}.tapir.json`, kind: 'onnx-tapir' });
+    expect(transform.outputSize).toEqual({ height: 96, width: 96 });
+    expect(transform.source!.others).toEqual([{ file: `${model}.transform.json`, differs: ['crop: 64'] }]);
+    const same = { resize: 96, crop: 96 };
+    const alike = layOut({ ...files, 'onnx/vision_model.onnx.transform.json': same });
+    expect((await findTransform(alike))!.transform.source!.others).toBeUndefined();
+    const silent = layOut({ ...files, 'onnx/vision_model.onnx.tapir.json': { labels: ['a'] } });
+    expect((await findTransform(silent))!.from).toBe(`${silent}.transform.json`);
+  });
+
   it('gives null where nothing tells: the config.json of a model tells no pixels', async () => {
     expect(await findTransform(layOut({ 'config.json': { model_type: 'vit', image_size: 224 } }))).toBeNull();
     expect(

@@ -1,7 +1,7 @@
 /** The fastest engine and precision on the first photos: what is measured, what is refused, and that a dataset keeps the choice. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createFeatureExtractor, embedFolder, pruneModel, type Manifest } from 'onnx-tapir';
+import { createFeatureExtractor, embedFolder, pruneModel } from 'onnx-tapir';
 import { chooseEngine } from 'onnx-tapir/precision';
 import { describe, expect, it } from 'vitest';
 import { projectPath, scratchFolder } from '../../../support/fixtures.js';
@@ -16,9 +16,6 @@ const transform = { resize: SMALL_SIZE, crop: SMALL_SIZE } as const;
 writeFileSync(`${file}.transform.json`, JSON.stringify(transform));
 const photos = projectPath('examples/photos');
 const pruned = pruneModel(file, { avgpool: 'embedding' });
-const auto = ['--model', file, '--return', 'avgpool=embedding', '--engine', 'auto', '--precision', 'auto'];
-const manifestOf = (out: string): Manifest =>
-  JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8')) as Manifest;
 
 describe('chooseEngine', () => {
   it.skipIf(!hasBfloat16)('measures each way on the first photos, and takes the fastest', async () => {
@@ -72,43 +69,16 @@ describe('chooseEngine', () => {
   });
 });
 
-describe('--engine auto --precision auto', () => {
-  it('says what is taken and why, and goes on with it without measuring', async () => {
-    const out = join(folder, 'cli');
-    const first = await runTapir(['embed', photos, '--out', out, ...auto]);
-    expect(first.stderr).toMatch(
-      /\nengine +device +precision .*\nonnxruntime +cpu +float32 +[\d.]+ +1 +100.0 % [\s\S]*\nchosen: --engine \w+ --precision \w+\n/,
-    );
-    expect(first.code).toBe(0);
-    const { run, runs } = manifestOf(out);
-    const measured = runs[0]!.choice!.filter(({ device }) => device === 'cpu');
-    expect(measured).toHaveLength(3);
-    expect(measured[0]).toMatchObject({ cosine: 1, neighbours: 1, top1: null });
-    expect(measured[0]!.memoryBytes).toBeGreaterThanOrEqual(0);
-    writeFileSync(join(folder, 'list.txt'), `${join(photos, 'sea/sea-0.jpg')}\n`);
-    const again = await runTapir(['embed', join(folder, 'list.txt'), '--out', out, ...auto]);
-    expect(again.stderr).toContain(
-      `chosen: --engine ${run!.engine} --precision ${run!.precision}, as ${out} has it\n`,
-    );
-    expect(again.code).toBe(0);
-  });
-
-  it('takes what is left where an engine is not installed', async () => {
-    const env = { ...process.env, OPENVINO_LIBS: join(folder, 'nowhere') };
-    const flags = ['embed', photos, '--out', '-', '--format', 'jsonl', ...auto];
-    const { stderr } = await runTapir(flags, { env });
-    expect(stderr).toContain('chosen: --engine onnxruntime --precision float32\n');
-    expect(stderr).toMatch(/\nopenvino +cpu +bfloat16 +– +not installed/);
-  });
-
-  it('is refused where there are no photos to read twice, and for parts', async () => {
-    for (const [flags, text] of [
-      [['embed', '-', '--out', join(folder, 'x'), ...auto], 'from standard input'],
-      [['embed', photos, '--out', join(folder, 'x'), '--shard', '0/2', ...auto], 'all parts must have'],
-      [['serve', '--port', '0', ...auto], '--photos'],
-    ] as const) {
-      const { code, stderr } = await runTapir([...flags], { input: '' });
-      expect(stderr).toContain(text);
+describe('--engine auto', () => {
+  it.each([
+    ['embed', photos, '--out', '-'],
+    ['serve', '--port', '0'],
+    ['bench', 'embed', photos],
+  ])('is tapir check --save now: %s', async (...command) => {
+    for (const flag of ['--engine', '--precision']) {
+      const flags = ['--model', file, '--return', 'avgpool=embedding', flag, 'auto'];
+      const { code, stderr } = await runTapir([...command, ...flags]);
+      expect(stderr).toContain(`${flag} must be a name: "tapir check MODEL PHOTOS --save"`);
       expect(code).toBe(2);
     }
   });
