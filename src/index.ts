@@ -28,7 +28,7 @@ export {
   type ReplicaInfo,
 } from './extract/data-parallel.js';
 export type { ParallelOptions } from './extract/replicas/parallel-options.js';
-export type { LearnSource, PhotoFailure, PhotoOptions } from './datasets/embed/photo-batches.js';
+export type { LearnSource, PhotoBatchOptions, PhotoFailure } from './datasets/embed/photo-batches.js';
 export type { RunInput, RunOptions } from './extract/replicas/run-options.js';
 export { chunkSizes, type Split } from './extract/replicas/split.js';
 export type { Extractor } from './extract/extractor.js';
@@ -56,6 +56,7 @@ export type { ClipCutOptions } from './photos/images/transform/clip-options.js';
 export type { TileOptions } from './photos/images/transform/tile-options.js';
 export type { Tile } from './photos/images/pixels/tile-grid.js';
 export { findTransform, type FoundTransform } from './photos/images/configs/find-transform.js';
+export type { PhotoOptions } from './photos/feeds/photo-options.js';
 export type { PartialTransform, TransformChoice, TransformRequest } from './photos/feeds/choose-transform.js';
 export type { Backend } from './photos/images/configs/config-fields.js';
 export { transformFromConfig, type ConfigReading } from './photos/images/configs/transform-from-config.js';

@@ -157,7 +157,7 @@ const PRODUCTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'onnx/tensor': 'vectors of an answer',
     'run/runtime': 'the device of a service',
     'run/model': 'names of a request',
-    'photos/feeds': 'memory for photos that come one by one',
+    'photos/feeds': 'the options of photos, and memory for those that come one by one',
     extract: 'one warm extractor',
     datasets: 'its transform, and vectors as .npy',
     'products/features': 'text towers',

@@ -1,6 +1,6 @@
 /** `tapir check`: whether a model gives the right numbers here; for people, for CI, as a page. */
+import { addPhotoFlags } from '../flags/photo-flags.js';
 import { resolve } from 'node:path';
-import { TRANSFORM_FLAGS } from '../flags/transform-flags.js';
 import type { Command } from 'commander';
 import { writeAtomically } from '../../base/atomic-file.js';
 import { shown } from '../../base/printable.js';
@@ -64,9 +64,9 @@ export function addCommand(program: Command, terminal: Terminal): void {
   addFlags(command, CHECK_FIELDS, {
     against: '--against <reference>',
     minCosine: '--min-cosine <c>',
-    ...TRANSFORM_FLAGS,
     device: '--device <device>',
   });
+  addPhotoFlags(command, ['transform']);
   addSettings(command, SAVE_FIELDS, ['saveCosine']);
 }
 

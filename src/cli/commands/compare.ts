@@ -1,6 +1,6 @@
 /** `tapir compare`: two models on the same photos. */
+import { addPhotoFlags, type PhotoFlags } from '../flags/photo-flags.js';
 import { counted, shown } from '../../base/printable.js';
-import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
 import type { Command } from 'commander';
 import {
   COMPARE_FIELDS,
@@ -29,7 +29,7 @@ import { addSettings } from '../flags/settings.js';
 interface CompareFlags
   extends
     CommonFlags,
-    TransformFlags,
+    PhotoFlags,
     Pick<CompareOptions, 'sample' | 'neighbours' | 'batch' | 'device' | 'out'> {
   readonly return?: readonly string[];
   readonly returnB?: readonly string[];
@@ -61,8 +61,8 @@ export function addCommand(program: Command, terminal: Terminal): void {
   addFlags(command, COMPARE_FIELDS, {
     device: '--device <device>',
     out: '-o, --out <file>',
-    ...TRANSFORM_FLAGS,
   });
+  addPhotoFlags(command, ['transform']);
 }
 
 async function runCompare(

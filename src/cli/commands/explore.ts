@@ -1,7 +1,7 @@
 /** `tapir explore`: one page about a model, in the browser or as a file. */
+import { addPhotoFlags, type PhotoFlags } from '../flags/photo-flags.js';
 import { shown } from '../../base/printable.js';
 import { TRANSFORM_FIELDS } from '../../photos/feeds/choose-transform.js';
-import { TRANSFORM_FLAGS } from '../flags/transform-flags.js';
 import { basename } from 'node:path';
 import type { Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
@@ -13,7 +13,6 @@ import {
   type ExplorerOptions,
 } from '../../products/pages/explore/write-explorer.js';
 import { formatBytes } from '../../base/html/numbers.js';
-import { addTileFlag, type TileFlags } from '../flags/part-of-photo-flags.js';
 import { messageOf } from '../terminal/exit-code.js';
 import { withProgressLine } from '../terminal/progress-view.js';
 import { showPage } from '../terminal/show-page.js';
@@ -30,12 +29,11 @@ const FLAGS = {
   layer: '--cam <layer>',
   class: '--class <class>',
   time: '--time',
-  ...TRANSFORM_FLAGS,
   device: '--device <device>',
 } as const;
 
 interface ExploreFlags
-  extends CommonFlags, TileFlags, Pick<ExplorerOptions, Exclude<keyof typeof FLAGS, 'returnNodes'>> {
+  extends CommonFlags, PhotoFlags, Pick<ExplorerOptions, Exclude<keyof typeof FLAGS, 'returnNodes'>> {
   readonly out?: string;
   readonly port: number;
   readonly open: boolean;
@@ -59,7 +57,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
       runExplore(terminal, model, photos, flags),
     );
   addFlags(command, EXPLORER_FIELDS, FLAGS);
-  addTileFlag(command);
+  addPhotoFlags(command, ['transform', 'tiles']);
 }
 
 async function runExplore(

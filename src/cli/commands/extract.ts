@@ -1,7 +1,6 @@
 /** `tapir extract`: writes a pruned ONNX file, and reports what it keeps and drops. */
+import { addPhotoFlags, type PhotoFlags } from '../flags/photo-flags.js';
 import { shown } from '../../base/printable.js';
-import { TRANSFORM_FIELDS } from '../../photos/feeds/choose-transform.js';
-import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { QUANTIZE_FIELDS, quantizeModel } from '../../products/precision/quantize/quantize-model.js';
@@ -19,7 +18,7 @@ import { reportLeftOut } from '../terminal/left-out.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../flags/find-model.js';
 import { collect } from '../flags/flag-values.js';
 import { readTransformFlag } from '../flags/open-extractor.js';
-import { addFlags, readFlags } from '../flags/option-flags.js';
+import { readFlags } from '../flags/option-flags.js';
 import { addPartFlags, readPartFlags, type PartFlags } from '../flags/part-flags.js';
 import { RETURN_HELP, withReturnNodes } from '../flags/return-flags.js';
 import { addSaveFlags, readOwnTransform, saveWithSettings, settingsFor } from '../flags/save-flags.js';
@@ -30,7 +29,7 @@ import { printJson, type Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';
 import { addSettings } from '../flags/settings.js';
 
-interface ExtractFlags extends CommonFlags, TransformFlags, PartFlags, SizeFlags, SaveOptions {
+interface ExtractFlags extends CommonFlags, PhotoFlags, PartFlags, SizeFlags, SaveOptions {
   readonly return: readonly string[];
   readonly inputs?: readonly string[];
   readonly input: 'tensor' | 'image-uint8';
@@ -84,7 +83,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .action((model: string, flags: ExtractFlags) => runExtract(terminal, model, flags));
   addPartFlags(extract);
   addSettings(extract, QUANTIZE_FIELDS, ['sample', 'minCosine'], 'with --samples: ');
-  addFlags(extract, TRANSFORM_FIELDS, TRANSFORM_FLAGS, 'pixels of the cut, written beside it: ');
+  addPhotoFlags(extract, ['transform'], 'pixels of the cut, written beside it: ');
 }
 
 /** Prunes, saves and reports. Exit code 3 if the pruned model's values differ from the full graph's. */

@@ -1,6 +1,6 @@
 /** `tapir quantize`: writes a model in 8 bits, chosen on photos, and says what that costs and gains. */
+import { addPhotoFlags, type PhotoFlags } from '../flags/photo-flags.js';
 import type { Command } from 'commander';
-import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
 import { checkTarget, SAVE_FIELDS, type SaveOptions } from '../../run/model/open/save-whole.js';
 import { openModel } from '../../run/model/open/open-model.js';
 import { pruneModel } from '../../run/model/oracle/prune-model.js';
@@ -29,7 +29,7 @@ import { addSettings } from '../flags/settings.js';
 interface QuantizeFlags
   extends
     CommonFlags,
-    TransformFlags,
+    PhotoFlags,
     SaveOptions,
     Pick<QuantizeOptions, 'activations' | 'minCosine' | 'minNeighbours' | 'sample' | 'seconds'> {
   readonly return?: readonly string[];
@@ -51,9 +51,9 @@ export function addCommand(program: Command, terminal: Terminal): void {
     );
   addFlags(quantize, QUANTIZE_FIELDS, {
     keep: '--keep <node>',
-    ...TRANSFORM_FLAGS,
     minCosine: '--min-cosine <x>',
   });
+  addPhotoFlags(quantize, ['transform']);
   addSettings(quantize, QUANTIZE_FIELDS, ['activations', 'minNeighbours', 'sample', 'seconds']);
   addSaveFlags(quantize)
     .option(rare('--json'), 'print the report as JSON', false)

@@ -1,7 +1,7 @@
 /** `tapir train`: trains a classifier on a folder with a subfolder of photos per class. */
+import { addPhotoFlags, type PhotoFlags } from '../flags/photo-flags.js';
 import { shown } from '../../base/printable.js';
 import { number, optional, type Fields } from '../../base/options.js';
-import { TRANSFORM_FLAGS, type TransformFlags } from '../flags/transform-flags.js';
 import { Option, type Command } from 'commander';
 import { formatShare } from '../../base/html/numbers.js';
 import {
@@ -27,11 +27,8 @@ import { addSettings } from '../flags/settings.js';
 interface TrainFlags
   extends
     CommonFlags,
-    TransformFlags,
-    Omit<
-      TrainFolderOptions,
-      'train' | 'optimizer' | keyof TransformFlags | 'devices' | 'onEvent' | 'signal'
-    > {
+    PhotoFlags,
+    Omit<TrainFolderOptions, 'train' | 'optimizer' | keyof PhotoFlags | 'devices' | 'onEvent' | 'signal'> {
   readonly model: string;
   readonly train?: string;
   readonly optimizer: OptimizerKind;
@@ -96,8 +93,8 @@ function addDataFlags(command: Command): void {
     augment: '--augment <how>',
     holdout: '--holdout <share>',
     validation: '--val <folder>',
-    ...TRANSFORM_FLAGS,
   });
+  addPhotoFlags(command, ['transform']);
 }
 
 async function runTrain(terminal: Terminal, folder: string, flags: TrainFlags): Promise<void> {

@@ -1,14 +1,13 @@
 /** Flags that several commands have, as commander declares them. */
+import { addPhotoFlags } from './photo-flags.js';
 import type { Command } from 'commander';
 import { integer, oneOf, optional, type Fields } from '../../base/options.js';
-import { TRANSFORM_FLAGS } from './transform-flags.js';
 import { EMBED_FIELDS } from '../../datasets/embed/embed-options.js';
 import { DECODE_MODES } from '../../photos/images/decode/decode-options.js';
 import { LANE_FIELDS } from '../../run/runtime/lanes/lane-options.js';
 import { MODEL_HELP, YES_FLAG, YES_HELP } from './find-model.js';
 import { collect } from './flag-values.js';
 import { addFormFlags } from './form-flags.js';
-import { addFlags } from './option-flags.js';
 import { NORMALIZE, type ExtractorFlags } from './open-extractor.js';
 import { addPartFlags } from './part-flags.js';
 import { RETURN_HELP } from './return-flags.js';
@@ -62,5 +61,5 @@ export function addExtractorFlags(command: Command): void {
   addSettings(command, LANE_FIELDS, ['binding', 'cudaLibraries', 'isolation', 'cache']);
   addSettings(command, EMBED_FIELDS, ['decodeThreads']);
   addSettings(command, OWN_FIELDS, ['sessions', 'threads', 'decode', 'normalize']);
-  addFlags(command.optionsGroup('Pixels:'), EMBED_FIELDS, TRANSFORM_FLAGS);
+  addPhotoFlags(command.optionsGroup('Pixels:'), ['transform']);
 }

@@ -1,4 +1,5 @@
 /** The flags for model, device and transform that the embedding commands share. */
+import type { PhotoFlags } from './photo-flags.js';
 import { availableParallelism } from 'node:os';
 import { invalidOption, type Options } from '../../base/checks.js';
 import { canHoldImages } from '../../onnx/graph/rewrite/image-input.js';
@@ -9,7 +10,6 @@ import { Pipeline } from '../../extract/stages/pipeline.js';
 import type { OnnxModel } from '../../run/model/open/open-model.js';
 import { pruneModel, pruneToRun } from '../../run/model/oracle/prune-model.js';
 import { inPrecision } from '../../products/precision/lowering/lower-precision.js';
-import type { TransformFlags } from './transform-flags.js';
 import { chooseModelTransform } from '../../photos/feeds/model-transform.js';
 import { planFeeds } from '../../photos/feeds/plan-feeds.js';
 import type { RowChoice } from '../../photos/feeds/feed-plan.js';
@@ -36,7 +36,7 @@ import { readPartFlags, type PartFlags } from './part-flags.js';
 import { withReturnNodes } from './return-flags.js';
 
 /** The model, and where it runs. */
-export interface ExtractorFlags extends PartFlags, TransformFlags, FormFlags {
+export interface ExtractorFlags extends PartFlags, PhotoFlags, FormFlags {
   readonly model: string;
   readonly yes: boolean;
   readonly return: readonly string[];
@@ -158,7 +158,7 @@ export async function readCutInputs(flags: ExtractorFlags, model: OnnxModel): Pr
 /** The transform that the flags mean for a model; standard error says where `auto` came from or what `DEFAULT` is. */
 export function readTransformFlag(
   terminal: Terminal,
-  flags: TransformFlags & Pick<ExtractorFlags, 'decode'>,
+  flags: PhotoFlags & Pick<ExtractorFlags, 'decode'>,
   model: OnnxModel,
   inputs?: readonly TensorInfo[],
 ): Transform {

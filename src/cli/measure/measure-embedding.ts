@@ -8,17 +8,15 @@ import type { SourceItem } from '../../photos/feeds/items/source-item.js';
 import { openSource, type EmbedSource } from '../../datasets/sources/open-source.js';
 import { decodeThreadsOf } from '../../datasets/embed/embed-batches.js';
 import {
-  EMBED_FIELDS,
   ONE_ROW_FIELDS,
   readWithExtractor,
   setUpEmbedding,
-  type EmbedOptions,
   type OneRowOptions,
 } from '../../datasets/embed/embed-options.js';
+import { photoFields, type PhotoOptions } from '../../photos/feeds/photo-options.js';
 import { EmbeddingBench, type Phase, type WholePhase } from './embedding-bench.js';
 
-export interface MeasureEmbeddingOptions
-  extends Omit<OneRowOptions, 'keepDims' | 'checksum'>, Pick<EmbedOptions, 'clips'> {
+export interface MeasureEmbeddingOptions extends Omit<OneRowOptions, 'keepDims' | 'checksum'>, PhotoOptions {
   /** Seconds of each measurement. */
   readonly seconds: number;
   /** How many times each measurement is taken, in turn. */
@@ -30,8 +28,8 @@ export interface MeasureEmbeddingOptions
 const { keepDims: _keepDims, checksum: _checksum, ...FIELDS } = ONE_ROW_FIELDS;
 
 export const MEASURE_EMBEDDING_FIELDS: Fields<MeasureEmbeddingOptions> = {
+  ...photoFields({ tiles: 'whole photos are measured' }),
   ...FIELDS,
-  clips: EMBED_FIELDS.clips,
   seconds: number(0.1, 3600, 5, 'seconds per measurement'),
   rounds: integer(1, 100, 3, 'rounds of measurements'),
   onProgress: callback(),

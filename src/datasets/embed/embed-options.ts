@@ -8,13 +8,12 @@ import {
   optional,
   readOptions,
   signal,
-  unchecked,
   type Fields,
 } from '../../base/options.js';
 import { extractorInternals, type Extractor } from '../../extract/extractor.js';
-import { TRANSFORM_FIELDS, type TransformChoice } from '../../photos/feeds/choose-transform.js';
-import { planClips, type ClipCutOptions } from '../../photos/images/transform/clip-options.js';
-import { planTiles, type TilesGiven } from '../../photos/images/transform/tile-options.js';
+import { PHOTO_FIELDS, type PhotoOptions } from '../../photos/feeds/photo-options.js';
+import { planClips } from '../../photos/images/transform/clip-options.js';
+import { planTiles } from '../../photos/images/transform/tile-options.js';
 import type { Transform } from '../../photos/images/transform/transform.js';
 import { chooseModelTransform } from '../../photos/feeds/model-transform.js';
 import { WINDOW_BATCHES, type FeedPlan } from '../../photos/feeds/feed-plan.js';
@@ -29,8 +28,8 @@ import {
   type SourcePlan,
 } from '../../photos/feeds/items/source-options.js';
 
-/** Options of embedding where each photo has one row. */
-export interface OneRowOptions extends SourceOptions, TransformChoice {
+/** Options of embedding, beside those of photos, that do not depend on the rows of a photo. */
+export interface OneRowOptions extends SourceOptions {
   /**
    * Images per run, an integer from 1 to 4096; 0 chooses 8 on the CPU and 32 on a GPU.
    * @default 0
@@ -60,7 +59,7 @@ export interface OneRowOptions extends SourceOptions, TransformChoice {
 }
 
 /** Options of {@link embedImages}. */
-export interface EmbedOptions extends OneRowOptions {
+export interface EmbedOptions extends OneRowOptions, PhotoOptions {
   /**
    * Cuts vectors to their first elements, so many, and divides each by its Euclidean norm: for models that were trained for it (Matryoshka).
    * All outputs must be vectors of floats, at least so long. Recorded in a dataset, whose queries are cut likewise.
@@ -72,23 +71,10 @@ export interface EmbedOptions extends OneRowOptions {
    * @default 'mean'
    */
   readonly cropRows: CropRows;
-  /**
-   * Cuts each picture into tiles and gives a row for each: see {@link TileOptions}; `size` is required. Pictures may be of any size, and
-   * may have more pixels than `limitPixels`.
-   * @default undefined
-   */
-  readonly tiles: TilesGiven | undefined;
-  /**
-   * Embeds clips, for models that take frames of videos, and gives a row for each: see {@link ClipCutOptions}. Clips are the frames of each
-   * folder, in the order of their names, and the pages of GIF and WebP files. A rest that is shorter than a clip is left out.
-   * @default undefined
-   */
-  readonly clips: Options<ClipCutOptions> | undefined;
 }
 
 export const ONE_ROW_FIELDS: Fields<OneRowOptions> = {
   ...SOURCE_FIELDS,
-  ...TRANSFORM_FIELDS,
   batch: integer(0, 4096, 0, 'images that the model takes at once; 0: 8 on the CPU, 32 on a GPU'),
   keepDims: boolean(false, 'keep trailing 1×1 dims: [2048, 1, 1] instead of [2048]'),
   decodeThreads: integer(
@@ -102,6 +88,7 @@ export const ONE_ROW_FIELDS: Fields<OneRowOptions> = {
 };
 
 export const EMBED_FIELDS: Fields<EmbedOptions> = {
+  ...PHOTO_FIELDS,
   ...ONE_ROW_FIELDS,
   dims: optional(
     integer(1, 2 ** 31 - 1, 1, 'cut vectors to their first elements, so many, and normalise them'),
@@ -111,18 +98,12 @@ export const EMBED_FIELDS: Fields<EmbedOptions> = {
     'mean',
     'of several crops of a photo: the mean of their features, or a row for each',
   ),
-  // Checked with the transform.
-  tiles: unchecked<TilesGiven | undefined>(undefined),
-  clips: optional((_option, value) => planClips(value as Options<ClipCutOptions>)),
 };
 
 export const EMBED_DEFAULTS: EmbedOptions = defaultsOf(EMBED_FIELDS);
 
 /** Checked options, and what follows from them and the model. */
-export interface EmbedSetup extends Omit<
-  EmbedOptions,
-  keyof TransformChoice | keyof SourceOptions | 'tiles' | 'clips'
-> {
+export interface EmbedSetup extends Omit<EmbedOptions, keyof PhotoOptions | keyof SourceOptions> {
   readonly transform: Transform;
   /** How to read the source. */
   readonly source: SourcePlan;

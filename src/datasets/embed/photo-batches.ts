@@ -2,15 +2,15 @@
 import { integer, type Fields } from '../../base/options.js';
 import type { ImageError } from '../../photos/images/file/image-errors.js';
 import type { BatchSource } from '../../extract/replicas/batch-pieces.js';
-import { TRANSFORM_FIELDS, type TransformChoice } from '../../photos/feeds/choose-transform.js';
+import { photoFields, type PhotoOptions } from '../../photos/feeds/photo-options.js';
 import { SOURCE_FIELDS, type SourceOptions } from '../../photos/feeds/items/source-options.js';
 import type { EmbedSource } from '../sources/open-source.js';
 
 /** Batches of tensors, or photos as for `embedImages`. */
 export type LearnSource = BatchSource | EmbedSource;
 
-/** How photos become batches. */
-export interface PhotoOptions extends SourceOptions, TransformChoice {
+/** How photos become batches. `tiles` and `clips` are refused: a photo is one row. */
+export interface PhotoBatchOptions extends SourceOptions, PhotoOptions {
   /**
    * Photos per batch, an integer from 1 to 4096. Photos that cannot be read leave their batch smaller.
    * @default 32
@@ -23,9 +23,12 @@ export interface PhotoOptions extends SourceOptions, TransformChoice {
   readonly decodeThreads: number;
 }
 
-export const PHOTO_FIELDS: Fields<PhotoOptions> = {
+const ONE_ROW =
+  'a photo is one row here; make a folder of photos of them, or where a call takes tensors, give those of loadTiles or loadClip';
+
+export const PHOTO_BATCH_FIELDS: Fields<PhotoBatchOptions> = {
   ...SOURCE_FIELDS,
-  ...TRANSFORM_FIELDS,
+  ...photoFields({ tiles: ONE_ROW, clips: ONE_ROW }),
   batch: integer(1, 4096, 32, 'photos per batch'),
   decodeThreads: integer(0, 1024, 0, 'threads that decode photos; 0 for all cores'),
 };

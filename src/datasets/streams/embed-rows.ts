@@ -6,6 +6,7 @@ import { invalidOption, type Options } from '../../base/checks.js';
 import { callback, oneOf, readOptions, type Fields } from '../../base/options.js';
 import { packageVersion } from '../../base/package.js';
 import { extractorInternals, type Extractor } from '../../extract/extractor.js';
+import { photoFields } from '../../photos/feeds/photo-options.js';
 import type { DecodeLanes } from '../../photos/images/lanes/decode-lanes.js';
 import { loadArrow } from '../formats/library.js';
 import { type EmbeddedBatch, openDecodeLanes, runPhotos } from '../embed/embed-batches.js';
@@ -18,7 +19,7 @@ import { ProgressMeter, type EmbedProgress } from '../embed/progress.js';
 import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
 import type { UnreadCounts } from '../sources/items/unread-files.js';
 import { openSource } from '../sources/open-source.js';
-import { MAX_WAIT, type EmbedStreamOptions } from './row-pipe.js';
+import { MAX_WAIT, ONE_BY_ONE, type EmbedStreamOptions } from './row-pipe.js';
 import { ArrowRows } from './arrow-rows.js';
 import { JsonlRows } from './jsonl-rows.js';
 import { openRecords } from '../sources/records/open-records.js';
@@ -60,6 +61,7 @@ export interface EmbedRowsOptions
 
 export const EMBED_ROWS_FIELDS: Fields<EmbedRowsOptions> = {
   ...EMBED_FIELDS,
+  clips: photoFields({ clips: ONE_BY_ONE }).clips,
   format: oneOf(ROW_FORMATS, 'jsonl', 'of the rows'),
   dtype: EMBED_FOLDER_FIELDS.dtype,
   inputFormat: oneOf(

@@ -16,12 +16,17 @@ import { embedRecords } from './embed-records.js';
 import { rowsOf, type Embedded, type EmbeddedItem } from '../embed/embed-images.js';
 import type { EntryPlan } from '../../photos/feeds/items/entries.js';
 import { itemOfImage, takeBytes } from '../../photos/feeds/items/item-of-image.js';
+import { photoFields } from '../../photos/feeds/photo-options.js';
 import type { ListedImage } from '../sources/open-source.js';
 import { partsOf } from '../records/dataset-identity.js';
 import type { SourceRecord } from '../sources/records/source-record.js';
 import type { DType } from '../../onnx/tensor/tensor.js';
 
-/** Options of {@link embedStream} and {@link embedTransformStream}. */
+/** Why streams have no clips. */
+export const ONE_BY_ONE =
+  'pictures come one by one; give embedImages or embedFolder a folder of frames, or run what loadClip gives';
+
+/** Options of {@link embedStream} and {@link embedTransformStream}. They refuse `clips`, because pictures come one by one. */
 export interface EmbedStreamOptions extends Omit<EmbedOptions, 'column' | 'nulSeparated'> {
   /**
    * The number of inputs that may wait to be read, and of rows that may wait to be taken: an integer from 1 to 65536. Batches in
@@ -48,6 +53,7 @@ export const MAX_WAIT: Field<number> = integer(
 
 export const EMBED_STREAM_FIELDS: Fields<EmbedStreamOptions> = {
   ...FIELDS,
+  clips: photoFields({ clips: ONE_BY_ONE }).clips,
   highWaterMark: integer(1, 65_536, 16),
   maxWaitMs: MAX_WAIT,
 };

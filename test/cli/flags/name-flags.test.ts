@@ -1,10 +1,10 @@
 /** Messages of the library in the words of a command. */
+import { addPhotoFlags } from '../../../src/cli/flags/photo-flags.js';
 import { Command } from 'commander';
 import { expect, it } from 'vitest';
 import { addSettings } from '../../../src/cli/flags/settings.js';
 import { LANE_FIELDS } from '../../../src/run/runtime/lanes/lane-options.js';
 import { nameFlags } from '../../../src/cli/flags/name-flags.js';
-import { addClipFlag, addTileFlag } from '../../../src/cli/flags/part-of-photo-flags.js';
 
 const command = new Command()
   .argument('<source>')
@@ -12,8 +12,7 @@ const command = new Command()
   .option('--text-model <file>')
   .option('--transform <name>')
   .option('--no-cache');
-addTileFlag(command);
-addClipFlag(command);
+addPhotoFlags(command, ['tiles', 'clips']);
 addSettings(command, LANE_FIELDS, ['cudaLibraries']);
 
 it.each([

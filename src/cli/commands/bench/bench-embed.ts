@@ -1,4 +1,5 @@
 /** `tapir bench embed`: the speed of decoding, of the model, and of both together, and where the time goes. */
+import { addPhotoFlags } from '../../flags/photo-flags.js';
 import type { Command } from 'commander';
 import {
   MEASURE_EMBEDDING_FIELDS,
@@ -22,7 +23,6 @@ import { settleForm } from '../../flags/form-flags.js';
 import { readPartFlags } from '../../flags/part-flags.js';
 import { readReturnFlags } from '../../flags/return-flags.js';
 import { formatBytes } from '../../../base/html/numbers.js';
-import { addClipFlag, type ClipFlags } from '../../flags/part-of-photo-flags.js';
 import { formatTable } from '../../terminal/table.js';
 import { addExtractorFlags } from '../../flags/extractor-flags.js';
 import { parseCount } from '../../flags/flag-values.js';
@@ -30,7 +30,7 @@ import { readFlags } from '../../flags/option-flags.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
 import { addSettings } from '../../flags/settings.js';
 
-export interface BenchEmbedFlags extends ExtractorFlags, ClipFlags {
+export interface BenchEmbedFlags extends ExtractorFlags {
   readonly batch: number;
   readonly decodeThreads: number;
   readonly seconds: number;
@@ -53,7 +53,7 @@ export function addBenchEmbedCommand(bench: Command, terminal: Terminal): void {
     .option('--json', 'print JSON', false)
     .action((source: string, flags: BenchEmbedFlags) => runBenchEmbed(terminal, source, flags));
   addSettings(command, MEASURE_EMBEDDING_FIELDS, ['seconds', 'rounds']);
-  addClipFlag(command);
+  addPhotoFlags(command, ['clips']);
   addExtractorFlags(command);
 }
 

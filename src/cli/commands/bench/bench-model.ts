@@ -1,7 +1,7 @@
 /** `tapir bench model`: the batch size, the engine and the precision at which a model is fastest. */
+import { addPhotoFlags, type PhotoFlags } from '../../flags/photo-flags.js';
 import { Option, type Command } from 'commander';
 import { TRANSFORM_FIELDS } from '../../../photos/feeds/choose-transform.js';
-import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
 import { invalidOption } from '../../../base/checks.js';
 import { reasonOf } from '../../../base/errors.js';
 import {
@@ -43,11 +43,7 @@ import { rare } from '../../flags/rare.js';
 import { addSettings } from '../../flags/settings.js';
 
 export interface BenchModelFlags
-  extends
-    CommonFlags,
-    TransformFlags,
-    PartFlags,
-    Pick<MeasureModelOptions, 'batches' | 'sessions' | 'seconds'> {
+  extends CommonFlags, PhotoFlags, PartFlags, Pick<MeasureModelOptions, 'batches' | 'sessions' | 'seconds'> {
   readonly return?: readonly string[];
   readonly device: string;
   readonly devices?: string;
@@ -88,7 +84,7 @@ export function addBenchModelCommand(bench: Command, terminal: Terminal): void {
     batches: '--batches <list>',
   });
   addSettings(command, MEASURE_MODEL_FIELDS, ['binding', 'sessions', 'seconds']);
-  addFlags(command, TRANSFORM_FIELDS, TRANSFORM_FLAGS, 'with --photos: ');
+  addPhotoFlags(command, ['transform'], 'with --photos: ');
   addPartFlags(command);
 }
 

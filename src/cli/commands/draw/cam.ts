@@ -1,6 +1,6 @@
 /** `tapir draw cam`: draws where in a photo a score comes from. */
+import { addPhotoFlags, type PhotoFlags } from '../../flags/photo-flags.js';
 import { shown } from '../../../base/printable.js';
-import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
 import type { Command } from 'commander';
 import { drawHeatmap } from '../../../products/explain/photos/draw-heatmap.js';
 import { pictureTransform } from '../../../photos/feeds/picture-feeds.js';
@@ -17,7 +17,6 @@ import {
 import { ATTRIBUTION_FIELDS, type AttributionOptions } from '../../../products/explain/options.js';
 import type { AttributionTarget } from '../../../products/explain/targets.js';
 import { openModel } from '../../../run/model/open/open-model.js';
-import { TRANSFORM_FIELDS } from '../../../photos/feeds/choose-transform.js';
 import { loadImage } from '../../../photos/feeds/load-image.js';
 import { checkAbsent } from '../../../base/atomic-file.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
@@ -35,7 +34,7 @@ const FLAGS = {
   device: '--device <device>',
 } as const;
 
-interface CamFlags extends CommonFlags, TransformFlags, Pick<AttributionOptions, keyof typeof FLAGS> {
+interface CamFlags extends CommonFlags, PhotoFlags, Pick<AttributionOptions, keyof typeof FLAGS> {
   readonly class?: string;
   readonly labels?: string;
   readonly out?: string;
@@ -58,7 +57,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .option(rare(YES_FLAG), YES_HELP, false)
     .action((model: string, photo: string, flags: CamFlags) => runCam(terminal, model, photo, flags));
   addFlags(command, ATTRIBUTION_FIELDS, FLAGS);
-  addFlags(command, TRANSFORM_FIELDS, TRANSFORM_FLAGS);
+  addPhotoFlags(command, ['transform']);
 }
 
 async function runCam(terminal: Terminal, path: string, photo: string, flags: CamFlags): Promise<void> {

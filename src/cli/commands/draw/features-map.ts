@@ -1,4 +1,5 @@
 /** `tapir draw features-map`: draws what a layer sees in photos, places that look alike in like colours. */
+import { addPhotoFlags, type PhotoFlags } from '../../flags/photo-flags.js';
 import type { Command } from 'commander';
 import { writeAtomically } from '../../../base/atomic-file.js';
 import { shown } from '../../../base/printable.js';
@@ -11,7 +12,6 @@ import {
 import { pictureTransform } from '../../../photos/feeds/picture-feeds.js';
 import { planFeeds } from '../../../photos/feeds/plan-feeds.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
-import { TRANSFORM_FIELDS } from '../../../photos/feeds/choose-transform.js';
 import { loadImage } from '../../../photos/feeds/load-image.js';
 import type { LoadedImage } from '../../../photos/images/transform/load-pixels.js';
 import { describeFeatures } from '../../../run/model/oracle/describe-features.js';
@@ -22,10 +22,9 @@ import type { Tensor } from '../../../onnx/tensor/tensor.js';
 import { findModelFile, MODEL_HELP, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
 import { readTransformFlag } from '../../flags/open-extractor.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
-import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
-interface FeaturesMapFlags extends CommonFlags, TransformFlags, Pick<FeatureDrawOptions, 'clip'> {
+interface FeaturesMapFlags extends CommonFlags, PhotoFlags, Pick<FeatureDrawOptions, 'clip'> {
   readonly layer?: string;
   readonly out: string;
   readonly overwrite: boolean;
@@ -45,7 +44,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
       runFeaturesMap(terminal, model, photos, flags),
     );
   addFlags(command, FEATURE_DRAW_FIELDS, { clip: '--clip <share>' });
-  addFlags(command, TRANSFORM_FIELDS, TRANSFORM_FLAGS);
+  addPhotoFlags(command, ['transform']);
 }
 
 async function runFeaturesMap(

@@ -1,4 +1,5 @@
 /** `tapir draw segment`: writes the class of every pixel of photos. */
+import { addPhotoFlags, type PhotoFlags } from '../../flags/photo-flags.js';
 import { basename, dirname, extname, join } from 'node:path';
 import type { Command } from 'commander';
 import { writeAtomically } from '../../../base/atomic-file.js';
@@ -7,7 +8,7 @@ import { shown } from '../../../base/printable.js';
 import { MOST_CLASSES, classColour, classMask } from '../../../products/maps/class-mask.js';
 import { HEATMAP_OPACITY } from '../../../products/maps/colour-map.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
-import { TRANSFORM_FIELDS, chooseTransform } from '../../../photos/feeds/choose-transform.js';
+import { chooseTransform } from '../../../photos/feeds/choose-transform.js';
 import { fitSize } from '../../../photos/feeds/photo-size.js';
 import { transformFromConfig } from '../../../photos/images/configs/transform-from-config.js';
 import { encodePng } from '../../../photos/images/encode.js';
@@ -19,11 +20,9 @@ import { checkAbsent } from '../../../base/atomic-file.js';
 import type { Tensor } from '../../../onnx/tensor/tensor.js';
 import { MODEL_HELP, YES_FLAG, YES_HELP, findModelFile, type CommonFlags } from '../../flags/find-model.js';
 import { LABELS_HELP, readLabelsFlag } from '../../flags/labels-flag.js';
-import { addFlags } from '../../flags/option-flags.js';
-import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
 import { printJson, type Terminal } from '../../terminal/terminal.js';
 
-interface SegmentFlags extends CommonFlags, TransformFlags {
+interface SegmentFlags extends CommonFlags, PhotoFlags {
   readonly out: string;
   readonly output?: string;
   readonly labels?: string | true;
@@ -53,7 +52,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .action((model: string, photos: string[], flags: SegmentFlags) =>
       runSegment(terminal, model, photos, flags),
     );
-  addFlags(command, TRANSFORM_FIELDS, TRANSFORM_FLAGS);
+  addPhotoFlags(command, ['transform']);
 }
 
 async function runSegment(
@@ -117,7 +116,7 @@ async function segment(
 }
 
 /** The transform of the model, which must keep whole photos. Throws `OPTION_INVALID`. */
-function wholePhotos(flags: TransformFlags, file: string, model: OnnxModel): Transform {
+function wholePhotos(flags: PhotoFlags, file: string, model: OnnxModel): Transform {
   const { transform, size } = chooseTransform(flags.transform, file, () => transformFromConfig(USUAL));
   if (transform.options.crop !== null)
     throw invalidOption(

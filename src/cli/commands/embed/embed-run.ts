@@ -1,5 +1,5 @@
 /** The beginning and the end of both kinds of `tapir embed`. */
-import type { TransformFlags } from '../../flags/transform-flags.js';
+import type { PhotoFlags } from '../../flags/photo-flags.js';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { JOURNAL_FILE } from '../../../datasets/files/file-names.js';
@@ -31,17 +31,14 @@ import {
 } from '../../flags/open-extractor.js';
 import type { ShardFlag } from '../../flags/shard-flag.js';
 import { describeUnread, type UnreadCounts } from '../../../datasets/sources/items/unread-files.js';
-import type { ClipFlags, TileFlags } from '../../flags/part-of-photo-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
 
 export interface EmbedFlags
   extends
     ExtractorFlags,
-    TileFlags,
-    ClipFlags,
     Omit<
       EmbedFolderOptions,
-      | keyof TransformFlags
+      | keyof PhotoFlags
       | 'tiles'
       | 'clips'
       | 'format'

@@ -1,4 +1,5 @@
 /** `tapir embed`: images → a dataset. */
+import { addPhotoFlags } from '../../flags/photo-flags.js';
 import { counted } from '../../../base/printable.js';
 import { Option, type Command } from 'commander';
 import { invalidOption } from '../../../base/checks.js';
@@ -11,7 +12,6 @@ import type { EmbedProgress } from '../../../datasets/embed/progress.js';
 import { continueDataset, sharedOptions } from './continue-dataset.js';
 import { runEmbedRows } from './embed-rows.js';
 import { openRun, reportFailures, reportUnread, type EmbedFlags } from './embed-run.js';
-import { addClipFlag, addTileFlag } from '../../flags/part-of-photo-flags.js';
 import { EXIT, messageOf } from '../../terminal/exit-code.js';
 import { openRunView } from '../../terminal/progress-view.js';
 import { chooseLocalDevice, parseShard, readShardFlag } from '../../flags/shard-flag.js';
@@ -74,8 +74,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     'minCosine',
   ]);
   addSettings(command, METRICS_FIELDS, ['metricsPort']);
-  addTileFlag(command);
-  addClipFlag(command);
+  addPhotoFlags(command, ['tiles', 'clips']);
   command
     .option(rare('--json'), 'print progress and the manifest as lines of JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags, sharedOptions(command)));

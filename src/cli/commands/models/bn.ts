@@ -1,6 +1,6 @@
 /** `tapir models bn`: re-estimates BatchNorm statistics, and merges what several processes have measured. */
+import { addPhotoFlags, type PhotoFlags } from '../../flags/photo-flags.js';
 import { shown } from '../../../base/printable.js';
-import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
 import type { Command } from 'commander';
 import {
   ESTIMATE_BATCH_NORM_FIELDS,
@@ -42,7 +42,7 @@ interface WriteFlags extends CommonFlags, SaveOptions {
   readonly epsilon?: number;
 }
 
-interface BnFlags extends WriteFlags, TransformFlags {
+interface BnFlags extends WriteFlags, PhotoFlags {
   readonly mode?: BatchNormMode;
   readonly momentum?: Momentum;
   readonly devices: string;
@@ -84,8 +84,8 @@ export function addCommand(models: Command, terminal: Terminal): void {
   addFlags(bn, ESTIMATE_BATCH_NORM_FIELDS, {
     mode: '--mode <mode>',
     batch: '--batch <n>',
-    ...TRANSFORM_FLAGS,
   });
+  addPhotoFlags(bn, ['transform']);
   addSettings(bn, SOURCE_FIELDS, ['sourceMoments']);
   addSettings(bn, ESTIMATE_BATCH_NORM_FIELDS, ['cudaLibraries', 'decodeThreads', 'memoryBytes']);
   addWriteFlags(bn);

@@ -1,7 +1,7 @@
 /** `tapir classify`: classes of images, by a model with labels. */
+import { addPhotoFlags, type PhotoFlags } from '../../flags/photo-flags.js';
 import { counted, shown } from '../../../base/printable.js';
-import { TRANSFORM_FLAGS, type TransformFlags } from '../../flags/transform-flags.js';
-import { Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import {
   classifyImages,
   CLASSIFY_FIELDS,
@@ -17,9 +17,8 @@ import { EXIT } from '../../terminal/exit-code.js';
 import type { Terminal } from '../../terminal/terminal.js';
 import { rare } from '../../flags/rare.js';
 
-interface ClassifyFlags extends CommonFlags, TransformFlags, Pick<ClassifyOptions, 'top' | 'device'> {
+interface ClassifyFlags extends CommonFlags, PhotoFlags, Pick<ClassifyOptions, 'top' | 'device'> {
   readonly model?: string;
-  readonly format: 'text' | 'jsonl';
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {
@@ -30,19 +29,14 @@ export function addCommand(program: Command, terminal: Terminal): void {
     )
     .argument('<source...>', 'images, or one folder, pattern, list or archive')
     .option('--model <file>', 'the classifier: its first output has a score for each class')
-    .addOption(
-      new Option('--format <name>', 'a line of text per image, or of JSON')
-        .choices(['text', 'jsonl'])
-        .default('text'),
-    )
-    .option('--json', 'the same as --format jsonl', false)
+    .option('--json', 'print a line of JSON per image', false)
     .option(rare(YES_FLAG), YES_HELP, false)
     .action((sources: string[], flags: ClassifyFlags) => runClassify(terminal, sources, flags));
   addFlags(command, CLASSIFY_FIELDS, {
     device: '--device <device>',
     top: '--top <n>',
-    ...TRANSFORM_FLAGS,
   });
+  addPhotoFlags(command, ['transform', 'clips']);
 }
 
 async function runClassify(
@@ -50,12 +44,12 @@ async function runClassify(
   sources: readonly string[],
   flags: ClassifyFlags,
 ): Promise<void> {
-  const { model, top, device, json, format, yes } = flags;
+  const { model, top, device, clips, json, yes } = flags;
   if (model === undefined) throw invalidOption('--model', 'the ONNX file of a classifier', model);
   const path = await findModelFile(model, terminal, yes);
   const transform = readTransformFlag(terminal, flags, await openModel(path));
-  const options = { top, transform, device, signal: terminal.signal };
-  const describe = json || format === 'jsonl' ? describeAsJson : describeAsText;
+  const options = { top, transform, clips, device, signal: terminal.signal };
+  const describe = json ? describeAsJson : describeAsText;
   const [first] = sources;
   const source = sources.length === 1 ? first! : sources;
   let failures = 0;
@@ -68,13 +62,14 @@ async function runClassify(
   terminal.exitCode = EXIT.someFailed;
 }
 
-function describeAsText({ path, classes, error }: ClassifiedImage): string {
+function describeAsText({ path, clipStart, classes, error }: ClassifiedImage): string {
   const found = error
     ? `${error.code}: ${error.message}`
     : classes.map(({ label, score }) => `${label} ${score.toFixed(4)}`).join(', ');
-  return shown(`${path ?? '(bytes)'}: ${found}`);
+  const frame = clipStart === undefined ? '' : `, frame ${clipStart}`;
+  return shown(`${path ?? '(bytes)'}${frame}: ${found}`);
 }
 
-function describeAsJson({ path, classes, error }: ClassifiedImage): string {
-  return JSON.stringify({ path, classes, error: error && { code: error.code, message: error.message } });
+function describeAsJson({ path, clipStart, classes, error }: ClassifiedImage): string {
+  return JSON.stringify({ path, clipStart, classes, error: error && { code: error.code, message: error.message } });
 }

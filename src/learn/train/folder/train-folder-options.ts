@@ -23,7 +23,7 @@ import {
 } from '../optimizers/optimizer-options.js';
 import type { ScheduleLike } from '../optimizers/schedule-options.js';
 import { TRAINER_FIELDS, type BatchNormTraining } from '../runs/trainer-options.js';
-import { TRANSFORM_FIELDS, type TransformChoice } from '../../../photos/feeds/choose-transform.js';
+import { photoFields, type PhotoOptions } from '../../../photos/feeds/photo-options.js';
 import type { TrainEvent } from './training-records.js';
 
 /** How the learning rate changes over a training. */
@@ -36,8 +36,8 @@ export const AUGMENTATIONS = ['crop-flip', 'none'] as const;
 /** One of {@link AUGMENTATIONS}. */
 export type Augmentation = (typeof AUGMENTATIONS)[number];
 
-/** Options of {@link trainFolder}. */
-export interface TrainFolderOptions extends PlaceOptions, TransformChoice {
+/** Options of {@link trainFolder}. It refuses `tiles` and `clips`: a photo is one row, with one label. */
+export interface TrainFolderOptions extends PlaceOptions, PhotoOptions {
   /** The ONNX file to write. The page is written beside it, as `OUT.html`, and the preprocessing and the labels, as `OUT.tapir.json`. */
   readonly out: string;
   /**
@@ -138,6 +138,9 @@ export interface TrainFolderOptions extends PlaceOptions, TransformChoice {
   readonly onEvent: ((event: TrainEvent) => void) | undefined;
 }
 
+const ONE_ROW =
+  'a photo has one label and is one row; make a folder of photos of them, or train on tensors with createTrainer';
+
 export const TRAIN_FOLDER_FIELDS: Fields<TrainFolderOptions> = {
   ...PLACE_FIELDS,
   out: text(''),
@@ -163,7 +166,7 @@ export const TRAIN_FOLDER_FIELDS: Fields<TrainFolderOptions> = {
   },
   validation: optional(checkText, 'another folder of classes to measure on'),
   seed: integer(0, Number.MAX_SAFE_INTEGER, 0, 'chooses split, order, crops and a new head'),
-  ...TRANSFORM_FIELDS,
+  ...photoFields({ tiles: ONE_ROW, clips: ONE_ROW }),
   decodeThreads: integer(0, 1024, 0, 'threads that decode photos; 0 for all cores'),
   state: optional(checkText, 'folder of checkpoints and the log (default: OUT.training)'),
   weights: oneOf(

@@ -17,25 +17,25 @@ import { PLACE_FIELDS, type PlaceOptions } from '../../../extract/replicas/place
 import type { BatchNormMoments } from './saved-moments.js';
 import { readModel, type ModelSource, type OnnxModel } from '../../../run/model/open/open-model.js';
 import {
-  PHOTO_FIELDS,
+  PHOTO_BATCH_FIELDS,
   type LearnSource,
   type PhotoFailure,
-  type PhotoOptions,
+  type PhotoBatchOptions,
 } from '../../../datasets/embed/photo-batches.js';
 import { openBatches } from './open-batches.js';
 
 /** Options of {@link estimateBatchNorm}. */
-export interface EstimateBatchNormOptions extends EstimateOptions, PhotoOptions {}
+export interface EstimateBatchNormOptions extends EstimateOptions, PhotoBatchOptions {}
 
 export const ESTIMATE_BATCH_NORM_FIELDS: Fields<EstimateBatchNormOptions> = {
   ...ESTIMATE_FIELDS,
-  ...PHOTO_FIELDS,
+  ...PHOTO_BATCH_FIELDS,
 };
 
 /** Options of {@link measureMoments}. */
-export interface MeasureMomentsOptions extends PlaceOptions, PhotoOptions {}
+export interface MeasureMomentsOptions extends PlaceOptions, PhotoBatchOptions {}
 
-const MEASURE_FIELDS: Fields<MeasureMomentsOptions> = { ...PLACE_FIELDS, ...PHOTO_FIELDS };
+const MEASURE_FIELDS: Fields<MeasureMomentsOptions> = { ...PLACE_FIELDS, ...PHOTO_BATCH_FIELDS };
 
 /** Photos that could not be read: nothing of them is in the statistics. */
 export interface WithFailures {

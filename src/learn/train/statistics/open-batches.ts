@@ -2,10 +2,10 @@
 import { availableParallelism } from 'node:os';
 import { checkFields } from '../../../base/options.js';
 import {
-  PHOTO_FIELDS,
+  PHOTO_BATCH_FIELDS,
   type LearnSource,
+  type PhotoBatchOptions,
   type PhotoFailure,
-  type PhotoOptions,
 } from '../../../datasets/embed/photo-batches.js';
 import { openSource, type EmbedSource, type ListedImage } from '../../../datasets/sources/open-source.js';
 import type { BatchSource } from '../../../extract/replicas/batch-pieces.js';
@@ -27,10 +27,16 @@ export interface OpenedBatches {
 export async function openBatches(
   model: OnnxModel,
   source: LearnSource,
-  options: PhotoOptions,
+  options: PhotoBatchOptions,
   signal: AbortSignal | undefined,
 ): Promise<OpenedBatches> {
-  const { batch, decodeThreads, ...reading } = checkFields(PHOTO_FIELDS, options);
+  const {
+    batch,
+    decodeThreads,
+    tiles: _tiles,
+    clips: _clips,
+    ...reading
+  } = checkFields(PHOTO_BATCH_FIELDS, options);
   const given = await lookAt(source);
   if (given.areTensors) return { batches: given.source as BatchSource, failures: [] };
   const transform = chooseModelTransform(reading.transform, model);

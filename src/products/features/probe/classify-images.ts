@@ -9,11 +9,13 @@ import { listLargest } from '../../../onnx/tensor/vectors/largest.js';
 import { createFeatureExtractor } from '../../../extract/create-feature-extractor.js';
 import { embedImages } from '../../../datasets/embed/embed-images.js';
 import { openModel } from '../../../run/model/open/open-model.js';
+import { PHOTO_FIELDS, type PhotoOptions } from '../../../photos/feeds/photo-options.js';
+import type { Tile } from '../../../photos/images/pixels/tile-grid.js';
 import type { EmbedSource } from '../../../datasets/sources/open-source.js';
 import type { ImageError } from '../../../photos/images/file/image-errors.js';
 
 /** Options of {@link classifyImages}. */
-export interface ClassifyOptions extends OneRowOptions {
+export interface ClassifyOptions extends OneRowOptions, PhotoOptions {
   /**
    * Classes per image, an integer from 1 to 1000.
    * @default 5
@@ -27,6 +29,7 @@ export interface ClassifyOptions extends OneRowOptions {
 }
 
 export const CLASSIFY_FIELDS: Fields<ClassifyOptions> = {
+  ...PHOTO_FIELDS,
   ...ONE_ROW_FIELDS,
   top: integer(1, 1000, 5, 'classes per image'),
   device: DEVICE,
@@ -39,12 +42,16 @@ export interface ImageClass {
   readonly score: number;
 }
 
-/** The classes of an image, or its error. */
+/** The classes of an image, of a tile or a clip; or the error of an image. */
 export interface ClassifiedImage {
   /** Position in the source, from 0. */
   readonly index: number;
   /** As the source has it; null for images given as bytes. */
   readonly path: string | null;
+  /** With `tiles`: what the tile covers; its classes come by themselves. */
+  readonly tile?: Tile;
+  /** With `clips`: the first frame of the clip, among those of its folder or file. */
+  readonly clipStart?: number;
   /** The highest scores first; empty if the image could not be read. */
   readonly classes: readonly ImageClass[];
   readonly error: ImageError | null;
@@ -84,11 +91,13 @@ export async function* classifyImages(
   const nodes = { [`tensor:${output!.name}`]: 'scores' } as const;
   const extractor = await createFeatureExtractor(model, nodes, { device, outputDtype: 'keep' });
   try {
-    for await (const { index, path: image, features, error } of embedImages(extractor, source, options)) {
-      if (error) yield { index, path: image, classes: [], error };
+    for await (const row of embedImages(extractor, source, options)) {
+      const { index, path: image, tile, clipStart, features, error } = row;
+      const part = { ...(tile && { tile }), ...(clipStart === undefined ? {} : { clipStart }) };
+      if (error) yield { index, path: image, ...part, classes: [], error };
       else {
         const scores = floatsOf(features['scores']!)!;
-        yield { index, path: image, classes: rank(scores, labels, top), error: null };
+        yield { index, path: image, ...part, classes: rank(scores, labels, top), error: null };
       }
     }
   } finally {

@@ -1,7 +1,7 @@
 /** What the page asks of a model: its sizes, cuts, and what photos give. Each answer is computed when it is first asked for. */
-import { planTiles, type TilesGiven } from '../../../photos/images/transform/tile-options.js';
+import { planTiles } from '../../../photos/images/transform/tile-options.js';
 import { readClassLabels } from '../../../extract/class-labels.js';
-import type { TransformChoice } from '../../../photos/feeds/choose-transform.js';
+import type { PhotoOptions } from '../../../photos/feeds/photo-options.js';
 import { invalidOption } from '../../../base/checks.js';
 import { isTapirError, reasonOf, TapirError } from '../../../base/errors.js';
 import { shown } from '../../../base/printable.js';
@@ -31,9 +31,7 @@ import { describeAttention, describeMaps, topClasses } from './see/describe-maps
 import { Shelf } from './shelf.js';
 
 /** How an explorer computes. */
-export interface ExplorerSetup extends TransformChoice {
-  /** How pictures are cut into tiles; undefined for whole photos. */
-  readonly tiles?: TilesGiven | undefined;
+export interface ExplorerSetup extends Pick<PhotoOptions, 'transform'>, Partial<Pick<PhotoOptions, 'tiles'>> {
   /** Of the classes, in their order; undefined for those in the model's metadata. */
   readonly labels: readonly string[] | undefined;
   readonly device: Device;

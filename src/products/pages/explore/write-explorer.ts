@@ -2,8 +2,7 @@
 import { basename, resolve } from 'node:path';
 import { checkLabels } from '../../../extract/class-labels.js';
 import { DEVICE, type Device } from '../../../run/runtime/lanes/device.js';
-import { TRANSFORM_FIELDS, type TransformChoice } from '../../../photos/feeds/choose-transform.js';
-import type { TilesGiven } from '../../../photos/images/transform/tile-options.js';
+import { photoFields, type PhotoOptions } from '../../../photos/feeds/photo-options.js';
 import {
   boolean,
   callback,
@@ -12,7 +11,6 @@ import {
   signal,
   text,
   texts,
-  unchecked,
   type Fields,
 } from '../../../base/options.js';
 import { checkText, type Options } from '../../../base/checks.js';
@@ -27,8 +25,8 @@ import { writeQuestion } from './page/source.js';
 import { answerQuestion } from './questions.js';
 import { renderExplorer } from './render-explorer.js';
 
-/** Options of {@link writeExplorer}. */
-export interface ExplorerOptions extends TransformChoice {
+/** Options of {@link writeExplorer}. Of `tiles`, it looks at some, at most 12, from all over a picture. It refuses `clips`. */
+export interface ExplorerOptions extends PhotoOptions {
   /**
    * HTML file to write. It may replace an older page of a model, but no other file.
    * @default 'explore.html'
@@ -39,11 +37,6 @@ export interface ExplorerOptions extends TransformChoice {
    * @default []
    */
   readonly photos: readonly string[];
-  /**
-   * Cuts each picture into tiles and looks at some of them, at most 12, from all over it: see {@link TileOptions}; `size` is required.
-   * @default undefined, which is whole photos
-   */
-  readonly tiles: TilesGiven | undefined;
   /**
    * Names of nodes whose features the page shows for each photo, and which it proposes to return. Without names, it shows those of the
    * module that it opens, which costs most.
@@ -90,13 +83,12 @@ export interface ExplorerOptions extends TransformChoice {
 export const EXPLORER_FIELDS: Fields<ExplorerOptions> = {
   out: text('explore.html'),
   photos: texts(),
-  tiles: unchecked<TilesGiven | undefined>(undefined),
   returnNodes: texts([], 'pick this node; with --out, show its features for each photo; repeatable'),
   layer: optional(checkText, 'with --out: show Grad-CAM of this layer, such as layer4, for each photo'),
   class: optional(checkText, 'with --cam: index of the class, or its label (default: the predicted class)'),
   labels: optional(checkLabels),
   time: boolean(false, 'with --out: also time each node on the CPU'),
-  ...TRANSFORM_FIELDS,
+  ...photoFields({ clips: 'the page shows pictures' }),
   device: DEVICE,
   signal,
   onProgress: callback(),

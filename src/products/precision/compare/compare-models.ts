@@ -4,11 +4,8 @@ import { describePrecision } from '../../../run/runtime/capabilities/capabilitie
 import { DEVICE, type Device } from '../../../run/runtime/lanes/device.js';
 import { identifyFile } from '../../../run/model/prune/identify-model.js';
 import { readClassLabels } from '../../../extract/class-labels.js';
-import {
-  TRANSFORM_FIELDS,
-  type TransformChoice,
-  type TransformRequest,
-} from '../../../photos/feeds/choose-transform.js';
+import type { TransformRequest } from '../../../photos/feeds/choose-transform.js';
+import { photoFields, type PhotoOptions } from '../../../photos/feeds/photo-options.js';
 import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 import { embedItems, type EmbeddedItem } from '../../../datasets/embed/embed-images.js';
 import { recordTransform } from '../../../datasets/embed/describe-run.js';
@@ -38,8 +35,8 @@ import type { ComparedFailure, ComparedModel, ComparedOutput, ModelComparison } 
 import { openSides, readSide, type ComparedSource, type Sides } from './open-sides.js';
 import { renderComparison } from './render-comparison.js';
 
-/** Options of {@link compareModels}. */
-export interface CompareOptions extends TransformChoice {
+/** Options of {@link compareModels}. It refuses `tiles` and `clips`: both models get whole photos, whose pixels are compared too. */
+export interface CompareOptions extends PhotoOptions {
   /**
    * What to return from both models; undefined compares the graph outputs, and if B was cut out of A, the values of A that its outputs
    * are. Outputs with the same key belong together, or the only output of each.
@@ -86,9 +83,12 @@ export interface CompareOptions extends TransformChoice {
 /** The distances of all pairs of so many images take 100 MB. */
 const MOST_SAMPLE = 5000;
 
+const WHOLE =
+  'whole photos are compared, pixels too; embed the others with both models, and compare the vectors of the datasets';
+
 export const COMPARE_FIELDS: Fields<CompareOptions> = {
   returnNodes: unchecked<ReturnNodes | undefined>(undefined),
-  ...TRANSFORM_FIELDS,
+  ...photoFields({ tiles: WHOLE, clips: WHOLE }),
   sample: integer(1, MOST_SAMPLE, 1000, 'maximum number of images, drawn at random'),
   neighbours: integer(1, 100, 10, 'neighbours for the recall'),
   device: DEVICE,

@@ -1,12 +1,6 @@
 /** The fastest way to run a model here, of those that are near enough to float32 on photos. */
 import { resolve } from 'node:path';
-import {
-  EMBED_FIELDS,
-  ONE_ROW_FIELDS,
-  setUpEmbedding,
-  type EmbedOptions,
-  type OneRowOptions,
-} from '../../../datasets/embed/embed-options.js';
+import { ONE_ROW_FIELDS, setUpEmbedding, type OneRowOptions } from '../../../datasets/embed/embed-options.js';
 import { leastCosine } from '../../../datasets/records/float32-comparison.js';
 import { readBegunChoice } from '../../../datasets/files/begun-choice.js';
 import type { EngineCandidate, EngineChoice } from '../../../datasets/records/engine-choice.js';
@@ -22,6 +16,7 @@ import {
 import { checkText, type Options } from '../../../base/checks.js';
 import { number, optional, readOptions, unchecked, type Field, type Fields } from '../../../base/options.js';
 import { TapirError } from '../../../base/errors.js';
+import { photoFields, type PhotoOptions } from '../../../photos/feeds/photo-options.js';
 import type { Device } from '../../../run/runtime/lanes/device.js';
 import type { EmbedSource } from '../../../datasets/sources/open-source.js';
 import type { EngineName, Precision } from '../../../run/runtime/capabilities/capabilities.js';
@@ -29,9 +24,8 @@ import type { PrunedModel } from '../../../run/model/prune/pruned-model.js';
 import { openForm } from './judge-forms.js';
 import { asCandidate, measureForms, readFirstPhotos, type MeasuredForm } from './measure-forms.js';
 
-/** Options of {@link chooseEngine}. */
-export interface ChooseEngineOptions
-  extends Omit<OneRowOptions, 'keepDims' | 'checksum'>, Pick<EmbedOptions, 'clips'> {
+/** Options of {@link chooseEngine}. It refuses `tiles`: a tile takes the model as long as a photo. */
+export interface ChooseEngineOptions extends Omit<OneRowOptions, 'keepDims' | 'checksum'>, PhotoOptions {
   /**
    * The engine, or `auto` for any that is installed.
    * @default 'auto'
@@ -69,10 +63,10 @@ export const MIN_COSINE: Field<number> = number(
 
 const { keepDims: _, checksum: __, ...READING_FIELDS } = ONE_ROW_FIELDS;
 
-const CHOICE_FIELDS: Fields<ChooseEngineOptions> = {
+export const CHOICE_FIELDS: Fields<ChooseEngineOptions> = {
+  ...photoFields({ tiles: 'a tile takes the model as long as a photo, so photos tell' }),
   ...READING_FIELDS,
   ...FORM_FIELDS,
-  clips: EMBED_FIELDS.clips,
   device: unchecked<Device>('cpu'),
   minCosine: MIN_COSINE,
   out: optional((option, value) => resolve(checkText(option, value))),

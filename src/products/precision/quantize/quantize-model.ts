@@ -1,6 +1,10 @@
 /** A model in 8 bits, chosen on photos. */
 import { availableParallelism } from 'node:os';
-import { PHOTO_FIELDS, type PhotoFailure, type PhotoOptions } from '../../../datasets/embed/photo-batches.js';
+import {
+  PHOTO_BATCH_FIELDS,
+  type PhotoFailure,
+  type PhotoBatchOptions,
+} from '../../../datasets/embed/photo-batches.js';
 import { checkFinite } from '../lowering/search/photo-rows.js';
 import { isConvolutional } from '../lowering/is-convolutional.js';
 import {
@@ -43,7 +47,7 @@ import { measureSpeeds, type MeasuredSpeed } from './measure-speeds.js';
 
 /** Options of {@link quantizeModel}. */
 export interface QuantizeOptions
-  extends Pick<LoweringOptions, 'keep' | 'signal'>, Omit<PhotoOptions, 'batch'> {
+  extends Pick<LoweringOptions, 'keep' | 'signal'>, Omit<PhotoBatchOptions, 'batch'> {
   /**
    * How activations get their scales. `static`: fixed scales from photos, in a plain QDQ file that ONNX Runtime, OpenVINO and TensorRT
    * read; for convolutional networks, and for OpenVINO. `dynamic`: a scale per row at run time, for the products of transformers in
@@ -82,7 +86,7 @@ export interface QuantizeOptions
   readonly onProgress: ((progress: Progress) => void) | undefined;
 }
 
-const { batch: _, ...READING_FIELDS } = PHOTO_FIELDS;
+const { batch: _, ...READING_FIELDS } = PHOTO_BATCH_FIELDS;
 
 export const QUANTIZE_FIELDS: Fields<QuantizeOptions> = {
   ...READING_FIELDS,
@@ -160,7 +164,7 @@ export async function quantizeModel(
   const { whole, ...taker } = describeTaker(source);
   const transform = chooseModelTransform(options.transform, whole);
   const plan = planFeeds(taker, transform, { takes: 'one size' });
-  const { items } = await sampleSource(photos, options.sample, options, options.signal);
+  const { items } = await sampleSource(photos, options.sample, { ...options, clips: undefined }, options.signal);
   const isStatic =
     options.activations === 'static' ||
     (options.activations === 'auto' && (await isConvolutional(source, transform.outputSize?.height)));

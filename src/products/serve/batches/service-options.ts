@@ -1,4 +1,5 @@
 /** The options of a service, and their checks. */
+import { photoFields, type PhotoOptions } from '../../../photos/feeds/photo-options.js';
 import {
   EMBED_FIELDS,
   setUpEmbedding,
@@ -20,8 +21,8 @@ import { invalidOption, type Options } from '../../../base/checks.js';
 import type { TextTower } from '../../features/text/text-encoder.js';
 import type { Extractor } from '../../../extract/extractor.js';
 
-/** Options of {@link createService}. Times are in milliseconds. */
-export interface ServiceOptions extends Pick<EmbedOptions, 'transform' | 'keepDims' | 'decodeThreads'> {
+/** Options of {@link createService}. Times are in milliseconds. `tiles` and `clips` are refused: a reply has a row per photo. */
+export interface ServiceOptions extends PhotoOptions, Pick<EmbedOptions, 'keepDims' | 'decodeThreads'> {
   /**
    * The model's name in replies and in OpenAI's API: letters, digits, `.`, `_` and `-`.
    * @default 'model'
@@ -141,10 +142,11 @@ export interface ServiceSetup extends ServiceOptions {
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const HOUR_MS = 3_600_000;
 
-const { transform, keepDims, decodeThreads } = EMBED_FIELDS;
+const { keepDims, decodeThreads } = EMBED_FIELDS;
+const ONE_ROW = 'a reply has a row per photo; send tiles as photos, and clips as tensors';
 
 export const SERVICE_FIELDS: Fields<ServiceOptions> = {
-  transform,
+  ...photoFields({ tiles: ONE_ROW, clips: ONE_ROW }),
   keepDims,
   decodeThreads,
   name: checkedBy(checkName, 'model', 'the model’s name in paths and replies'),
