@@ -51,7 +51,7 @@ function readSetting(command: Command, settings: ReadonlyMap<string, Field<unkno
   const [, key = text, value] = /^([^=]*)=(.*)$/s.exec(text) ?? [];
   const field = settings.get(key);
   const flag = flagsOf(command).get(key)?.long;
-  if (!field && flag) throw invalidOption('--set', `an option without a flag: write ${flag}`, text);
+  if (!field && flag) throw invalidOption('--set', `an option without a flag: write ${flag}`, key);
   if (!field) throw unknownKey('--set', key, settings.keys());
   if (value === undefined) throw invalidOption('--set', `a key with its value: ${key}=…`, text);
   const read = readFieldText(`--set ${key}`, field, value);

@@ -14,6 +14,7 @@ import { readLabels } from '../../../build/modules/datasets/labels/labels.js';
 import { readRowQueries } from '../../../build/modules/products/features/search/query-vectors.js';
 import { startServer } from '../../support/file-server.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
+import { runTapir } from '../../support/run.js';
 
 const scratch = scratchFolder();
 const photos = ['sea/sea-0.jpg', 'sea/sea-1.jpg', 'city/city-0.jpg'];
@@ -121,4 +122,17 @@ it('is fetched with headers by embed and loadImage', async () => {
     /^((?!SECRET).)*one line.*$/,
   );
   await extractor.close();
+});
+
+it('is fetched by a command with the headers of a file', async () => {
+  const [file, model, out] = ['headers.txt', 'model.onnx', 'by-command'].map((name) => join(scratch, name));
+  writeFileSync(file!, 'X-Key: SECRET-key\n');
+  writeFileSync(model!, tinyResNet());
+  const list = join(scratch, 'one.txt');
+  writeFileSync(list, `${url}/${photos[0]!}\n`);
+  const flags = ['--allow-http', '--header-file', file!, '--transform', JSON.stringify(TRANSFORM)];
+  const words = ['embed', list, '--model', model!, '--return', 'fc=v', '--out', out!, ...flags, '--json'];
+  const { code, stdout, stderr } = await runTapir(words);
+  expect(code, stderr).toBe(0);
+  expect(stdout + stderr + readFileSync(join(out!, 'manifest.json'), 'utf8')).not.toMatch(SECRET);
 });

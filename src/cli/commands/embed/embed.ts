@@ -22,6 +22,7 @@ import { ROW_FORMATS } from '../../../datasets/streams/row-output.js';
 import { EMBED_ROWS_FIELDS } from '../../../datasets/streams/embed-rows.js';
 import { describeMarked } from './describe-marked.js';
 import { addExtractorFlags } from '../../flags/extractor-flags.js';
+import { addHeaderFlag } from '../../flags/header-flag.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
 import { rare } from '../../flags/rare.js';
@@ -49,6 +50,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     column: rare('--column <name>'),
     allowHttp: rare('--allow-http'),
   });
+  addHeaderFlag(command);
   command
     .addOption(
       new Option(
