@@ -164,7 +164,12 @@ export async function quantizeModel(
   const { whole, ...taker } = describeTaker(source);
   const transform = chooseModelTransform(options.transform, whole);
   const plan = planFeeds(taker, transform, { takes: 'one size' });
-  const { items } = await sampleSource(photos, options.sample, { ...options, clips: undefined }, options.signal);
+  const { items } = await sampleSource(
+    photos,
+    options.sample,
+    { ...options, clips: undefined },
+    options.signal,
+  );
   const isStatic =
     options.activations === 'static' ||
     (options.activations === 'auto' && (await isConvolutional(source, transform.outputSize?.height)));
