@@ -14,9 +14,9 @@ export type ResultType = number | keyof typeof ELEMENT_TYPE | 'stated' | 'sequen
 export interface Operator {
   /**
    * The sizes of the first result. `elementwise`: each element follows from the one at its place in the first input; `broadcast`: from
-   * one of each input; `same`: those of the first input, and elements meet. `own`: gradients/open-sizes.
+   * one of each input; `same`: those of the first input, and elements meet; `reduced`: without those of `axes`. `own`: graph/size-rules.
    */
-  readonly sizes: 'elementwise' | 'broadcast' | 'same' | 'own' | 'unknown';
+  readonly sizes: 'elementwise' | 'broadcast' | 'same' | 'reduced' | 'own' | 'unknown';
   /**
    * The meaning of the result's axes. `kept`: that of the inputs; `reduced`: the same if the rank stays; `channels second`: `[N, C, …]` by
    * definition; `product` with a weight, `normalised` over one axis: channels last; `turned`: by `perm`.

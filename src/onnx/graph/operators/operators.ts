@@ -10,7 +10,7 @@ const broadcast = { ...elementwise, sizes: 'broadcast', batch: 'broadcast' } as 
 const along = { ...elementwise, sizes: 'same', batch: 'own' } as const;
 /** Maps with channels on the second axis. */
 const onMaps = { ...elementwise, sizes: 'unknown', axes: 'channels second', batch: 'first axis' } as const;
-const reduction = { ...elementwise, sizes: 'unknown', axes: 'reduced', batch: 'reduction' } as const;
+const reduction = { ...elementwise, sizes: 'reduced', axes: 'reduced', batch: 'reduction' } as const;
 const product = { ...elementwise, sizes: 'unknown', axes: 'product', batch: 'own', macs: 'own' } as const;
 const moving = { ...along, sizes: 'unknown', axes: 'unknown', half: 'moves' } as const;
 const other = { ...moving, batch: 'kept', half: 'unproven' } as const;
@@ -69,13 +69,13 @@ const STANDARD: readonly Row[] = [
   ['Conv', { ...onMaps, sizes: 'own', macs: 'own', half: 'computes', isLayer: true }],
   ['ConvTranspose', { ...onMaps, macs: 'own', half: 'computes', isLayer: true }],
   ['DeformConv', { ...onMaps, batch: 'kept', macs: 'own', half: 'unproven' }],
-  ['ConvInteger', { ...onMaps, ...int8, macs: 'own', types: ['int32'] }],
-  ['QLinearConv', { ...onMaps, ...int8, macs: 'own', types: [7] }],
+  ['ConvInteger', { ...onMaps, ...int8, sizes: 'own', macs: 'own', types: ['int32'] }],
+  ['QLinearConv', { ...onMaps, ...int8, sizes: 'own', macs: 'own', types: [7] }],
   ['AveragePool', { ...onMaps, sizes: 'own', half: 'follows' }],
   ['MaxPool', { ...onMaps, sizes: 'own', half: 'follows', types: [0, 'int64'], levels: 'first' }],
-  ['GlobalMaxPool', { ...onMaps, half: 'follows' }],
-  ['GlobalAveragePool GlobalLpPool LpPool', { ...onMaps, half: 'sums' }],
-  ['DepthToSpace SpaceToDepth', { ...onMaps, half: 'moves', levels: 'first' }],
+  ['GlobalMaxPool', { ...onMaps, sizes: 'own', half: 'follows' }],
+  ['GlobalAveragePool GlobalLpPool LpPool', { ...onMaps, sizes: 'own', half: 'sums' }],
+  ['DepthToSpace SpaceToDepth', { ...onMaps, sizes: 'own', half: 'moves', levels: 'first' }],
   ['Resize', { ...onMaps, batch: 'own', half: 'positions', levels: 'first' }],
   ['GridSample Upsample', { ...onMaps, batch: 'kept', half: 'positions' }],
   ['MaxRoiPool RoiAlign', { ...onMaps, batch: 'mixed', half: 'positions' }],
@@ -85,14 +85,14 @@ const STANDARD: readonly Row[] = [
   ['ReduceMax ReduceMin', { ...reduction, half: 'follows' }],
   ['ReduceL1 ReduceL2 ReduceMean ReduceProd ReduceSum ReduceSumSquare', { ...reduction, half: 'sums' }],
   ['ReduceLogSum ReduceLogSumExp', { ...reduction, half: 'exponentials' }],
-  ['ArgMax ArgMin', { ...reduction, half: 'positions', types: ['int64'], isStep: true }],
+  ['ArgMax ArgMin', { ...reduction, sizes: 'own', half: 'positions', types: ['int64'], isStep: true }],
 
   // Products, attention and recurrent layers.
-  ['MatMul', { ...product, half: 'computes' }],
-  ['Gemm', { ...product, half: 'computes', isLayer: true }],
+  ['MatMul', { ...product, sizes: 'own', half: 'computes' }],
+  ['Gemm', { ...product, sizes: 'own', half: 'computes', isLayer: true }],
   ['Einsum', { ...product, axes: 'unknown', half: 'computes' }],
-  ['MatMulInteger', { ...product, ...int8, types: ['int32'] }],
-  ['QLinearMatMul', { ...product, ...int8, axes: 'unknown', types: [7] }],
+  ['MatMulInteger', { ...product, ...int8, sizes: 'own', types: ['int32'] }],
+  ['QLinearMatMul', { ...product, ...int8, sizes: 'own', axes: 'unknown', types: [7] }],
   ['Attention', { ...other, macs: 'own', half: 'recurrent', types: [0, 'unknown'], isAttention: true }],
   ['LinearAttention', { ...other, macs: 'unknown', types: [0, 3], isAttention: true }],
   ['GRU LSTM RNN', { ...other, batch: 'own', macs: 'own', half: 'recurrent' }],
@@ -101,12 +101,14 @@ const STANDARD: readonly Row[] = [
   ['STFT', { ...other, macs: 'unknown' }],
 
   // Elements at other places.
-  ['Expand Gather GatherElements GatherND Tile', moving],
-  ['Flatten Reshape Squeeze Unsqueeze', { ...moving, levels: 'first' }],
+  ['Expand Gather', { ...moving, sizes: 'own' }],
+  ['GatherElements GatherND Tile', moving],
+  ['Flatten Reshape Squeeze Unsqueeze', { ...moving, sizes: 'own', levels: 'first' }],
   ['Transpose', { ...moving, sizes: 'own', axes: 'turned', levels: 'first' }],
   ['Concat', { ...moving, sizes: 'own', axes: 'kept', levels: 'all' }],
-  ['Slice Split', { ...moving, axes: 'kept', levels: 'first' }],
-  ['Pad', { ...moving, axes: 'kept', batch: 'kept', levels: 'first' }],
+  ['Slice', { ...moving, sizes: 'own', axes: 'kept', levels: 'first' }],
+  ['Split', { ...moving, axes: 'kept', levels: 'first' }],
+  ['Pad', { ...moving, sizes: 'own', axes: 'kept', batch: 'kept', levels: 'first' }],
   ['CenterCropPad', { ...other, axes: 'kept' }],
   ['Scatter ScatterElements ScatterND', { ...moving, sizes: 'same', half: 'unproven' }],
   ['TensorScatter', { ...other, sizes: 'same' }],
@@ -116,7 +118,8 @@ const STANDARD: readonly Row[] = [
   ['TopK', { ...moving, half: 'positions', types: [0, 'int64'] }],
 
   // Sizes, positions and constants.
-  ['Shape Size', { ...moving, half: 'any', types: ['int64'], isStep: true, readsOnlySizes: true }],
+  ['Shape', { ...moving, sizes: 'own', half: 'any', types: ['int64'], isStep: true, readsOnlySizes: true }],
+  ['Size', { ...moving, half: 'any', types: ['int64'], isStep: true, readsOnlySizes: true }],
   ['Constant', { ...other, half: 'any', types: ['stated'] }],
   ['ConstantOfShape', { ...other, half: 'any', types: ['stated'], isStep: true }],
   ['Range', { ...other, half: 'positions' }],

@@ -12,7 +12,9 @@ import type { TensorInfo } from '../../../onnx/tensor/tensor-info.js';
 import { wholePart } from '../../../onnx/tensor/tensor-part.js';
 import type { CheckedSizes } from '../open/input-sizes.js';
 import { modelInternals } from '../open/model-state.js';
-import { describeOutput, type InferredType } from '../prune/feature-info.js';
+import { correctedType, describeOutput, typeFrom, type InferredType } from '../prune/feature-info.js';
+import { withTypes } from '../prune/fill-types.js';
+import type { Unstated } from '../prune/prepared.js';
 import { integersOf } from './measure-values.js';
 import { runMadeUp } from './run-made-up.js';
 import type { SessionHolder } from './session-holder.js';
@@ -82,6 +84,31 @@ export async function inferAnew(
     ignoreRefusal,
   );
   return new Map(types?.map((type) => [graph.values.get(type.name)!, type]));
+}
+
+/** States what a session tells. What it does not tell stays open, and a note says so. */
+export async function fillBySession(
+  rewrite: Rewrite,
+  { open, doubtful }: Unstated,
+  inputSizes: CheckedSizes,
+  sessions: SessionHolder,
+): Promise<Rewrite> {
+  try {
+    const inferred = await inferTypes(open, inputSizes, sessions);
+    const anew = doubtful.length === 0 ? undefined : await inferAnew(doubtful, sessions);
+    return withTypes(rewrite, (value) =>
+      open.includes(value)
+        ? typeFrom(value, inferred.get(value))
+        : doubtful.includes(value)
+          ? correctedType(value, anew?.get(value))
+          : undefined,
+    );
+  } catch (error) {
+    if (!isTapirError(error)) throw error;
+    const names = [...open, ...doubtful].map(({ name }) => `"${name}"`).join(', ');
+    const note = `the types of ${names} are not stated: ${error.message}`;
+    return { ...rewrite, notes: [...rewrite.notes, note] };
+  }
 }
 
 async function readTypes(rewrite: Rewrite, sessions: SessionHolder): Promise<readonly SessionValue[]> {

@@ -1,5 +1,5 @@
 /** Model + request → a rewrite: resolves names, cuts the graph, adds the requested parts. */
-import { isTapirError, TapirError } from '../../../base/errors.js';
+import { TapirError } from '../../../base/errors.js';
 import type { Value } from '../../../onnx/graph/graph.js';
 import { withFixedBatch } from '../../../onnx/graph/batch/fixed-batch.js';
 import { resolveNames } from '../../../onnx/graph/names/resolve-names.js';
@@ -28,9 +28,10 @@ import { modelInternals } from '../open/model-state.js';
 import { placesOf, tokensOf } from '../prune/model-tokens.js';
 import type { OnnxModel } from '../open/open-model.js';
 import { describeInputs, describeValue } from '../open/value-info.js';
-import { correctedType, typeFrom, type InferredType } from '../prune/feature-info.js';
-import type { Prepared, RewriteRequest } from '../prune/prepared.js';
-import { inferAnew, inferTypes } from './infer-types.js';
+import { typeFrom, type InferredType } from '../prune/feature-info.js';
+import { fillByRules, readDerived } from '../prune/fill-types.js';
+import type { Prepared, RewriteRequest, Unstated } from '../prune/prepared.js';
+import { fillBySession, inferTypes } from './infer-types.js';
 import { measureTokens } from './measure-tokens.js';
 import { openBatch } from './open-batch.js';
 import type { SessionHolder } from './session-holder.js';
@@ -56,10 +57,10 @@ export async function prepareRewrite(
   };
   // A file of which nothing is cut comes back as it is.
   const isOpen = request.fillTypes && !(isUncut(cut) && request.naming === 'tensors');
-  const filled = isOpen ? await fillTypes(started, request, typeOf, sessions, inferred) : started;
+  const [filled, unstated] = isOpen ? await stateTypes(started, request, typeOf, sessions) : [started];
   const opened = request.batch === 'dynamic' ? await openBatch(filled, request.inputSizes, sessions) : filled;
   const rewrite = withRequestedParts(opened, request, known, request.outputs.length);
-  return { model, request, ...known, rewrite };
+  return { model, request, ...known, rewrite, ...(unstated && { unstated }) };
 }
 
 /**
@@ -115,50 +116,34 @@ function neededTypes(cut: Cut, { partsOf }: RewriteRequest): Value[] {
   return [...interiorInputs(cut), ...outputs.map((output) => output.value)];
 }
 
-/**
- * States the types of outputs where the file does not, or states a batch that its inputs leave open. What no session tells stays open,
- * and a note says so.
- */
-async function fillTypes(
-  rewrite: Rewrite,
-  request: RewriteRequest,
-  asked: TypeOf,
+/** States the types of outputs. A session tells the rest now if parts or a dynamic batch follow from it; else the file is told it when it is written. */
+async function stateTypes(
+  started: Rewrite,
+  { partsOf, batch, inputSizes }: RewriteRequest,
+  typeOf: TypeOf,
   sessions: SessionHolder,
-  known?: ReadonlyMap<Value, InferredType>,
-): Promise<Rewrite> {
-  const values = [...new Set(rewrite.outputs.map(({ value }) => value))];
-  const open = values.filter((value) => !asked(value)?.dims);
-  const isOpenBatch = describeInputs(rewrite).some(
-    ({ dims }) => dims !== null && dims.length > 1 && typeof dims[0] !== 'number',
-  );
-  const doubtful = values.filter(
-    (value) => isOpenBatch && typeof typeFrom(value, undefined)?.dims?.[0] === 'number',
-  );
-  try {
-    const typeOf = await lookUpTypes(open, request, sessions, known);
-    const anew = doubtful.length === 0 ? undefined : await inferAnew(doubtful, sessions);
-    const stated = (value: Value): TensorType | undefined =>
-      typeFrom(value, undefined)?.dims
-        ? correctedType(value, anew?.get(value))
-        : (open.includes(value) ? typeOf : asked)(value);
-    const outputs = rewrite.outputs.map((output) => ({ ...output, type: stated(output.value) }));
-    return { ...rewrite, outputs };
-  } catch (error) {
-    if (!isTapirError(error)) throw error;
-    const note = `the types of ${open.map(({ name }) => `"${name}"`).join(', ')} are not stated: ${error.message}`;
-    return { ...rewrite, notes: [...rewrite.notes, note] };
-  }
+): Promise<readonly [Rewrite, Unstated?]> {
+  const [filled, left] = await fillByRules(started, typeOf, sessions.model);
+  const values = new Set([...left.open, ...left.doubtful]);
+  if (values.size === 0) return [filled];
+  const needing = started.outputs.filter(({ key, levels }) => levels || !isPlain(partsOf(key)));
+  const isNeeded = batch === 'dynamic' || needing.some(({ value }) => values.has(value));
+  return isNeeded ? [await fillBySession(filled, left, inputSizes, sessions)] : [filled, left];
 }
 
+/** Types by the file, else as `inferred`, else by rules, else by a session. */
 async function lookUpTypes(
   values: readonly Value[],
   { inputSizes }: RewriteRequest,
   sessions: SessionHolder,
-  known?: ReadonlyMap<Value, InferredType>,
+  inferred?: ReadonlyMap<Value, InferredType>,
 ): Promise<TypeOf> {
+  if (inferred) return (value) => typeFrom(value, inferred.get(value));
   const unknown = values.filter((value) => !typeFrom(value, undefined)?.dims);
-  const inferred = known ?? (await inferTypes(unknown, inputSizes, sessions));
-  return (value) => typeFrom(value, inferred.get(value));
+  const derived = await readDerived(sessions.model, unknown);
+  const open = unknown.filter((value) => !derived.has(value));
+  const told = await inferTypes(open, inputSizes, sessions);
+  return (value) => derived.get(value) ?? typeFrom(value, told.get(value));
 }
 
 /** Measures the tokens of outputs whose patches are asked for, where they are not proven and their number is open. */

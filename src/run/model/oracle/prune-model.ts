@@ -9,8 +9,10 @@ import { readModel, type ModelSource, type OnnxModel } from '../open/open-model.
 import { readReturnNodes, type ReturnNodes } from '../open/return-nodes.js';
 import { chunksOf } from '../prune/derive-rewritten.js';
 import type { InferredType } from '../prune/feature-info.js';
+import type { LaidOut } from '../prune/prepared.js';
 import { createPruned, prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
 import { readRewriteOptions, REWRITE_FIELDS, type RewriteOptions } from '../prune/rewrite-options.js';
+import { fillBySession } from './infer-types.js';
 import { prepareRewrite } from './prepare.js';
 import { SessionHolder } from './session-holder.js';
 
@@ -27,8 +29,9 @@ export interface PruneOptions extends RewriteOptions {
    */
   readonly allowNonTensor: boolean;
   /**
-   * State dtype and dims of every output in the written file, because ONNX's checker and some runtimes need them. Asks ONNX Runtime,
-   * without the weights, where the source does not state them, or states a batch that its inputs leave open. Nothing else changes.
+   * State dtype and dims of every output in the written file, because ONNX's checker and some runtimes need them. Where the source does not
+   * state them, or states a batch that its inputs leave open, they follow by the rules of the operators. Where no rule tells them, `bytes` and
+   * `save` ask ONNX Runtime, once and without the weights. Nothing else changes.
    * @default true
    */
   readonly fillTypes: boolean;
@@ -120,5 +123,14 @@ export async function cutModel(
   const naming = keyed && !keepTensorNames ? 'keys' : 'tensors';
   const request = { ...setup, outputs: pairs, naming, allowNonTensor, fillTypes, tidy } as const;
   const prepared = await prepareRewrite(request, sessions, inferred);
-  return createPruned({ ...prepared, chunks: await chunksOf(sessions.model, prepared.rewrite, naming) });
+  const chunks = await chunksOf(sessions.model, prepared.rewrite, naming);
+  return createPruned({ ...prepared, chunks, ...(prepared.unstated && { complete: completeTypes }) });
+}
+
+/** The types that only a session tells, before the file is written. */
+async function completeTypes(state: LaidOut): Promise<LaidOut> {
+  const { model, request, unstated } = state;
+  await using sessions = new SessionHolder(model);
+  const rewrite = await fillBySession(state.rewrite, unstated!, request.inputSizes, sessions);
+  return { ...state, rewrite, chunks: await chunksOf(model, rewrite, request.naming) };
 }

@@ -10,7 +10,7 @@ import type { NamedTensor, Tensor } from '../../../onnx/tensor/tensor.js';
 import { checkInputSizes, readInputSizes, type CheckedSizes, type InputSizes } from '../open/input-sizes.js';
 import { describeInputs } from '../open/value-info.js';
 import type { Prepared } from '../prune/prepared.js';
-import { prunedInternals, type PrunedModel, type PrunedState } from '../prune/pruned-model.js';
+import { completeModel, prunedInternals, type PrunedModel, type PrunedState } from '../prune/pruned-model.js';
 import { prepareWhole } from './prepare.js';
 import { runMadeUp } from './run-made-up.js';
 import { SessionHolder, type SessionForm } from './session-holder.js';
@@ -156,7 +156,7 @@ export async function verifyModel(
     options.inputSizes === undefined ? prepared.request.inputSizes : readInputSizes(options.inputSizes);
   checkInputSizes(inputSizes, prepared.model.inputs);
   await using sessions = new SessionHolder(prepared.model);
-  return await comparePruned(prepared, { ...options, inputSizes }, sessions);
+  return await comparePruned(await completeModel(pruned), { ...options, inputSizes }, sessions);
 }
 
 async function comparePruned(

@@ -49,7 +49,7 @@ export function describeOutput(value: Value, inferred: InferredType | undefined)
 }
 
 /** onnxruntime names a size that it cannot infer `unk__0`, or leaves the name empty; of some operators it gives 0. */
-function openDim(size: number | string): Dim {
+function openDim(size: Dim): Dim {
   return size === 0 || size === '' || String(size).startsWith('unk__') ? null : size;
 }
 
@@ -61,10 +61,14 @@ export function typeFrom(value: Value, inferred: InferredType | undefined): Tens
 }
 
 /** The type that the file states, with the sizes that follow from the inputs where those differ; undefined if none does. */
-export function correctedType(value: Value, inferred: SessionValue | undefined): TensorType | undefined {
+export function correctedType(
+  value: Value,
+  inferred: Pick<TensorType, 'dims'> | undefined,
+): TensorType | undefined {
   const stated = tensorType(value);
-  if (!stated?.dims || inferred?.dims.length !== stated.dims.length) return undefined;
-  const dims = stated.dims.map((size, axis) => openDim(inferred.dims[axis]!) ?? size);
+  if (!stated?.dims || inferred?.dims?.length !== stated.dims.length) return undefined;
+  const found = inferred.dims.map(openDim);
+  const dims = stated.dims.map((size, axis) => found[axis] ?? size);
   const isSame = dims.every((size, axis) => size === stated.dims![axis]);
   return isSame ? undefined : { elemType: stated.elemType, dims };
 }

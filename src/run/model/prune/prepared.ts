@@ -1,4 +1,5 @@
 /** What a prune asks for, and the rewrite that it makes of it, as plain data. */
+import type { Value } from '../../../onnx/graph/graph.js';
 import type { Naming } from '../../../onnx/graph/rewrite/lay-out.js';
 import type { KnownValues } from '../../../onnx/graph/rewrite/requested-parts.js';
 import type { Rewrite } from '../../../onnx/graph/rewrite/rewrite.js';
@@ -24,8 +25,18 @@ export interface Prepared extends KnownValues {
   readonly model: OnnxModel;
   readonly request: RewriteRequest;
   readonly rewrite: Rewrite;
+  /** What a session must tell before the file is written; nothing else needs it. */
+  readonly unstated?: Unstated;
   /** Whether outputs are gradients, which the source does not have. */
   readonly isGradient?: boolean;
+}
+
+/** Outputs whose types neither the file nor operators' rules tell. */
+export interface Unstated {
+  /** Those without a type. */
+  readonly open: readonly Value[];
+  /** Those whose stated batch may be the one that the exporter traced, because the inputs leave it open. */
+  readonly doubtful: readonly Value[];
 }
 
 /** A prepared rewrite with the pieces of its file. */

@@ -18,6 +18,8 @@ import type { SaveOptions } from '../open/save-whole.js';
 
 /** What the package keeps about a pruned model. */
 export interface PrunedState extends LaidOut {
+  /** Finds out what the file must state and nobody has told yet. */
+  readonly complete?: (state: LaidOut) => Promise<LaidOut>;
   /** Of a model in lower precision: that precision, and the same model in float32. */
   readonly lowered?: {
     readonly precision: LoweredPrecision;
@@ -33,6 +35,7 @@ export const prunedInternals: Internals<PrunedModel, PrunedState> = new Internal
 );
 
 let createPruned: (state: PrunedState) => PrunedModel;
+let complete: (pruned: PrunedModel) => Promise<PrunedState>;
 
 /**
  * A model cut down to what the requested values need. Everything that is kept is copied from the source byte for byte.
@@ -42,11 +45,12 @@ let createPruned: (state: PrunedState) => PrunedModel;
 export class PrunedModel {
   /** The model that it was cut from. */
   readonly source: OnnxModel;
-  /** What was kept, dropped and resolved. */
-  readonly plan: PrunePlan;
+  #plan: PrunePlan;
+  #written: Promise<PrunedState> | undefined;
 
   static {
     createPruned = (state) => new PrunedModel(state);
+    complete = (pruned) => pruned.#complete();
   }
 
   private constructor(state: PrunedState) {
@@ -54,7 +58,29 @@ export class PrunedModel {
     const { folder } = modelInternals.of(state.model);
     checkExternalLocations(externalTensors(state.rewrite), folder);
     this.source = state.model;
-    this.plan = planOf(state.rewrite, state.chunks);
+    this.#plan = planOf(state.rewrite, state.chunks);
+  }
+
+  /**
+   * What was kept, dropped and resolved.
+   *
+   * @remarks Types of outputs that only ONNX Runtime tells (see {@link PruneOptions.fillTypes}) are asked for when `bytes` or `save` is
+   * called first. After it, `kept.bytes` counts them.
+   */
+  get plan(): PrunePlan {
+    return this.#plan;
+  }
+
+  #complete(): Promise<PrunedState> {
+    this.#written ??= this.#askOnce(prunedInternals.of(this));
+    return this.#written;
+  }
+
+  async #askOnce(state: PrunedState): Promise<PrunedState> {
+    if (!state.complete) return state;
+    const written = { ...state, ...(await state.complete(state)) };
+    this.#plan = planOf(written.rewrite, written.chunks);
+    return written;
   }
 
   /** Those of the source's parameters and buffers that are kept, in execution order: the same objects. */
@@ -74,11 +100,11 @@ export class PrunedModel {
   /**
    * The pruned model as the bytes of an ONNX file. External weights stay in their files.
    *
-   * @returns A new buffer of `plan.kept.bytes` bytes.
+   * @returns A new buffer of `plan.kept.bytes` bytes, as the plan says then.
    * @throws {@link TapirError} `MODEL_CHANGED` if the source file has changed since it was opened.
    */
   async bytes(): Promise<Uint8Array> {
-    const { chunks } = prunedInternals.of(this);
+    const { chunks } = await this.#complete();
     return modelInternals.of(this.source).withSource((source) => collectChunks(source, chunks));
   }
 
@@ -93,7 +119,7 @@ export class PrunedModel {
    * larger than 2 GiB; `EXTERNAL_DATA_UNSAFE`.
    */
   async save(path: string, given: Options<SaveOptions> = {}): Promise<void> {
-    await saveModel(prunedInternals.of(this), path, this.plan, given);
+    await saveModel(await this.#complete(), path, this.plan, given);
   }
 }
 
@@ -121,4 +147,5 @@ export function hidesNan(pruned: PrunedModel): boolean {
 /** The answers, because every run asks. */
 const hiding = new WeakMap<PrunedModel, boolean>();
 
-export { createPruned };
+/** A pruned model as it is written, with the types that a session must tell. */
+export { complete as completeModel, createPruned };

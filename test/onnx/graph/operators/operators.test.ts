@@ -1,13 +1,13 @@
 /** The registry of operators: complete, right about types, and matched by every table of rules. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { SIZE_RULES } from '../../../../src/learn/gradients/open-sizes.js';
 import { GRADIENT_RULES } from '../../../../src/learn/gradients/rules/rule-of.js';
 import { BATCH_RULES } from '../../../../src/onnx/graph/batch/batch-rules.js';
 import { MAC_RULES } from '../../../../src/onnx/graph/cost/macs.js';
 import { TORCH_OPERATIONS } from '../../../../src/onnx/graph/names/operations.js';
 import type { Operator } from '../../../../src/onnx/graph/operators/operator.js';
 import { OPERATORS, operatorOf } from '../../../../src/onnx/graph/operators/operators.js';
+import { SIZE_RULES } from '../../../../src/onnx/graph/size-rules.js';
 import { fixturePath, projectPath } from '../../../support/fixtures.js';
 
 type Operators = ReadonlyMap<string, Operator>;
@@ -35,7 +35,7 @@ const WITHOUT_GRADIENT = new Set(
 function advise(operators: Operators, others: Operators = contributed): string[] {
   const both = [...operators, ...others];
   const tables = [
-    { field: 'sizes', file: 'src/learn/gradients/open-sizes.ts', names: SIZE_RULES, rows: [...operators] },
+    { field: 'sizes', file: 'src/onnx/graph/size-rules.ts', names: SIZE_RULES, rows: [...operators] },
     { field: 'batch', file: 'src/onnx/graph/batch/batch-rules.ts', names: BATCH_RULES, rows: both },
     { field: 'macs', file: 'src/onnx/graph/cost/macs.ts', names: MAC_RULES['']!, rows: [...operators] },
     {
@@ -105,7 +105,7 @@ describe('the registry', () => {
     const row = standard.get('Conv')!;
     const added = new Map([...standard, ['NewOp', { ...row, batch: 'own' }] as const]);
     expect(advise(added)).toEqual([
-      'add NewOp to src/learn/gradients/open-sizes.ts, or give it another sizes in src/onnx/graph/operators/operators.ts',
+      'add NewOp to src/onnx/graph/size-rules.ts, or give it another sizes in src/onnx/graph/operators/operators.ts',
       'add NewOp to src/onnx/graph/batch/batch-rules.ts, or give it another batch in src/onnx/graph/operators/operators.ts',
       'add NewOp to src/onnx/graph/cost/macs.ts, or give it another macs in src/onnx/graph/operators/operators.ts',
       'add NewOp to src/learn/gradients/rules, or to WITHOUT_GRADIENT of this test',
