@@ -4,7 +4,7 @@
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setTimeout } from 'node:timers/promises';
@@ -15,6 +15,7 @@ import { createFeatureExtractor } from '../build/modules/extract/create-feature-
 import { extractorInternals } from '../build/modules/extract/extractor.js';
 import { buffersOf } from '../build/modules/onnx/tensor/tensor.js';
 import { spreadOf, format, type Spread } from './measure.js';
+import { describeMachine, machineText } from './record.js';
 
 const { values } = parseArgs({
   options: { rounds: { type: 'string', default: '15' }, json: { type: 'string' } },
@@ -158,6 +159,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 if (values.json !== undefined) {
-  const machine = { cpu: cpus()[0]?.model, cores: availableParallelism(), node: process.version };
+  console.log(machineText());
+  const machine = describeMachine();
   writeFileSync(values.json, `${JSON.stringify({ machine, rounds, results }, null, 2)}\n`);
 }

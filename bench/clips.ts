@@ -10,7 +10,9 @@ import { createFeatureExtractor, embedImages, loadClip, transformFromConfig } fr
 import { createModel } from 'onnx-tapir/zoo';
 import sharp from 'sharp';
 import { interleave, ratios, Report } from './measure.js';
+import { machineText } from './record.js';
 
+console.log(machineText());
 const { values } = parseArgs({
   options: { rounds: { type: 'string', default: '5' }, clips: { type: 'string', default: '64' } },
 });

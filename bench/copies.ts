@@ -8,7 +8,9 @@ import { Worker } from 'node:worker_threads';
 import * as ort from 'onnxruntime-node';
 import { modelBytes } from '../test/support/graphs.js';
 import { format, interleave, spreadOf, type Spread } from './measure.js';
+import { machineText } from './record.js';
 
+console.log(machineText());
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '21' } } });
 const rounds = Number(values.rounds);
 const KIB = 1024;

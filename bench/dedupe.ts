@@ -5,12 +5,12 @@
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { type Dataset } from 'onnx-tapir';
 import { findDuplicates } from 'onnx-tapir/features';
+import { describeMachine, machineText } from './record.js';
 
 const ELEMENTS = 768;
 const ROW_COUNTS = [10_000, 100_000] as const;
@@ -118,7 +118,8 @@ function bench(): void {
   if (results.some(({ missing, invented }) => missing + invented > 0)) process.exitCode = 1;
   if (values.json === undefined) return;
   mkdirSync(dirname(values.json), { recursive: true });
-  const content = { date: new Date().toISOString(), cores: availableParallelism(), results };
+  console.log(machineText());
+  const content = { date: new Date().toISOString(), machine: describeMachine(), results };
   writeFileSync(values.json, `${JSON.stringify(content, null, 2)}\n`);
 }
 

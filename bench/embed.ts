@@ -5,7 +5,7 @@
  */
 import { spawn } from 'node:child_process';
 import { existsSync, linkSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -14,6 +14,7 @@ import type { EmbeddingReport } from '../src/cli/measure/measure-embedding.js';
 import { Report, spreadOf, watchOthers, type Spread } from './measure.js';
 import { makePhotos } from './peers/photos.js';
 import { endedChildrenCpuS } from './peers/processes.js';
+import { describeMachine, machineText } from './record.js';
 
 const { values } = parseArgs({
   options: {
@@ -181,7 +182,7 @@ await makePhotos(photos, 64);
 const small = join(work, 'small.onnx');
 writeFileSync(small, buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224, classes: 10 }).bytes);
 console.log(
-  `Node ${process.versions.node}, ${availableParallelism()} cores; ${readdirSync(photos).length} photos of about 500×375; median [min–max] of ${values.rounds} rounds\n`,
+  `${machineText()}; ${readdirSync(photos).length} photos of about 500×375; median [min–max] of ${values.rounds} rounds\n`,
 );
 if (values.only !== 'openvino') {
   await benchEndToEnd('ResNet-50', resnet, photos, 8);
@@ -196,5 +197,8 @@ const othersShare = othersSince(1000 * (endedChildrenCpuS() ?? 0));
 console.log(`\nother processes used ${(100 * othersShare).toFixed(0)} % of the cores meanwhile`);
 if (values.json !== undefined) {
   mkdirSync(dirname(values.json), { recursive: true });
-  writeFileSync(values.json, `${JSON.stringify({ othersShare, results: report.results, notes }, null, 2)}\n`);
+  writeFileSync(
+    values.json,
+    `${JSON.stringify({ machine: describeMachine(), othersShare, results: report.results, notes }, null, 2)}\n`,
+  );
 }

@@ -3,13 +3,14 @@
  * OpenVINO: 8 bits with the rest in bfloat16 against bfloat16, in paired rounds, and CPU time per image.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createFeatureExtractor, embedImages, pruneModel, type Extractor } from 'onnx-tapir';
 import { quantizeModel, type StaticReport } from 'onnx-tapir/precision';
 import { createModel } from 'onnx-tapir/zoo';
 import { interleave, ratios, Report, spreadOf, watchOthers } from './measure.js';
+import { describeMachine, machineText } from './record.js';
 
 const { values } = parseArgs({
   options: {
@@ -52,7 +53,8 @@ console.log(
 );
 rmSync(scratch, { recursive: true });
 if (values.json !== undefined) {
-  const machine = { node: process.versions.node, cores: availableParallelism(), cpu: cpus()[0]?.model };
+  console.log(machineText());
+  const machine = describeMachine();
   const facts = { date: new Date().toISOString(), machine, rounds, photos: count, measured, calibration };
   writeFileSync(values.json, `${JSON.stringify({ ...facts, results: report.results }, null, 2)}\n`);
 }

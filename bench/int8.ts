@@ -3,7 +3,7 @@
  * seeded ViT-B/16 unless a model is given, and how near the vectors are. The two embed the same photos in turn.
  */
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -11,6 +11,7 @@ import { createFeatureExtractor, embedImages, openModel, pruneModel, type Extrac
 import { createModel } from 'onnx-tapir/zoo';
 import { compareModels, quantizeModel } from 'onnx-tapir/precision';
 import { interleave, ratios, Report, spreadOf, watchOthers } from './measure.js';
+import { describeMachine, machineText } from './record.js';
 
 const { values } = parseArgs({
   options: {
@@ -30,9 +31,7 @@ const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.jpg'))
   .map((name) => join(folder, name));
 
-console.log(
-  `Node ${process.versions.node}, ${availableParallelism()} cores; median [min–max] of ${rounds} paired rounds of ${count} photos\n`,
-);
+console.log(`${machineText()}; median [min–max] of ${rounds} paired rounds of ${count} photos\n`);
 const model =
   values.model === undefined ? await createModel('vit_b_16', { seed: 1 }) : await openModel(values.model);
 const exact = await pruneModel(model, { [values.node]: 'embedding' });
@@ -75,7 +74,7 @@ rmSync(scratch, { recursive: true });
 
 if (values.json !== undefined) {
   mkdirSync(dirname(values.json), { recursive: true });
-  const machine = { node: process.versions.node, cores: availableParallelism(), cpu: cpus()[0]?.model };
+  const machine = describeMachine();
   const content = { date: new Date().toISOString(), machine, rounds, photos: count, results: report.results };
   writeFileSync(values.json, `${JSON.stringify(content, null, 2)}\n`);
 }

@@ -4,11 +4,12 @@
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus, loadavg, tmpdir } from 'node:os';
+import { loadavg, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { modelBytes } from '../test/support/graphs.js';
+import { describeMachine, machineText } from './record.js';
 
 const { values } = parseArgs({
   options: {
@@ -104,7 +105,8 @@ try {
 
 if (values.json !== undefined) {
   mkdirSync(dirname(values.json), { recursive: true });
-  const machine = { node: process.versions.node, cores: availableParallelism(), cpu: cpus()[0]?.model };
+  console.log(machineText());
+  const machine = describeMachine();
   const content = { date: new Date().toISOString(), machine, load: loadavg(), results };
   writeFileSync(values.json, `${JSON.stringify(content, null, 2)}\n`);
 }

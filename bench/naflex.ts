@@ -14,7 +14,9 @@ import { createFeatureExtractor, embedImages, type FeatureExtractor } from 'onnx
 import sharp from 'sharp';
 import { createRandom } from '../src/base/random.js';
 import { interleave, ratios, Report } from './measure.js';
+import { machineText } from './record.js';
 
+console.log(machineText());
 const { values } = parseArgs({
   options: {
     open: { type: 'string' },

@@ -7,7 +7,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
-import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -16,6 +16,7 @@ import { trainProbe } from 'onnx-tapir/features';
 import { createRandom } from '../src/base/random.js';
 import { watchOthers } from './measure.js';
 import { measureStamps } from './probe-stamps.js';
+import { describeMachine, machineText } from './record.js';
 
 const ELEMENTS = 768;
 const CLASSES = 10;
@@ -181,7 +182,8 @@ async function bench(): Promise<void> {
         : await measureStamps({ stamps: folder, models, scratch, seeds: Number(values.seeds), reports });
     if (values.json === undefined) return;
     mkdirSync(dirname(values.json), { recursive: true });
-    const machine = { node: process.versions.node, cores: availableParallelism(), cpu: cpus()[0]?.model };
+    console.log(machineText());
+    const machine = describeMachine();
     const content = { date: new Date().toISOString(), machine, large, stamps };
     writeFileSync(values.json, `${JSON.stringify(content, null, 2)}\n`);
   } finally {

@@ -10,7 +10,6 @@
  */
 import { pbkdf2 } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus } from 'node:os';
 import { dirname } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,6 +18,7 @@ import { parseArgs } from 'node:util';
 import { createFeatureExtractor, pruneModel, type DataParallel, type Tensor } from 'onnx-tapir';
 import * as ort from 'onnxruntime-node';
 import { interleave, ratios, Report, spreadOf, watchOthers, type Spread } from './measure.js';
+import { describeMachine, machineText } from './record.js';
 
 const { values } = parseArgs({
   options: { rounds: { type: 'string', default: '9' }, json: { type: 'string' } },
@@ -109,7 +109,7 @@ async function benchLoop(two: DataParallel): Promise<void> {
 }
 
 console.log(
-  `Node ${process.versions.node}, ${availableParallelism()} cores; ResNet-50, batch of 32, ${request.join(' + ')}; median [min–max] of ${rounds} paired rounds\n`,
+  `${machineText()}; ResNet-50, batch of 32, ${request.join(' + ')}; median [min–max] of ${rounds} paired rounds\n`,
 );
 const othersSince = watchOthers();
 const one = await createFeatureExtractor(model, request, { devices: lanes(1) });
@@ -123,7 +123,7 @@ console.log(others > MOST_OTHERS ? `\nNOT QUIET: ${share}; these figures are wor
 
 if (values.json !== undefined) {
   mkdirSync(dirname(values.json), { recursive: true });
-  const machine = { node: process.versions.node, cores: availableParallelism(), cpu: cpus()[0]?.model };
+  const machine = describeMachine();
   const content = {
     date: new Date().toISOString(),
     machine,

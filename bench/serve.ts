@@ -3,7 +3,7 @@
  * batch run, batching against none, and how fast a full service says so. The callers share the cores with the service.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -20,6 +20,7 @@ import sharp from 'sharp';
 import { buildResNet } from '../models/resnet.js';
 import { interleave, ratios, Report, spreadOf, watchOthers } from './measure.js';
 import { makePhotos } from './peers/photos.js';
+import { describeMachine, machineText } from './record.js';
 
 const { values } = parseArgs({
   options: {
@@ -145,7 +146,7 @@ const photos = (await makePhotos(join(work, 'photos'), Number(values.photos))).m
   readFileSync(path),
 );
 console.log(
-  `Node ${process.versions.node}, ${availableParallelism()} cores; ${photos.length} photos of about 500×375; median [min–max] of ${rounds} rounds\n`,
+  `${machineText()}; ${photos.length} photos of about 500×375; median [min–max] of ${rounds} rounds\n`,
 );
 await benchAgainstBatch(photos);
 await benchBatching(photos);
@@ -154,5 +155,8 @@ const othersShare = othersSince();
 console.log(`\nother processes used ${(100 * othersShare).toFixed(0)} % of the cores meanwhile`);
 if (values.json !== undefined) {
   mkdirSync(dirname(values.json), { recursive: true });
-  writeFileSync(values.json, `${JSON.stringify({ othersShare, results: report.results }, null, 2)}\n`);
+  writeFileSync(
+    values.json,
+    `${JSON.stringify({ machine: describeMachine(), othersShare, results: report.results }, null, 2)}\n`,
+  );
 }

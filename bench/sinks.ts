@@ -4,13 +4,14 @@
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { AtomicFile } from '../src/base/atomic-file.js';
 import { createFeatureWriter, type FeatureFormat } from '../src/datasets/formats/feature-files.js';
 import { ratios, Report, spreadOf } from './measure.js';
+import { machineText } from './record.js';
 
 const ROWS = 20_000;
 const WIDTH = 2048;
@@ -85,7 +86,7 @@ function measure(sink: Sink, folder: string): Taken & { readonly bytes: number }
 
 async function bench(rounds: number): Promise<void> {
   console.log(
-    `Node ${process.versions.node}, ${availableParallelism()} cores; ${ROWS} rows of ${WIDTH} float32 in batches of ${BATCH}; median [min–max] of ${rounds} interleaved rounds\n`,
+    `${machineText()}; ${ROWS} rows of ${WIDTH} float32 in batches of ${BATCH}; median [min–max] of ${rounds} interleaved rounds\n`,
   );
   const folder = mkdtempSync(join(tmpdir(), 'tapir-sinks-'));
   const taken = Object.fromEntries(SINKS.map((sink) => [sink, [] as ReturnType<typeof measure>[]]));

@@ -3,12 +3,12 @@
  * burst of batches and rests, in turn. CPU time includes the rest, in which threads may still look for work.
  */
 import { writeFileSync } from 'node:fs';
-import { availableParallelism, cpus } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { createFeatureExtractor, type FeatureExtractor } from 'onnx-tapir';
 import { createModel } from 'onnx-tapir/zoo';
 import { format, spreadOf } from './measure.js';
+import { describeMachine, machineText } from './record.js';
 
 const { values } = parseArgs({
   options: { rounds: { type: 'string', default: '11' }, json: { type: 'string' } },
@@ -71,6 +71,7 @@ for (const [name, batch, burst] of CASES) {
   for (const one of extractors.values()) await one.close();
 }
 if (values.json !== undefined) {
-  const machine = { cpu: cpus()[0]?.model, cores: availableParallelism(), node: process.version };
+  console.log(machineText());
+  const machine = describeMachine();
   writeFileSync(values.json, `${JSON.stringify({ machine, rounds, results }, null, 2)}\n`);
 }

@@ -4,7 +4,6 @@
  * does, in CPU time; what is left in memory after pipelines were opened, run and closed.
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus } from 'node:os';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -12,6 +11,7 @@ import { createFeatureExtractor, pruneModel, type Device, type Tensor } from 'on
 import type { ExitHead } from '../src/extract/stages/exit-model.js';
 import { createEarlyExit, Pipeline, splitModel, type Exit, type SplitOptions } from 'onnx-tapir/stages';
 import { interleave, ratios, Report, spreadOf } from './measure.js';
+import { describeMachine, machineText } from './record.js';
 
 const { values } = parseArgs({
   options: {
@@ -183,9 +183,7 @@ async function benchSlowStage(): Promise<void> {
 
 process.removeAllListeners('warning');
 process.on('warning', () => undefined);
-console.log(
-  `Node ${process.versions.node}, ${availableParallelism()} cores; ResNet-50, median [min–max] of ${rounds} paired rounds\n`,
-);
+console.log(`${machineText()}; ResNet-50, median [min–max] of ${rounds} paired rounds\n`);
 await benchPipeline('macs');
 await benchPipeline('time');
 await benchSlowStage();
@@ -194,7 +192,7 @@ await benchCycles();
 
 if (values.json !== undefined) {
   mkdirSync(dirname(values.json), { recursive: true });
-  const machine = { node: process.versions.node, cores: availableParallelism(), cpu: cpus()[0]?.model };
+  const machine = describeMachine();
   const content = { date: new Date().toISOString(), machine, rounds, results: report.results };
   writeFileSync(values.json, `${JSON.stringify(content, null, 2)}\n`);
 }

@@ -14,7 +14,9 @@ import sharp from 'sharp';
 import { loadTiles } from 'onnx-tapir';
 import { buildResNet } from '../models/resnet.js';
 import { interleave, ratios, Report, spreadOf } from './measure.js';
+import { machineText } from './record.js';
 
+console.log(machineText());
 const { values } = parseArgs({
   options: {
     sides: { type: 'string', default: '20000,40000' },

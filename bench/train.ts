@@ -4,13 +4,13 @@
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus } from 'node:os';
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { ratios, Report, spreadOf, watchOthers } from './measure.js';
 import { inspectPython, needsPython } from './peers/python.js';
+import { describeMachine, machineText } from './record.js';
 
 const { values } = parseArgs({
   options: {
@@ -139,9 +139,7 @@ async function benchCam(threads: string): Promise<void> {
   );
 }
 
-console.log(
-  `Node ${process.versions.node}, ${availableParallelism()} cores; median [min–max] of ${rounds} paired rounds\n`,
-);
+console.log(`${machineText()}; median [min–max] of ${rounds} paired rounds\n`);
 const packages = inspectPython(values.python);
 const missing = needsPython(packages, ['torch', 'torchvision']);
 if (missing !== undefined)
@@ -155,7 +153,7 @@ for (const threads of values.threads.split(',')) {
 
 if (values.json !== undefined) {
   mkdirSync(dirname(values.json), { recursive: true });
-  const machine = { node: process.versions.node, cores: availableParallelism(), cpu: cpus()[0]?.model };
+  const machine = describeMachine();
   const torch = typeof packages === 'string' ? null : (packages.found['torch'] ?? null);
   const content = { date: new Date().toISOString(), machine, torch, rounds, results: report.results };
   writeFileSync(values.json, `${JSON.stringify(content, null, 2)}\n`);

@@ -6,7 +6,9 @@ import { parseArgs } from 'node:util';
 import { createModel } from 'onnx-tapir/zoo';
 import type { Tensor } from 'onnx-tapir';
 import { interleave, ratios, Report, spreadOf } from './measure.js';
+import { machineText } from './record.js';
 
+console.log(machineText());
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '5' } } });
 const NAMES = [
   'resnet50',

@@ -1,10 +1,10 @@
 /** Who is compared: how each is started, and what it needs. */
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { CLI } from './doctor.js';
 import type { Command } from './processes.js';
 import { needsPython } from './python.js';
 import {
-  CLI,
   findLibraries,
   needsBfloat16,
   needsEngine,
@@ -63,7 +63,7 @@ function embed({ prepared, setting, photos, out }: Use, ...flags: string[]): Com
 
 function embedOnOpenvino(precision: 'float32' | 'bfloat16'): Kind {
   return {
-    what: `tapir embed --engine openvino --precision ${precision}, with OpenVINO's libraries from --python`,
+    what: `tapir embed --engine openvino --precision ${precision}`,
     needs: (found) => needsEngine(found) ?? (precision === 'bfloat16' ? needsBfloat16() : undefined),
     command: (use) => {
       const command = embed(use, '--engine', 'openvino', '--precision', precision);

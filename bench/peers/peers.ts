@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { datasetFeatures, peerFeatures, type Features } from './compare.js';
+import { askForOpenvino } from './doctor.js';
 import { checkpointOf, kindOf, type PeerName } from './peer-table.js';
 import { writeCheckpoint, type Prepared } from './prepare.js';
 import type { Command } from './processes.js';
@@ -43,7 +44,10 @@ export function listPeers(
 ): { readonly peers: Peer[]; readonly skipped: Skipped[] } {
   const usesPython = names.some((name) => /torchvision|python|openvino/u.test(name));
   const packages = usesPython ? inspectPython(setting.python) : 'no peer asked for needs Python';
-  const found: Found = { packages, setting, prepared };
+  const ofPython = typeof packages === 'string' ? undefined : (packages.openvinoLibs ?? undefined);
+  const usesOpenvino = names.some((name) => name.includes('openvino'));
+  const openvino = usesOpenvino ? askForOpenvino(setting.openvinoLibs ?? ofPython) : undefined;
+  const found: Found = { packages, openvino, setting, prepared };
   const reasons = new Map(names.map((name) => [name, kindOf(name).needs(found)]));
   const able = names.filter((name) => reasons.get(name) === undefined);
   if (prepared.checkpoint === undefined && able.some((name) => name.startsWith('torchvision')))

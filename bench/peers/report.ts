@@ -1,7 +1,6 @@
 /** Prints what a run found. */
 import { format, type Spread } from '../measure.js';
 import type { Compared } from './compare.js';
-import type { Skipped } from './peers.js';
 import { MOST_OTHERS, type Summary } from './summary.js';
 
 const cell = (spread: Spread | null, digits: number): string =>
@@ -12,7 +11,6 @@ const verdict = (holds: boolean): string => (holds ? 'ok' : 'MISSED');
 export function printReport(
   { peers, against, ceilings, othersShare }: Summary,
   compared: readonly Compared[],
-  skipped: readonly Skipped[],
 ): void {
   printTable([
     ['median [min–max]', 'images/s', 'without start', 'CPU-s/image', 'RSS MB', 'PSS MB', 'start s', 'cached'],
@@ -79,7 +77,6 @@ export function printReport(
     ),
   ]);
   console.log('');
-  for (const { name, what, reason } of skipped) console.log(`SKIPPED ${name} (${what}): ${reason}`);
   const shares = (list: readonly number[]): string =>
     list.map((share) => `${(100 * share).toFixed(0)} %`).join(', ');
   console.log(

@@ -1,16 +1,13 @@
 /** What the peers need, and why one cannot run here. */
-import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Prepared } from './prepare.js';
+import type { EngineReport } from './doctor.js';
 import { needsPython, type PythonPackages } from './python.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
-/** The command as it is installed. */
-const { bin } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { bin: { tapir: string } };
-export const CLI = join(ROOT, bin.tapir);
 export const TRANSFORMERS = 'node_modules/@huggingface/transformers/dist/transformers.node.mjs';
 
 /** Where the peers' programs are, and how they run. */
@@ -29,6 +26,8 @@ export interface Setting {
 export interface Found {
   /** A string says why Python does not answer. */
   readonly packages: PythonPackages | string;
+  /** What tapir says of OpenVINO; undefined if no peer asked for needs it. */
+  readonly openvino: EngineReport | undefined;
   readonly setting: Setting;
   readonly prepared: Prepared;
 }
@@ -58,23 +57,22 @@ export function needsBfloat16(): string | undefined {
     : 'this CPU has no instructions for bfloat16';
 }
 
-export function findLibraries({ setting, packages }: Found): string | undefined {
-  return (
-    setting.openvinoLibs ?? (typeof packages === 'string' ? undefined : (packages.openvinoLibs ?? undefined))
-  );
+/** OpenVINO's libraries: those that were named, else those of the Python package, else those that `tapir engines install` brought. */
+export function findLibraries({ openvino }: Found): string | undefined {
+  return openvino?.folder ?? undefined;
 }
 
 export function needsLibraries(found: Found): string | undefined {
   if (!existsSync(join(ROOT, 'node_modules/koffi'))) return 'koffi is not installed: npm install';
   return findLibraries(found) === undefined
-    ? 'no OpenVINO libraries: OPENVINO_LIBS, or pip install openvino for --python'
+    ? 'no OpenVINO libraries: OPENVINO_LIBS, pip install openvino for --python, or tapir engines install openvino'
     : undefined;
 }
 
-/** Builds before `--engine` existed know ONNX Runtime only. */
+/** What tapir itself says: whether the engine works here. */
 export function needsEngine(found: Found): string | undefined {
   const missing = needsLibraries(found);
   if (missing !== undefined) return missing;
-  const help = execFileSync(process.execPath, [CLI, 'embed', '--help'], { encoding: 'utf8' });
-  return help.includes('--engine') ? undefined : 'tapir embed of this build has no --engine';
+  const { isWorking, reason } = found.openvino!;
+  return isWorking ? undefined : `tapir doctor: openvino does not work: ${reason}`;
 }

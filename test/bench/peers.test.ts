@@ -4,8 +4,9 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openModel } from 'onnx-tapir';
 import sharp from 'sharp';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { compareAll, compareFeatures, peerFeatures } from '../../bench/peers/compare.js';
+import { askForOpenvino } from '../../bench/peers/doctor.js';
 import { saveNpy } from '../../bench/peers/npy.js';
 import { PEER_NAMES } from '../../bench/peers/peer-table.js';
 import { listPeers } from '../../bench/peers/peers.js';
@@ -18,6 +19,8 @@ import { readNpy } from '../support/npy.js';
 
 const scratch = scratchFolder();
 const isLinux = process.platform === 'linux';
+
+afterEach(() => vi.unstubAllEnvs());
 
 describe('runCommand', () => {
   /** Uses 0.3 s of CPU time, however long that takes. */
@@ -46,6 +49,9 @@ describe('runCommand', () => {
 
 describe('listPeers', () => {
   it('names those that cannot run here, with the reason', () => {
+    // Without engines that were installed on this machine.
+    vi.stubEnv('XDG_CACHE_HOME', join(scratch, 'cache'));
+    vi.stubEnv('OPENVINO_LIBS', undefined);
     const paths = { model: '', pruned: '', hub: '', checkpoint: undefined, photos: '', onePhoto: '' };
     const prepared = { ...paths, request: ['avgpool'], count: 1 };
     const programs = { python: join(scratch, 'python'), npm: undefined, openvinoLibs: undefined };
@@ -73,6 +79,16 @@ describe('listPeers', () => {
       ['limit-openvino-float32', 'OpenVINO libraries'],
       ['limit-openvino-bfloat16', 'OpenVINO libraries'],
     ]);
+  });
+});
+
+describe('askForOpenvino', () => {
+  it('hears from the program why an engine does not work, not from its help', () => {
+    const folder = join(scratch, 'no-libraries');
+    mkdirSync(folder, { recursive: true });
+    const { name, isWorking, reason } = askForOpenvino(folder);
+    expect([name, isWorking]).toEqual(['openvino', false]);
+    expect(reason).toContain(folder);
   });
 });
 

@@ -253,7 +253,7 @@ def report(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=pathlib.Path, help="folder with index.json")
-    built = pathlib.Path(__file__).resolve().parents[2] / "dist" / "index.js"
+    built = pathlib.Path(__file__).resolve().parents[2] / "dist" / "lib" / "index.js"
     parser.add_argument("--tapir", type=pathlib.Path, default=built, help="built index.js (default: %(default)s)")
     parser.add_argument("--work", choices=["onnx", "onnx_ir", "judge"], help=argparse.SUPPRESS)
     args = parser.parse_args()

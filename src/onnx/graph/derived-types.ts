@@ -8,8 +8,8 @@ import { operatorOf } from './operators/operators.js';
 import type { Constants } from './read-constants.js';
 import { sizesOf, type SizeFacts } from './size-rules.js';
 
-/** Before it, operators broadcast by other rules. */
-const FIRST_OPSET = 7;
+/** Before the first, operators broadcast by other rules; the registry has the operators up to the last. */
+const OPSETS = [7, 28] as const;
 
 /** A type whose rank is known. */
 type Known = TensorType & { readonly dims: readonly Dim[] };
@@ -26,7 +26,8 @@ export function deriveTypes(
   isAnew: boolean,
 ): ReadonlyMap<Value, TensorType> {
   const derived = new Map<Value, Known>();
-  if (values.length === 0 || opsetOf(graph) < FIRST_OPSET) return derived;
+  const opset = opsetOf(graph);
+  if (values.length === 0 || opset < OPSETS[0] || opset > OPSETS[1]) return derived;
   const typeOf = (value: Value | undefined): Known | undefined =>
     value && (derived.get(value) ?? (value.producer && !value.initializer ? undefined : statedType(value)));
   const facts: SizeFacts = {

@@ -18,3 +18,15 @@ export function listCpuFlags(): readonly string[] {
     return [];
   }
 }
+
+/** Those of them on which the speed of a model depends. */
+export function listInstructionSets(): readonly string[] {
+  return listCpuFlags().filter((flag) => INSTRUCTION_SETS.has(flag));
+}
+
+const INSTRUCTION_SETS: ReadonlySet<string> = new Set(
+  (
+    'avx2 avx_vnni avx512f avx512_vnni avx512_bf16 avx512_fp16 amx_int8 amx_bf16 amx_fp16 ' +
+    'asimddp i8mm bf16 sve sve2 sme'
+  ).split(' '),
+);

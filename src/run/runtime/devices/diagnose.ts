@@ -6,7 +6,7 @@ import { readGlibcVersion } from '../../../base/glibc-version.js';
 import { readDevice, type Device } from '../lanes/device.js';
 import { LANE_FIELDS } from '../lanes/lane-options.js';
 import { installedPlugins } from '../capabilities/plugins.js';
-import { listCpuFlags } from '../cpu-features.js';
+import { listInstructionSets } from '../cpu-features.js';
 import { findRuntimePackage } from '../runtime-package.js';
 import { checkLibraryFolder, whyIncomplete } from './cuda-libraries.js';
 import { cudaDevices, describeCpu, describeGpus, type CpuDevice, type CudaDevice } from './device-list.js';
@@ -115,13 +115,6 @@ export interface Diagnosis {
   readonly devices: readonly ProbedDevice[];
 }
 
-const INSTRUCTION_SETS: ReadonlySet<string> = new Set(
-  (
-    'avx2 avx_vnni avx512f avx512_vnni avx512_bf16 avx512_fp16 amx_int8 amx_bf16 amx_fp16 ' +
-    'asimddp i8mm bf16 sve sve2 sme'
-  ).split(' '),
-);
-
 const VARIABLES = [
   'CUDA_VISIBLE_DEVICES',
   'CUDA_DEVICE_ORDER',
@@ -151,7 +144,7 @@ export async function diagnose(options: Options<DiagnoseOptions> = {}): Promise<
       providers: devices.find(({ providers }) => providers.length > 0)?.providers ?? [],
     },
     cpu: describeCpu(),
-    instructionSets: listCpuFlags().filter((flag) => INSTRUCTION_SETS.has(flag)),
+    instructionSets: listInstructionSets(),
     engines: await probeEngines(devices[0]!, given),
     cuda: {
       ...(await examineProvider(given.cudaLibraries, installed?.version)),
