@@ -6,6 +6,7 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { joinChunks } from './join-chunks.js';
 
 const path = (relative) => fileURLToPath(new URL(`../${relative}`, import.meta.url));
 const LIB = path('dist/lib');
@@ -24,6 +25,9 @@ const PAGES = {
   check: ['base/html/browser/plain-page.ts', 'products/precision/compare/page.css'],
   train: ['base/html/browser/plain-page.ts', 'learn/train/folder/page.css'],
 };
+
+/** What every command loads after main.ts, and what `tapir embed` loads then. */
+const STARTS = [['src/cli/program.ts', 'src/cli/flags/name-flags.ts'], ['src/cli/commands/embed/embed.ts']];
 
 /** Copies a declaration file and those that it imports: what no entry reaches is not shipped. */
 function copyTypes(file, copied) {
@@ -74,7 +78,9 @@ await Promise.all([
     ...modules,
     entryPoints: [{ in: path('src/cli/main.ts'), out: 'main' }],
     chunkNames: 'command-[hash]',
-  }),
+    metafile: true,
+    absWorkingDir: path('.'),
+  }).then(({ metafile }) => joinChunks(modules, metafile, 'main.js', STARTS)),
   build({ ...commonJs, entryPoints: [path('src/cli/bin.cts')] }),
   // A page is written into one file: its script and style stand beside the library until then.
   build({
