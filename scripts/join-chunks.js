@@ -16,9 +16,7 @@ import { build } from 'esbuild';
  */
 export async function joinChunks(options, metafile, main, starts) {
   const folder = options.outdir;
-  const outputs = new Map(
-    Object.entries(metafile.outputs).map(([path, output]) => [basename(path), output]),
-  );
+  const outputs = new Map(Object.entries(metafile.outputs).map(([path, output]) => [basename(path), output]));
   const chunkOf = (module) => [...outputs].find(([, { entryPoint }]) => entryPoint === module)[0];
   const joined = new Set([main]);
   const groups = [[main], ...starts.map((modules) => modules.map(chunkOf))].map((entries) =>
