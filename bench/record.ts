@@ -4,7 +4,7 @@ import { availableParallelism, cpus } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { listInstructionSets } from '../src/run/runtime/cpu-features.js';
 
-export interface Machine {
+interface Machine {
   readonly node: string;
   readonly cores: number;
   readonly cpu: string;
@@ -44,7 +44,7 @@ export function reportGaps(gaps: readonly Gap[]): void {
 }
 
 /** A row that an earlier record has and this one lacks. */
-export interface LostRow {
+interface LostRow {
   readonly row: string;
   /** The file of the earlier record. */
   readonly lastIn: string;

@@ -19,7 +19,7 @@ export interface Peer {
 }
 
 /** One that cannot run here. */
-export interface Skipped {
+interface Skipped {
   readonly name: string;
   readonly what: string;
   readonly reason: string;
