@@ -86,9 +86,9 @@ export class DataParallel<Key extends string = string, Type extends DType = 'flo
   /**
    * Puts an extractor on several devices.
    *
-   * @remarks As in torch, the extractor itself is the replica on its device: its session is shared, so the device holds the weights
-   * once. This call opens another session there only if the options differ: other `threads`, several
-   * `sessionsPerDevice`, `onLaneDeath: 'remove'`, or several CPU lanes beside an extractor that uses all cores.
+   * @remarks As in torch, the extractor itself is the replica on its device: its session is shared, so the device holds the weights once.
+   * This call opens another session there only if the options differ. That means other `threads`, several `sessionsPerDevice`,
+   * `onLaneDeath: 'remove'`, or several CPU lanes beside an extractor that uses all cores.
    * @param extractor - From {@link createFeatureExtractor}. It stays open and remains yours to close, before or after the result.
    * @param given - See {@link DataParallelOptions}. The session options are those of the extractor.
    * @returns The data-parallel model; close it after use.

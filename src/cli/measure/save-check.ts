@@ -16,8 +16,8 @@ import { readDevice } from '../../run/runtime/lanes/device.js';
 import type { ModelCheck } from './check-model.js';
 
 /**
- * Writes the engine and the precision that were the fastest near enough to float32, and their kind of device; `dynamicBatch` if the graph
- * takes more than one row only when it is rewritten; and a transform that was stated. What else the file states stays.
+ * Writes the fastest engine and precision that are near enough to float32, with their kind of device. It writes `dynamicBatch` if the graph
+ * takes more than one row only when it is rewritten, and a transform if one was stated. What else the file states stays.
  *
  * @param found - A check that found nothing wrong.
  * @returns What the file states now. Throws `OUTPUT_UNWRITABLE`, `SETTINGS_INVALID`.

@@ -79,12 +79,11 @@ const MAX_FAILURES_LISTED = 1000;
  * Embeds a folder of images into a dataset: feature files (`.npy` or another format), metadata with a row per input (Parquet), a
  * journal of finished shards, and a manifest.
  *
- * An image that cannot be read becomes a metadata row with its error, and the run continues. The manifest is written last: a folder
- * without a manifest is an unfinished dataset. A run that `signal` stops or an error ends keeps what it has done; one that is killed
- * loses `shardSeconds` at most. Repeat the call to resume it, or to add to a finished dataset: it
- * embeds inputs that are new, inputs that failed, and files whose size or time changed (with `checksum`, and for bytes without a
- * time, those whose content changed). Rows are appended. Existing rows never move. `removeMissing` marks inputs that are gone as removed; they are embedded
- * again if they come back.
+ * An image that cannot be read becomes a metadata row with its error, and the run continues. The manifest is written last: a folder without
+ * a manifest is an unfinished dataset. A run that `signal` stops or an error ends keeps what it has done; one that is killed loses
+ * `shardSeconds` at most. Repeat the call to resume it, or to add to a finished dataset. It embeds new inputs, inputs that failed, and
+ * files whose size or time changed. With `checksum`, and for bytes without a time, the content decides. Rows are appended. Existing rows
+ * never move. `removeMissing` marks inputs that are gone as removed; they are embedded again if they come back.
  *
  * @param extractor - From {@link createFeatureExtractor}. It stays open.
  * @param source - A folder (searched recursively, in the order of the paths' bytes), or paths or file contents.

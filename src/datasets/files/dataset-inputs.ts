@@ -151,8 +151,8 @@ export class DatasetInputs {
   }
 
   /**
-   * Removes inputs from the metadata of older shards that later shards hold, gives all photos their names, and gives the metadata of all
-   * shards the same columns, as programs that read them as one table expect. Throws `OUTPUT_UNWRITABLE`.
+   * Removes inputs from the metadata of older shards that later shards hold. Gives all photos their names. Gives the metadata of all shards
+   * the same columns, as programs expect that read them as one table. Throws `OUTPUT_UNWRITABLE`.
    */
   async settle(folder: string, shards: readonly JournalShard[]): Promise<void> {
     for (const { number, metadata, goesOn = [] } of shards) {

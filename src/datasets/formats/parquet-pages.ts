@@ -41,8 +41,8 @@ const MOST_SNAPPY_FACTOR = 64 / 3;
 const ENCODINGS = { dictionary: new Set([2, 8]), runs: 3 } as const;
 
 /**
- * Checks the pages of a column of a row group: that they follow each other, that none is larger than what is left, that runs are no longer
- * than the values of their page, and that together they hold the values of the column.
+ * Checks the pages of a column of a row group. They must follow each other, and none may be larger than what is left. Runs must be no
+ * longer than the values of their page. Together, the pages must hold the values of the column.
  *
  * @throws Error that names the damaged page.
  */

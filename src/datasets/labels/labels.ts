@@ -9,9 +9,9 @@ import { countRows } from './live-rows.js';
 import { readColumnLabels, readTableLabels, type LabelledInput } from './label-tables.js';
 
 /**
- * Where labels come from: `by-folder`, the first folder of each path; `by-last-folder`, the folder that holds the image;
- * `column:NAME`, a column of the dataset's metadata or one that was saved on its page; a `.csv`, `.tsv` or `.parquet` file with the
- * columns `path` and `label`; or a map from paths to labels.
+ * Where labels come from. `by-folder` is the first folder of each path, `by-last-folder` the folder that holds the image. `column:NAME` is
+ * a column of the dataset's metadata, or one that was saved on its page. A `.csv`, `.tsv` or `.parquet` file has the columns `path` and
+ * `label`. A map goes from paths to labels.
  */
 export type ProbeLabels = string | ReadonlyMap<string, string>;
 

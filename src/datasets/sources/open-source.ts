@@ -60,8 +60,8 @@ export interface PathStream {
  * libheif-js is installed. Others (JPEG XL, SVG, camera raw, videos, PDF) are counted and not read. Symbolic links to what is listed itself are counted
  * and left out; hard links in a plain tar give the photo that they name.
  *
- * A string is the path of a folder (searched recursively), of an archive (`.tar`, `.tar.gz`, `.tgz`, `.zip`), of a list (`.txt`,
- * `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`) or of an image; or a pattern of images, archives or Parquet files (`photos/*.jpg`,
+ * A string is a path or a pattern. A path leads to a folder (searched recursively), an archive (`.tar`, `.tar.gz`, `.tgz`, `.zip`), a list
+ * (`.txt`, `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`) or an image. A pattern means images, archives or Parquet files (`photos/*.jpg`,
  * `shard-{000..009}.tar`). A Parquet file may hold the images: as bytes, or as `{ bytes, path }`, as Hugging Face's datasets do. Other
  * columns of a list become columns of a dataset's metadata.
  *

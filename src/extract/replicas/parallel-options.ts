@@ -12,9 +12,9 @@ export interface ParallelOptions {
    */
   readonly dim: number;
   /**
-   * How rows are split: `'chunk'` as torch.chunk (parts of ceil(rows / devices)), `'balanced'` as torch.tensor_split, a list of
-   * weights, `'dynamic'` (small parts to whichever device is free, order restored), or `'none'` (each batch whole to the least
-   * loaded device).
+   * How rows are split. `'chunk'` is torch.chunk (parts of ceil(rows / devices)), `'balanced'` is torch.tensor_split. A list gives weights.
+   * `'dynamic'` gives small parts to the next free device and restores the order. `'none'` gives each batch whole to the least loaded
+   * device.
    * @default 'chunk'
    */
   readonly split: Split;

@@ -28,8 +28,9 @@ export interface StagePlace extends StageSpan {
   /** Its devices, each once; another stage may lie on the same ones. With several, each holds the stage. */
   readonly devices: readonly Device[];
   /**
-   * How rows reach its devices, as in {@link DataParallelOptions.split}: `'dynamic'` gives each part of a batch to the device that is free; the others
-   * split the rows of each part, where the file proves which tensors have a row per sample and nothing of the stage mixes rows.
+   * How rows reach its devices, as in {@link DataParallelOptions.split}: `'dynamic'` gives each part of a batch to the device that is free.
+   * The others split the rows of each part. That needs proof in the file which tensors have a row per sample, and that no node of the stage
+   * mixes rows.
    * @default PipelineOptions.split
    */
   readonly split?: Split;
@@ -54,8 +55,9 @@ export interface PipelineOptions
    */
   readonly cuts: readonly string[] | undefined;
   /**
-   * The stages one by one, instead of `devices` and `cuts`. A stage may have several devices, as a part of a model in torch's
-   * `model.layer3 = nn.DataParallel(model.layer3)`: `[{ devices: ['cuda:0'] }, { module: 'layer3', devices: ['cuda:0', 'cuda:1'] }, { devices: ['cuda:0'] }]`.
+   * The stages one by one, instead of `devices` and `cuts`. A stage may have several devices, as with torch's
+   * `model.layer3 = nn.DataParallel(model.layer3)`. Write
+   * `[{ devices: ['cuda:0'] }, { module: 'layer3', devices: ['cuda:0', 'cuda:1'] }, { devices: ['cuda:0'] }]`.
    * @default undefined
    */
   readonly stages: readonly StagePlace[] | undefined;
@@ -65,11 +67,11 @@ export interface PipelineOptions
    */
   readonly split: Split;
   /**
-   * Rows of a part, from 0 to 65,536; 0 makes about four parts per stage. The more parts, the less the stages wait at the start and
-   * at the end of a batch: of `m` parts over `k` stages, `m / (m + k − 1)` of the time is used. With 0, a batch stays whole where the file
-   * shows that its rows depend on one another (a mean or softmax over the batch, a product of all rows with all, one 8-bit scale for
-   * all), or that an output has no row per row. A number is your word that parts of so many rows are right; with dependent rows, the
-   * process warns of it (`TAPIR_ROWS_DEPENDENT`).
+   * Rows of a part, from 0 to 65,536; 0 makes about four parts per stage. The more parts, the less the stages wait at the start and at the
+   * end of a batch: of `m` parts over `k` stages, `m / (m + k − 1)` of the time is used. With 0, a batch stays whole if the file shows that
+   * its rows depend on one another, or that an output has no row per row. Rows depend on one another in a mean or softmax over the batch, a
+   * product of all rows with all, or one 8-bit scale for all. A number is your word that parts of so many rows are right; with dependent
+   * rows, the process warns of it (`TAPIR_ROWS_DEPENDENT`).
    * @default 0
    */
   readonly microBatch: number;

@@ -53,8 +53,8 @@ export const PROFILE_FIELDS: Fields<ProfileOptions> = {
 /** What a part of a model costs in one run. */
 export interface Cost extends ElementCounts {
   /**
-   * Multiply-accumulates of matrix products, convolutions, attention and recurrent layers, as fvcore counts them; one is two
-   * floating-point operations. null for a node that cannot be counted; a sum leaves such nodes out.
+   * Multiply-accumulates of matrix products, convolutions, attention and recurrent layers, as fvcore counts them. One is two floating-point
+   * operations. null for a node that cannot be counted; a sum leaves such nodes out.
    */
   readonly macs: number | null;
   /** Bytes of the tensors in the file that it reads, each once. */

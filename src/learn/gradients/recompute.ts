@@ -1,10 +1,10 @@
 /**
- * Recomputing instead of keeping (Chen et al. 2016, "Training deep nets with sublinear memory cost"): between given tensors, the backward pass
- * reads results that are computed once more, so that those of the forward pass need not be kept.
+ * Recomputing instead of keeping (Chen et al. 2016, "Training deep nets with sublinear memory cost"). Between given tensors, the backward
+ * pass reads results that are computed once more. Those of the forward pass need not be kept.
  *
  * A runtime frees a tensor after its last reader, in its own order of nodes, and merges nodes that compute the same. So the repeated nodes
- * read their start through a Reshape to its own dims, which are written together with no elements at all of the gradients that come
- * first: a dependency that no optimiser can remove, and that changes no value.
+ * read their start through a Reshape to its own dims. The dims are joined with zero elements of the gradients that come first. No optimiser
+ * can remove this dependency, and it changes no value.
  */
 import { ELEMENT_TYPE } from '../../onnx/file/wire/schema.js';
 import type { NewNode, NewTensor } from '../../onnx/file/wire/write-model.js';

@@ -1,5 +1,5 @@
 /**
- * The cache that Hugging Face's libraries share: `models--ORG--REPO/` with the files by content in `blobs/`, links to them by name
+ * The cache that Hugging Face's libraries share. A folder `models--ORG--REPO/` has the files by content in `blobs/`, links to them by name
  * in `snapshots/COMMIT/`, and the commit of each branch or tag in `refs/`.
  */
 import { lstat, readdir, readFile, readlink, rename, rm, symlink } from 'node:fs/promises';

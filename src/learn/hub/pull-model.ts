@@ -55,12 +55,12 @@ export const PULL_DEFAULTS: PullOptions = defaultsOf(PULL_FIELDS);
  * is used (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`). Look at the model's licence before you use it.
  *
  * A known model goes to the cache of this package, with its transform in its own file (`MODEL.onnx.tapir.json`), where
- * {@link findTransform} finds it. A model of a repository comes with its weights, configurations and tokenizer, and goes to the
- * cache that Hugging Face's libraries share (`HF_HUB_CACHE`, `HF_HOME`); files that they have downloaded are used. The hub is asked
- * with the token of `HF_TOKEN` or of the token file, at `HF_ENDPOINT`, and not at all if `HF_HUB_OFFLINE` is set.
+ * {@link findTransform} finds it. A model of a repository comes with its weights, configurations and tokenizer. It goes to the cache that
+ * Hugging Face's libraries share (`HF_HUB_CACHE`, `HF_HOME`). Files that they have downloaded are used. The hub is asked with the token of
+ * `HF_TOKEN` or of the token file, at `HF_ENDPOINT`, and not at all if `HF_HUB_OFFLINE` is set.
  *
- * @param model - A name of {@link listKnownModels}, an entry of your own, or `hf:ORG/REPO[@REVISION][#FILE]` with a branch, tag or
- * commit; `#` is also followed by a variant, as in `hf:Xenova/dinov2-small#fp16`.
+ * @param model - A name of {@link listKnownModels}, an entry of your own, or `hf:ORG/REPO[@REVISION][#FILE]` with a branch, tag or commit.
+ * A variant can stand behind `#`, too: `hf:Xenova/dinov2-small#fp16`.
  * @param given - See {@link PullOptions}.
  * @returns The entry, and its files in the cache.
  * @throws {@link TapirError} `NAME_NOT_FOUND`; `DOWNLOAD_FAILED`, also for a repository that is gated; `CHECKSUM_MISMATCH`, after the wrong file is deleted;

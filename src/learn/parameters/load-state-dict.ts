@@ -50,9 +50,9 @@ export const LOAD_FIELDS: Fields<LoadStateOptions> = {
 };
 
 /**
- * Loads a state dict into a model: each parameter gets the values of its key. A BatchNorm that the exporter folded into a layer is
- * folded again, in float64; transposed weights are transposed; a tensor that the exporter shared between equal parameters is split where
- * their values differ now; a bias that it dropped because it was zero comes back.
+ * Loads a state dict into a model: each parameter gets the values of its key. A BatchNorm that the exporter folded into a layer is folded
+ * again, in float64. Transposed weights are transposed. A tensor that the exporter shared between equal parameters is split if their values
+ * differ now. A bias that it dropped because it was zero comes back.
  *
  * @param model - A model, or where to open one. It does not change.
  * @param state - What {@link readStateDict} gives, or a `Map` of tensors by name. float16, bfloat16 and float64 values are converted.

@@ -59,7 +59,7 @@ export interface CreateOptions {
    */
   readonly auxLoss: boolean | undefined;
   /**
-   * The epsilon of a detector's frozen norms, which no file of weights tells: torchvision's `COCO_V1` of Faster, Mask and Keypoint R-CNN
+   * The epsilon of a detector's frozen norms, which no file of weights tells. In torchvision, `COCO_V1` of Faster, Mask and Keypoint R-CNN
    * and RetinaNet with ResNet-50 (v1) have 0, all others 1e-5. Left out, it is decided by name and number of classes where these prove it.
    * @default undefined
    */
@@ -118,13 +118,13 @@ interface Values {
  * are `out` and, with `auxLoss`, `aux` `[batch, classes, height, width]` (logits). Of a detector, the graph is the backbone, its pyramid and the
  * dense heads: outputs are the pyramid's levels (`0`, …, `pool`), then what the heads give under torchvision's names.
  *
- * @remarks The keys of `weights` must be those of torchvision; `module.` before all of them, keys of older releases and those that only
- * training uses are understood. float16, bfloat16 and float64 become float32. The model is in memory; its weights are read into their places, a few at a time.
- * Images are expected as torchvision's weights expect them. GoogLeNet and Inception v3 were trained with a mean and deviation of 0.5,
- * and torchvision converts their input: use a transform with `mean: 0.5, std: 0.5`.
- * Anchors, suppression of overlaps and heads of regions are not part of a detector's graph: for boxes, cut an exported detector. Keys of
- * weights that the graph does not use are named in the file's description.
- * Without weights, equal seeds give equal bytes; the numbers are scaled so that activations keep a sane size.
+ * @remarks The keys of `weights` must be those of torchvision. Keys of older releases, those that only training uses, and `module.` before
+ * all keys are understood. float16, bfloat16 and float64 become float32. The model is in memory; its weights are read into their places, a
+ * few at a time. Images are expected as torchvision's weights expect them. GoogLeNet and Inception v3 were trained with a mean and
+ * deviation of 0.5, and torchvision converts their input: use a transform with `mean: 0.5, std: 0.5`. Anchors, suppression of overlaps and
+ * heads of regions are not part of a detector's graph: for boxes, cut an exported detector. Keys of weights that the graph does not use are
+ * named in the file's description. Without weights, equal seeds give equal bytes; the numbers are scaled so that activations keep a sane
+ * size.
  *
  * @throws {@link TapirError} `NAME_NOT_FOUND` with the nearest names; `STATE_MISMATCH` with the keys that are missing, unexpected or
  * of other dims; `STATE_AMBIGUOUS` if nothing proves `normEps`; `STATE_INVALID`; `MODEL_TOO_LARGE` for more than 2 GiB; `OPTION_INVALID`.

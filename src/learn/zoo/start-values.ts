@@ -15,9 +15,9 @@ function hashOf(text: string): number {
 }
 
 /**
- * The values that a parameter starts with. Element i is `fmix32(i · 0x9e3779b1 + fnv1a(seed:key)) / 2³²`, moved and scaled: uniform
- * about zero, of variance `1 / (0.341 · fan-in)` for filters and with the sum of each filter taken out. Otherwise everything after
- * a ReLU would mostly respond to the common mean, and all photos would come out alike.
+ * The values that a parameter starts with. Element i is `fmix32(i · 0x9e3779b1 + fnv1a(seed:key)) / 2³²`, moved and scaled. It is uniform
+ * about zero. Filters have a variance of `1 / (0.341 · fan-in)`, and the sum of each filter is taken out. Otherwise everything after a ReLU
+ * would mostly respond to the common mean, and all photos would come out alike.
  *
  * @returns The bytes of the elements.
  */

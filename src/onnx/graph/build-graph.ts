@@ -92,9 +92,9 @@ function typeOfInitializer(tensor: ScannedTensor | undefined): ValueType | undef
 }
 
 /**
- * What defines each tensor. ONNX Runtime (1.30, tried) turns Constant nodes into initializers, and the last of several
- * initializers of one name is the value for all readers, if their types agree; exports of old PyTorch versions contain such
- * graphs. It refuses every other tensor with two definitions.
+ * What defines each tensor. ONNX Runtime (1.30, tried) turns Constant nodes into initializers. The last of several initializers of one name
+ * is the value for all readers, if their types agree. Exports of old PyTorch versions contain such graphs. It refuses every other tensor
+ * with two definitions.
  */
 class Definitions {
   readonly conflicts = new Map<Value, Conflict>();

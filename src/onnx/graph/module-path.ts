@@ -1,6 +1,6 @@
 /**
- * Where in the source network a node comes from, read from what the exporter left: TorchScript's node names
- * (`/layer4/layer4.2/relu_2/Relu`) or the dynamo exporter's metadata (`pkg.torch.onnx.name_scopes`).
+ * Where in the source network a node comes from. What the exporter left tells: TorchScript's node names (`/layer4/layer4.2/relu_2/Relu`) or
+ * the dynamo exporter's metadata (`pkg.torch.onnx.name_scopes`).
  */
 import type { Node, Value } from './graph.js';
 

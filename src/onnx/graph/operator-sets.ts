@@ -2,8 +2,8 @@
 import type { Graph } from './graph.js';
 
 /**
- * The operator sets since which added nodes can use an operator, unless that is the first one: before, it does not exist, a Cast names
- * its type as text, or arithmetic broadcasts by other rules. ONNX Runtime implements neither.
+ * The operator sets since which added nodes can use an operator, unless that is the first one. Before, it does not exist, a Cast names its
+ * type as text, or arithmetic broadcasts by other rules. ONNX Runtime implements neither.
  */
 const SINCE: ReadonlyMap<string, number> = new Map([
   ['Cast', 6],

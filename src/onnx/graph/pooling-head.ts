@@ -28,8 +28,8 @@ export interface HeadEnds {
  * Proves the structure, going back from the scores. Each node on the way reads one tensor that is no constant, so the scores depend on
  * the layer in this one way.
  *
- * The nodes around the linear layer keep the order of the elements. So a row of the layer becomes a row of the scores, whatever dims
- * are in between, if the scores are `[N, classes]` and N is that of the layer: the caller checks this, at the latest when the graph runs.
+ * The nodes around the linear layer keep the order of the elements. So a row of the layer becomes a row of the scores, whatever dims are in
+ * between, if the scores are `[N, classes]` and N is that of the layer. The caller checks this, at the latest when the graph runs.
  *
  * @returns undefined where anything else lies between the ends, or sizes that the proof needs are unknown.
  */

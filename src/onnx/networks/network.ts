@@ -66,8 +66,8 @@ export class Network {
   }
 
   /**
-   * The name under which torchvision lists a module or an operation: it drops a number at the end (`_1`) and counts from 0 again, so that the
-   * second one named `ln` is `ln_1`, whatever its own name is.
+   * The name under which torchvision lists a module or an operation. torchvision drops a number at the end (`_1`) and counts from 0 again.
+   * So the second one named `ln` is `ln_1`, whatever its own name is.
    */
   listedName(path: string): string {
     const base = path.replace(/_\d+$/, '');

@@ -25,8 +25,8 @@ export interface RowRange {
 
 /**
  * Finds the batch of feeds. Inputs whose size along the axis is open in the graph are batched. If all inputs have a number there, the graph
- * has a fixed batch of k rows, and each must have n·k rows: else it throws `BATCH_FIXED`, and `INPUT_MISMATCH` for any other size that does
- * not fit.
+ * has a fixed batch of k rows. Each must then have n·k rows, or it throws `BATCH_FIXED`. Any other size that does not fit is
+ * `INPUT_MISMATCH`.
  */
 export function readBatch(inputs: readonly TensorInfo[], feeds: readonly Feed[], axis: number): Batch {
   const ratios = inputs.map((input, i) => rowRatio(input, feeds[i]!, axis));

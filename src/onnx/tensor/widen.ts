@@ -14,7 +14,7 @@ function widenFloat16(bits: Uint16Array): Float32Array {
 }
 
 /**
- * Converts little-endian elements to float32. float16 and integers of up to 24 bits keep their values; float64, int32, uint32, int64 and
+ * Converts little-endian elements to float32. float16 and integers of up to 24 bits keep their values. float64, int32, uint32, int64 and
  * uint64 are rounded to the nearest float32. float32 is not copied.
  */
 export function widen(dtype: DType, buffer: ArrayBuffer): Float32Array {

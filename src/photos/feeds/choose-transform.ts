@@ -30,9 +30,9 @@ export type PartialTransform = Options<
     /** The arithmetic of transformers, for a configuration of transformers; see {@link ConfigReading}. */
     readonly backend: Backend;
     /**
-     * Another size: a number of pixels for both sides, or `{ height, width }` (a crop and its resize keep their ratio); or the photo's own
-     * ratio: `{ height }`, `{ shortest }` or `{ longest }` rounded down to a `multiple`, or `{ multiple }` alone for the photo's own size.
-     * Without `multiple`, it is the model's patch.
+     * Another size. A number of pixels is for both sides; with `{ height, width }`, a crop and its resize keep their ratio. The photo's own
+     * ratio stays with `{ height }`, `{ shortest }` or `{ longest }`, rounded down to a `multiple`, or with `{ multiple }` alone for the
+     * photo's own size. Without `multiple`, it is the model's patch.
      */
     readonly size: PhotoSize;
   }

@@ -21,7 +21,7 @@ export type TransformLike = Transform | TransformPreset | Options<TransformOptio
  * Creates a transform: decode, resize, crop, normalise, with exactly the pixels and floats of torchvision.
  *
  * @param given - A preset's name, `torchvision:ResNet50_Weights.DEFAULT`, the path of a configuration file such as
- * `preprocessor_config.json`, or options; those you leave out have the values of `ImageNet1K_V1`. A transform is returned unchanged.
+ * `preprocessor_config.json`, or options. Options that you leave out have the values of `ImageNet1K_V1`. A transform is returned unchanged.
  * @returns The transform, for {@link loadImage} and the embed functions. It keeps a frozen copy of the options.
  * @throws {@link TapirError} `OPTION_INVALID`; `TRANSFORM_UNSUPPORTED` for a configuration that cannot be followed.
  *

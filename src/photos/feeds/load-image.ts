@@ -33,8 +33,8 @@ const FIELDS: Fields<LoadImageOptions> = { headers: SOURCE_FIELDS.headers, signa
  * Files are read and plain JPEGs decoded in the calling thread: 2 ms for 500×375 pixels, and half as much again through Node's
  * thread pool. For folders use {@link embedFolder} or {@link embedImages}, which decode in threads.
  *
- * @param source - A path, a URL (`file:`, `https:`, `http:`), the bytes of a file, or a Blob, Response or web stream of them; JPEG, PNG, WebP, GIF,
- * TIFF, AVIF or BMP, at most 1 GiB; HEIC with the optional package libheif-js.
+ * @param source - A path, a URL (`file:`, `https:`, `http:`), the bytes of a file, or a Blob, Response or web stream of them. The formats
+ * are JPEG, PNG, WebP, GIF, TIFF, AVIF and BMP, and HEIC with the optional package libheif-js; at most 1 GiB.
  * @param transform - As {@link createTransform} takes it.
  * @param given - See {@link LoadImageOptions}.
  * @returns The pixels: `height × width × 3` bytes, RGB (or in the order of `channelOrder`), row by row; `toTensor()` normalises them.

@@ -7,9 +7,8 @@ import { createTransform, type TransformLike } from './create-transform.js';
 /**
  * Cuts a picture of any size into tiles, and transforms each one like a photo; row by row, level by level.
  *
- * @remarks
- * Memory does not grow with the picture: regions of a tiled TIFF, of its pyramid too, are read from its file as they are needed, and
- * other pictures are decoded once, large ones into a temporary file of 3 bytes per pixel. `limitPixels` holds only for GIF, BMP and HEIC,
+ * @remarks Memory does not grow with the picture. Regions of a tiled TIFF and of its pyramid are read from its file as they are needed.
+ * Other pictures are decoded once, large ones into a temporary file of 3 bytes per pixel. `limitPixels` holds only for GIF, BMP and HEIC,
  * which are decoded in memory.
  *
  * @param source - As for {@link loadImage}.

@@ -26,8 +26,8 @@ const MOST_MEAN = 1.5;
 const ULTRALYTICS_GREY = 114;
 
 /**
- * The transform that a request means for a model. `'auto'` is the configuration beside the model; without one, `ImageNet1K_V1`, marked
- * {@link Transform.assumed}, with the warning `TAPIR_TRANSFORM_ASSUMED`; at the size that the request states.
+ * The transform that a request means for a model. `'auto'` is the configuration beside the model. Without one, it is `ImageNet1K_V1`,
+ * marked {@link Transform.assumed}, with the warning `TAPIR_TRANSFORM_ASSUMED`. The result has the size that the request states.
  *
  * @param own - What `'auto'` is for this model, if its user said so.
  * @param inputs - Those of the model as it is cut, if known. No guess feeds several.

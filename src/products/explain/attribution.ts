@@ -97,8 +97,8 @@ export class Attribution {
   /** The inputs that must be fed. */
   readonly inputs: readonly TensorInfo[];
   /**
-   * The backward pass, to save or to inspect; `null` for methods without gradients, and for a layer in front of global average pooling
-   * and one linear layer, whose gradient is that layer's weights.
+   * The backward pass, to save or to inspect. It is `null` for methods without gradients. It is also `null` for a layer in front of global
+   * average pooling and one linear layer: its gradient is that layer's weights.
    */
   readonly gradients: PrunedModel | null;
   /** The value of the model whose elements are the scores: the given one, else the first output or what its final Softmax reads. */

@@ -1,6 +1,6 @@
 /**
- * Prepares a model once for all its sessions: onnxruntime optimises and saves it in a separate lane, with its weights in a file that
- * every session maps instead of holding a copy (docs/decisions/007-prepared-models.md).
+ * Prepares a model once for all its sessions. onnxruntime optimises and saves it in a separate lane. Its weights go into a file that every
+ * session maps instead of holding a copy (docs/decisions/007-prepared-models.md).
  */
 import { createHash } from 'node:crypto';
 import { readFile, rm } from 'node:fs/promises';
@@ -76,8 +76,8 @@ async function fill(preparation: Preparation, folder: string): Promise<string | 
 }
 
 /**
- * Opens the saved model and compares its inputs and outputs. onnxruntime 1.30 folds weights that are also listed as inputs, but keeps
- * these inputs, so that a saved model can have more inputs than before.
+ * Opens the saved model and compares its inputs and outputs. onnxruntime 1.30 folds weights that are also listed as inputs, but keeps these
+ * inputs. So a saved model can have more inputs than before.
  */
 async function whyNotTheSame(
   { session, lane }: Preparation,

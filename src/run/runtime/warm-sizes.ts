@@ -5,9 +5,9 @@
 const CHANGE_ROWS = 512;
 
 /**
- * The batch size at which a GPU session runs. Whenever the size of its inputs changes, also back to an earlier one, cuDNN searches for
- * the fastest algorithms again, which takes 0.1 to 1.3 s and cannot be turned off in onnxruntime-node. So batches are padded to the
- * size of the run before, until padding has cost as much as a change.
+ * The batch size at which a GPU session runs. Whenever the size of its inputs changes, also back to an earlier one, cuDNN searches for the
+ * fastest algorithms again. That takes 0.1 to 1.3 s and cannot be turned off in onnxruntime-node. So batches are padded to the size of the
+ * run before, until padding has cost as much as a change.
  *
  * The first size runs unpadded. A larger batch raises the size to 1, 1.5, 2, 3, 4, 6, 8, …: a service whose batches grow from 1 to 32
  * rows changes nine times, not 31.

@@ -110,7 +110,7 @@ function endOf(axis: WindowAxis): number | null {
 }
 
 /**
- * With a stride of 1, the adjoint is the convolution with the weights turned round, which runtimes compute faster than a transposed one.
+ * With a stride of 1, the adjoint is the convolution with the weights turned round. Runtimes compute it faster than a transposed one.
  * undefined for other strides and for windows that the pads exceed.
  */
 function turnedConvolution(

@@ -22,9 +22,9 @@ const READ_FIELDS: Fields<ReadStateOptions> = { key: optional(checkText) };
 /**
  * Reads the names, dtypes and dims of the tensors in a file of weights. Values stay in the file until you read a tensor.
  *
- * @param path - A path or `file:` URL: of a `.safetensors` file; of the index of a sharded one, `model.safetensors.index.json`,
- * beside its shards; or of a `.pth`, `.pt` or `.bin` file that torch.save wrote (as a zip, or as torch did before 1.6), which holds a
- * state dict, or a checkpoint with a state dict under a key such as `state_dict` or `model`.
+ * @param path - A path or `file:` URL of a `.safetensors` file, of the index of a sharded one (`model.safetensors.index.json`, beside its
+ * shards), or of a `.pth`, `.pt` or `.bin` file that torch.save wrote (as a zip, or as before torch 1.6). The file holds a state dict, or a
+ * checkpoint with one under a key such as `state_dict` or `model`.
  * @param given - See {@link ReadStateOptions}.
  * @returns The tensors by name, in the order of the file. `notes` says what was left out.
  *

@@ -104,8 +104,8 @@ export async function sortLeftovers(keys: readonly string[], input: LeftoverInpu
 }
 
 /**
- * Whether a key with no tensor may have become part of some tensor: one that the reference does not explain, or one that has lost its name
- * and holds another key's values, which times ones or plus zeros stay the same.
+ * Whether a key with no tensor may have become part of some tensor. That may be one that the reference does not explain. Or it has lost its
+ * name and holds another key's values, which times ones or plus zeros stay the same.
  */
 async function findDoubts(
   unexplained: readonly UnnamedSite[],

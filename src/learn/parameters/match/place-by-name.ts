@@ -6,8 +6,9 @@ import type { StateValues } from '../folding/state-value.js';
 import { around, isMoved, isSameAxes, nameAt, type PlacedKey } from './open-sites.js';
 
 /**
- * Finds the keys of tensors that have their dims but for axes of 1: the key that the node names, or the bias beside it; else the only one
- * of the module that is left, if it is left for no other tensor. Under the same dims, a name is lost only where values changed.
+ * Finds the keys of tensors that have their dims but for axes of 1. First comes the key that the node names, or the bias beside it. Else it
+ * is the only key of the module that is left, if no other tensor could take it. Under the same dims, a name is lost only where values
+ * changed.
  */
 export function placeByName(
   sites: readonly UnnamedSite[],

@@ -1,6 +1,6 @@
 /**
- * Reads what torch.save wrote before torch 1.6, and still writes when it is asked not to write a zip. One file holds, one after the
- * other: a magic number, a version, facts about the machine, the object, and the keys of its storages, as pickles; then for each key
+ * Reads what torch.save wrote before torch 1.6, and still writes when it is asked not to write a zip. One file holds five pickles, one
+ * after the other: a magic number, a version, facts about the machine, the object, and the keys of its storages. Then come, for each key,
  * the number of elements (8 bytes, little-endian) and the elements (little-endian on every machine).
  */
 import type { SharedFile } from '../../../base/files/shared-file.js';

@@ -41,9 +41,8 @@ export interface TrainerOptions extends Omit<PlaceOptions, 'signal'> {
    */
   readonly parameters: string | readonly string[] | readonly ParameterGroup[];
   /**
-   * How BatchNorm normalises: by the statistics of the file (`'frozen'`); by those of the rows that a device runs (`'batch'`, as torch's
-   * DataParallel in train mode: the statistics that are kept are those of the first device); or by those of all rows on all devices
-   * (`'synced'`, as SyncBatchNorm).
+   * How BatchNorm normalises. `'frozen'` takes the statistics of the file. `'batch'` takes those of the rows that a device runs, as torch's
+   * DataParallel in train mode; those of the first device are kept. `'synced'` takes those of all rows on all devices, as SyncBatchNorm.
    * @default 'frozen'
    */
   readonly batchNorm: BatchNormTraining;

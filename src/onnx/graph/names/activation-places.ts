@@ -1,6 +1,6 @@
 /**
- * Where in the module tree the activations were that quantizers dropped. TorchScript's tensors say it. dynamo's say only what was called, so
- * the place follows from what is left around it: a Sequential runs nothing between its children, and modules of one class run the same code.
+ * Where in the module tree the activations were that quantizers dropped. TorchScript's tensors say it. dynamo's say only what was called,
+ * so the place follows from what is left around it. A Sequential runs nothing between its children. Modules of one class run the same code.
  */
 import { oncePer } from '../../../base/once-per.js';
 import type { Graph, Node } from '../graph.js';

@@ -1,6 +1,6 @@
 /**
- * Layers of Keras models as tf2onnx writes them: TensorFlow's scopes in tensor names, `resnet50/conv5_block3_out/Relu:0`
- * (Keras 2) or `resnet50_1/conv5_block3_out_1/Relu:0` (Keras 3, which numbers every scope).
+ * Layers of Keras models as tf2onnx writes them. Tensor names have TensorFlow's scopes: `resnet50/conv5_block3_out/Relu:0` (Keras 2) or
+ * `resnet50_1/conv5_block3_out_1/Relu:0` (Keras 3, which numbers every scope).
  */
 import { oncePer } from '../../../base/once-per.js';
 import type { Graph, Node } from '../graph.js';

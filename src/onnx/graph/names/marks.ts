@@ -8,8 +8,8 @@ import { moduleTree } from './module-tree.js';
 import { ordinalNames } from './ordinal-names.js';
 
 /**
- * `folded`: a convolution that holds the value of the BatchNorm after it; `quantized`: quantized integers, or numbers
- * computed from them; `constant`: it depends on no input; `sizes`: it depends only on the sizes of inputs.
+ * `folded` is a convolution that holds the value of the BatchNorm after it. `quantized` means quantized integers, or numbers computed from
+ * them. `constant` depends on no input. `sizes` depends only on the sizes of inputs.
  */
 export type Mark = 'folded' | 'quantized' | 'constant' | 'sizes';
 

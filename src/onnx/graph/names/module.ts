@@ -38,8 +38,8 @@ export interface ModuleTree {
   /** The last nodes of calls: what their modules compute. */
   readonly results: ReadonlySet<Node>;
   /**
-   * The node that torchvision's list means by a leaf name. torchvision strips a trailing `_<int>` of the last atom
-   * and counts from 0 again per parent, for calls as well as for modules that are really named so.
+   * The node that torchvision's list means by a leaf name. torchvision strips a trailing `_<int>` of the last atom and counts from 0 again
+   * per parent. It does so for calls, and for modules that are really named so.
    */
   readonly torchvision: ReadonlyMap<string, Node>;
 }

@@ -1,7 +1,7 @@
 /**
- * Torch's names for operations outside modules, as torchvision lists them (`layer1.0.add`, `flatten`), and the nodes
- * they became. torchvision numbers equal operations of a module; an exporter may fold some of them away or make
- * the same operator of others, so a node is named only where nothing in its module can have shifted the count.
+ * Torch's names for operations outside modules, as torchvision lists them (`layer1.0.add`, `flatten`), and the nodes they became.
+ * torchvision numbers equal operations of a module. An exporter may fold some of them away, or make the same operator of others. So a node
+ * is named only where nothing in its module can have shifted the count.
  */
 import { oncePer } from '../../../base/once-per.js';
 import type { Node } from '../graph.js';

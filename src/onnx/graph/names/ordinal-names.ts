@@ -1,6 +1,6 @@
 /**
- * Names for files that carry none (TorchScript before torch 1.13, stripped files): if the operators of a graph are, one by one,
- * those of an architecture of torchvision, its k-th step is the k-th node (names.md §5.2).
+ * Names for files that carry none (TorchScript before torch 1.13, stripped files). If the operators of a graph are, one by one, those of an
+ * architecture of torchvision, its k-th step is the k-th node (names.md §5.2).
  */
 import { oncePer } from '../../../base/once-per.js';
 import { IMAGE, ORDINAL_NETWORKS, stepsOf, type Step, type StepKind } from './architectures.js';

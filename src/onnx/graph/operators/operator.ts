@@ -18,8 +18,8 @@ export interface Operator {
    */
   readonly sizes: 'elementwise' | 'broadcast' | 'same' | 'reduced' | 'own' | 'unknown';
   /**
-   * The meaning of the result's axes. `kept`: that of the inputs; `reduced`: the same if the rank stays; `channels second`: `[N, C, …]` by
-   * definition; `product` with a weight, `normalised` over one axis: channels last; `turned`: by `perm`.
+   * The meaning of the result's axes. `kept` is that of the inputs, `reduced` the same if the rank stays. `channels second` is `[N, C, …]`
+   * by definition. `product` (with a weight) and `normalised` (over one axis) have channels last. `turned` follows `perm`.
    */
   readonly axes: 'kept' | 'reduced' | 'channels second' | 'product' | 'normalised' | 'turned' | 'unknown';
   /**
@@ -30,8 +30,8 @@ export interface Operator {
   /** Multiply-accumulates. `own`: graph/cost/macs; `unknown`: it has products that nobody counts, or a body. */
   readonly macs: 'none' | 'own' | 'unknown';
   /**
-   * How it joins a float16 region. `computes` always does, because it is where the time goes; `follows` and `moves` do if what they read
-   * is float16 already, so that no cast is made for them; `moves` copies elements and is exact. `any` reads every type, and its result does
+   * How it joins a float16 region. `computes` always does, because it is where the time goes. `follows` and `moves` do if what they read is
+   * float16 already, so that no cast is made for them. `moves` copies elements and is exact. `any` reads every type, and its result does
    * not change with it. The others stay in float32; graph/precision/half-forms says why.
    */
   readonly half:

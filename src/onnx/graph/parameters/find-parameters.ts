@@ -23,8 +23,8 @@ import { holdsSizes, isOwnLayer, isWeightSlot, RUNNING_STATISTICS, slotName } fr
 import { isIdentity, siteOf, type Site } from './site.js';
 
 /**
- * What a tensor of the file is to the network: learnable; a buffer, such as running statistics and integers of a module; or a constant of
- * the network, and what an exporter computed of parameters.
+ * What a tensor of the file is to the network. It can be learnable. It can be a buffer, such as running statistics and integers of a
+ * module. Or it is a constant of the network, or what an exporter computed of parameters.
  */
 export type TensorKind = 'parameter' | 'buffer' | 'constant';
 
@@ -122,8 +122,8 @@ function withBuffers(uses: readonly ParameterUse[], { nodes }: Graph): readonly 
 }
 
 /**
- * Makes buffers of what torchvision's FrozenBatchNorm2d holds, whose weight and bias never train: the graph computes a factor and a summand
- * of them and of its running statistics, without the data.
+ * Makes buffers of what torchvision's FrozenBatchNorm2d holds. Its weight and bias never train. The graph computes a factor and a summand
+ * of them and of the running statistics, without the data.
  */
 function withFrozenNorms(uses: readonly ParameterUse[], graph: Graph): readonly ParameterUse[] {
   const roles = nodeRoles(graph);

@@ -1,6 +1,6 @@
 /**
- * Matrices that may be transposed copies of a parameter: a network that reads a matrix as it is and transposed (tied embeddings, distances
- * to prototypes) has it twice in a file whose exporter folded the transposition. Only names and structure are read; values prove it.
+ * Matrices that may be transposed copies of a parameter. Some networks read a matrix as it is and transposed (tied embeddings, distances to
+ * prototypes). If the exporter folded the transposition, the file has it twice. Only names and structure are read; values prove it.
  */
 import type { Value } from '../graph.js';
 import { splitPath } from '../module-path.js';

@@ -256,9 +256,9 @@ function checkFree({ cut }: Rewrite, renamed: readonly RewriteOutput[]): void {
 }
 
 /**
- * The nodes that give an output its key as name: an Identity. For a tensor that a Pad reads, it is a Reshape to the same shape:
- * onnxruntime fuses that Pad with the node after it, forgets that this node reads the tensor now, takes the Identity for its only
- * reader, and renames the tensor to the key (docs/decisions/022-output-names.md).
+ * The nodes that give an output its key as name: an Identity. For a tensor that a Pad reads, it is a Reshape to the same shape. onnxruntime
+ * fuses that Pad with the node after it, and forgets that this node reads the tensor now. It would take the Identity for the only reader,
+ * and rename the tensor to the key (docs/decisions/022-output-names.md).
  */
 function renamingNodes({ cut }: Rewrite, { key, tensor, value }: RewriteOutput): NewNode[] {
   const taken = keptNames(cut);

@@ -22,8 +22,8 @@ export interface FoundTransform {
 }
 
 /**
- * Finds the transform of a model: in its own file, `MODEL.onnx.tapir.json`, or the older `MODEL.onnx.transform.json`; else in
- * `transform.json`, Hugging Face's, OpenCLIP's, Immich's or timm's file, beside the model, one folder up, or in the folder of a
+ * Finds the transform of a model. It reads the model's own file, `MODEL.onnx.tapir.json`, or the older `MODEL.onnx.transform.json`. Else it
+ * looks for `transform.json`, or the file of Hugging Face, OpenCLIP, Immich or timm: beside the model, one folder up, or in the folder of a
  * sentence-transformers part there.
  *
  * @param model - Path or `file:` URL of the model file.

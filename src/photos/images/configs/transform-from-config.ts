@@ -26,8 +26,8 @@ export interface ConfigReading {
 const DEFAULTS: ConfigReading = { backend: undefined, model: undefined };
 
 /**
- * Reads a transform from a configuration: Hugging Face's `preprocessor_config.json`, timm's `config.json`, OpenCLIP's
- * `open_clip_config.json`, Immich's `preprocess_cfg.json`, torchvision's fields, or `JSON.stringify(transform.options)`.
+ * Reads a transform from a configuration. It knows Hugging Face's `preprocessor_config.json`, timm's `config.json`, OpenCLIP's
+ * `open_clip_config.json`, Immich's `preprocess_cfg.json`, torchvision's fields, and `JSON.stringify(transform.options)`.
  *
  * @param config - The parsed file, its text, the name of a preset, or that of torchvision's weights
  * (`torchvision:ResNet50_Weights.IMAGENET1K_V2`).

@@ -15,7 +15,7 @@ export interface DecodeOptions {
    */
   readonly orientation: 'ignore' | 'exif';
   /**
-   * Transparent pixels: `drop` shows the colour that they have under their alpha, as `Image.open(f).convert("RGB")` does; `white` lays
+   * What becomes of transparent pixels. `drop` shows the colour under their alpha, as `Image.open(f).convert("RGB")` does. `white` lays
    * them over white, as transformers 5 does with pictures that it gets as `Image.open(f)`. Alpha of HEIC is always dropped.
    * @default 'drop'
    */

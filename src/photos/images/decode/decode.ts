@@ -35,8 +35,9 @@ export interface DecodedImage extends RgbImage {
 export const CMYK = 4;
 
 /**
- * Reads and decodes an image: its first frame, without applying colour profiles; alpha is dropped (not blended) unless it is to lie on white, grey repeated, CMYK
- * converted by Pillow's formula. HEIC needs libheif-js and is always turned as the file says, as pillow-heif does.
+ * Reads and decodes the first frame of an image, without applying colour profiles. Alpha is dropped (not blended) unless it is to lie on
+ * white. Grey is repeated, and CMYK is converted by Pillow's formula. HEIC needs libheif-js and is always turned as the file says, as
+ * pillow-heif does.
  *
  * @throws {@link TapirError} `IMAGE_*`, `IMAGE_TOO_LARGE` before pixels are allocated; `DEPENDENCY_MISSING`.
  */

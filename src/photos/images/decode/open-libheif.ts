@@ -145,9 +145,9 @@ const THREE_INTEGERS = Buffer.from(
 );
 
 /**
- * Turns on HEVC's deblocking and sample-adaptive-offset filters. libheif turns them off in WebAssembly to save time; the pixels
- * then differ from those of a conforming decoder by up to 9 levels. There is no option for it, so this replaces the function with
- * which libheif creates a decoder by one that also sets the two parameters.
+ * Turns on HEVC's deblocking and sample-adaptive-offset filters. libheif turns them off in WebAssembly to save time. The pixels then differ
+ * from those of a conforming decoder by up to 9 levels. There is no option for it, so this replaces the function with which libheif creates
+ * a decoder by one that also sets the two parameters.
  */
 function keepLoopFilters(libheif: Internals, exports: Exports, api: WebAssemblyApi): void {
   const table = Object.values(exports).find((value) => value instanceof api.Table);

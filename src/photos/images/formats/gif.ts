@@ -1,7 +1,7 @@
 /**
- * The first frame of a GIF, and where it goes. Pillow drops alpha, so transparent pixels show their colour in the palette, and
- * it fills what the frame leaves free; libvips makes both black, and replaces sizes that it distrusts (640×480, sides above
- * 2048) by those of the frames. So the decoder gets the first frame only, opaque, and this file does the rest.
+ * The first frame of a GIF, and where it goes. Pillow drops alpha, so transparent pixels show their colour in the palette. It also fills
+ * what the frame leaves free. libvips makes both black. It replaces sizes that it distrusts (640×480, sides above 2048) by those of the
+ * frames. So the decoder gets the first frame only, opaque, and this file does the rest.
  */
 import { viewOf } from '../pixels/data-view.js';
 import type { Size } from '../pixels/geometry.js';

@@ -69,8 +69,8 @@ export function stampOfFailed(error: Error): FileStamp | undefined {
 /**
  * Decoding threads for one transform. They start on demand and do not keep the process alive while idle.
  *
- * @remarks A thread gets several images at once, because a reply can block the owner for milliseconds
- * (docs/decisions/012-embedding.md): as many as take 50 ms, at most 16, and at most its share of the waiting images.
+ * @remarks A thread gets several images at once, because a reply can block the owner for milliseconds (docs/decisions/012-embedding.md). It
+ * gets as many as take 50 ms, at most 16, and at most its share of the waiting images.
  */
 export class DecodeLanes {
   readonly #transform: Transform;

@@ -25,9 +25,8 @@ export interface LongSide {
 }
 
 /**
- * Keeps the aspect ratio: `inside` the size (timm's border, OpenCLIP's longest), around it (`outside`, timm's center), for images that
- * are larger inside it with a truncated side (`thumbnail`, Donut), or at the one of its sides that changes the image less (`nearest`, Depth
- * Anything).
+ * Keeps the aspect ratio. `inside` stays in the size (timm's border, OpenCLIP's longest), `outside` covers it (timm's center). `thumbnail`
+ * makes only larger images smaller, with a truncated side (Donut). `nearest` takes the side that changes the image less (Depth Anything).
  */
 export interface RatioFit extends Size {
   readonly fit: 'inside' | 'outside' | 'thumbnail' | 'nearest';
@@ -142,9 +141,9 @@ function keepRatio({ height, width }: Size, { fit, ...target }: RatioFit): Size 
 }
 
 /**
- * How half the difference between an image and its crop becomes whole pixels: `round` rounds half to even (torchvision, timm,
- * OpenCLIP), `trunc` and `floor` are transformers' torchvision and Pillow backends, `ceil` is Donut. `floor` and `trunc` differ where the
- * image is smaller than the crop.
+ * How half the difference between an image and its crop becomes whole pixels. `round` rounds half to even (torchvision, timm, OpenCLIP).
+ * `trunc` and `floor` are transformers' torchvision and Pillow backends. `ceil` is Donut. `floor` and `trunc` differ where the image is
+ * smaller than the crop.
  */
 export type CropOffset = (typeof CROP_OFFSETS)[number];
 export const CROP_OFFSETS = ['round', 'trunc', 'floor', 'ceil'] as const;

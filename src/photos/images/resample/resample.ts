@@ -66,8 +66,8 @@ function visibleSize(size: Size, region: Region): Size {
 }
 
 /**
- * Whether Pillow takes the vertical pass first: of an image that loses rows, version 13 if these are more than twice as many as the
- * columns, and versions before if it is more than 100 times as high as wide.
+ * Whether Pillow takes the vertical pass first, of an image that loses rows. Version 13 does if these are more than twice as many as the
+ * columns. Versions before do if the image is more than 100 times as high as wide.
  */
 export function takesRowsFirst(image: Size, size: Size, { resampler, interpolation }: Sampling): boolean {
   const rows = image.height - size.height;

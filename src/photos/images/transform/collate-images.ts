@@ -10,8 +10,8 @@ import type { Transform } from './transform.js';
  * joined one photo after the other.
  *
  * @param images - Photos from {@link loadImage}, at least one, all of the same transform.
- * @returns The tensors by name, in new buffers: for four photos of NaFlex with 256 patches of 16 × 16 pixels, `pixel_values` `[4, 256, 768]` float32,
- * `pixel_attention_mask` `[4, 256]` int32 and `spatial_shapes` `[4, 2]` int64. `run` takes them as they are.
+ * @returns The tensors by name, in new buffers. Four photos of NaFlex with 256 patches of 16 × 16 pixels give `pixel_values`
+ * `[4, 256, 768]` float32, `pixel_attention_mask` `[4, 256]` int32 and `spatial_shapes` `[4, 2]` int64. `run` takes them as they are.
  * @throws {@link TapirError} `INPUT_MISMATCH` for photos of unlike shape whose transform gives one tensor: nothing shows a model which
  * part is padding. `OPTION_INVALID` for photos of different transforms, or not from {@link loadImage}.
  *

@@ -101,9 +101,9 @@ export interface LoadedImage extends RgbImage {
   /** By how much the decoder reduced each side: 1, or 2, 4 or 8 with `decode: 'fast'`. */
   readonly reduction: Reduction;
   /**
-   * The normalised tensor, `[crops, channels, height, width]` float32 (1 crop, or 5 or 10: `crops` of the transform), or
-   * `[crops, height, width, channels]` with `layout: 'nhwc'`; bit for bit that of the transform's library, or in float32 where that gives
-   * bytes. Throws {@link TapirError} `TENSOR_SEVERAL` if the transform gives several tensors.
+   * The normalised tensor, `[crops, channels, height, width]` float32 (1, 5 or 10 crops, as `crops` of the transform says);
+   * `[crops, height, width, channels]` with `layout: 'nhwc'`. It is bit for bit that of the transform's library, or in float32 where that
+   * gives bytes. Throws {@link TapirError} `TENSOR_SEVERAL` if the transform gives several tensors.
    */
   toTensor(): { dtype: 'float32'; dims: [number, number, number, number]; data: Float32Array };
   /**

@@ -30,8 +30,8 @@ export interface TileOptions {
    */
   readonly fill: number | Colour;
   /**
-   * Sizes of the picture that are tiled, as factors of both sides above 0, at most 16: level 0, 1, … A page of a pyramid TIFF that has
-   * exactly the size is taken; other sizes are resampled from the full one.
+   * Sizes of the picture that are tiled, as factors of both sides above 0, at most 16. They are level 0, 1, … A page of a pyramid TIFF that
+   * has exactly the size is taken. Other sizes are resampled from the full one.
    * @default [1]
    */
   readonly scales: readonly number[];

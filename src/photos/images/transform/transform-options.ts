@@ -24,12 +24,12 @@ export interface TransformOptions extends DecodeOptions {
    */
   readonly first: FirstStep | null;
   /**
-   * A number resizes the shorter side to this many pixels and keeps the aspect ratio; `{ height, width }` sets both sides;
-   * `{ shortest, longest }` resizes the shorter side unless the longer one would pass its limit, `{ longest }` the longer side;
-   * `{ fit, height, width }` keeps the aspect ratio inside or outside a size, only makes larger images smaller (`thumbnail`), or takes the
-   * side that changes the image less (`nearest`, also with `multiple`, to which it rounds both sides);
-   * `{ height, multiple }`, `{ shortest, multiple }` and `{ longest, multiple }` keep the ratio in whole multiples of a patch, rounded
-   * down, and `{ multiple }` the image's own size; null keeps the image's size.
+   * A number resizes the shorter side to this many pixels and keeps the aspect ratio. `{ height, width }` sets both sides.
+   * `{ shortest, longest }` resizes the shorter side unless the longer one would pass its limit; `{ longest }` resizes the longer side.
+   * `{ fit, height, width }` keeps the aspect ratio: inside or outside a size, only smaller (`thumbnail`), or by the side that changes the
+   * image less (`nearest`). `nearest` rounds both sides to a `multiple`, if one is given. `{ height, multiple }`, `{ shortest, multiple }`
+   * and `{ longest, multiple }` keep the ratio in whole multiples of a patch, rounded down. `{ multiple }` does so with the image's own
+   * size. null keeps the image's size.
    * @default 256
    */
   readonly resize: ResizeTarget;
@@ -45,9 +45,9 @@ export interface TransformOptions extends DecodeOptions {
    */
   readonly antialias: boolean;
   /**
-   * Whose arithmetic the resize has: Pillow's, with the order of passes of 12 and before, or of 13, which takes the vertical one first
-   * where an image loses more than twice as many rows as columns (a tall photo that becomes a square); that of torch for uint8 tensors (`bilinear`, `bicubic`, `nearest`); or that of
-   * torch for float tensors (`bilinear`), which scales first, as DINOv3 of transformers does.
+   * Whose arithmetic the resize has. Pillow's comes with the order of passes of 12 and before, or of 13. Version 13 takes the vertical pass
+   * first where an image loses more than twice as many rows as columns (a tall photo that becomes a square). Torch's is that for uint8
+   * tensors (`bilinear`, `bicubic`, `nearest`), or that for float tensors (`bilinear`), which scales first, as DINOv3 of transformers does.
    * @default 'pillow'
    */
   readonly resampler: 'pillow' | 'pillow-13' | 'torch' | 'torch-float';
@@ -58,9 +58,9 @@ export interface TransformOptions extends DecodeOptions {
    */
   readonly crop: number | Size | null;
   /**
-   * Which crops of the resized image become rows: the one in the `center`; `five`, at the top left, top right, bottom left and bottom right
-   * and in the centre; `ten`, those and the five of the image mirrored left to right; `ten-vertical`, mirrored top to bottom. As FiveCrop
-   * and TenCrop of torchvision; an image that is smaller than a crop is refused (`IMAGE_MISFIT`).
+   * Which crops of the resized image become rows. `center` is the one in the centre. `five` are those of the four corners (top left, top
+   * right, bottom left, bottom right) and the centre. `ten` adds the five of the image mirrored left to right; `ten-vertical`, mirrored top
+   * to bottom. As FiveCrop and TenCrop of torchvision; an image that is smaller than a crop is refused (`IMAGE_MISFIT`).
    * @default 'center'
    */
   readonly crops: Crops;
@@ -76,8 +76,9 @@ export interface TransformOptions extends DecodeOptions {
    */
   readonly cropPlace: CropPlace;
   /**
-   * Cuts the photo into patches instead, as {@link transformFromConfig} reads it for NaFlex of SigLIP 2 (`naflex`), for the Qwen-VL
-   * models (`qwen2-vl`) and for GLM-4V (`glm-4v`): several tensors, whose sizes follow the photo. Needs `resize: null` and `crop: null`, and no grey.
+   * Cuts the photo into patches instead. The result is several tensors, whose sizes follow the photo. {@link transformFromConfig} reads it
+   * for NaFlex of SigLIP 2 (`naflex`), for the Qwen-VL models (`qwen2-vl`) and for GLM-4V (`glm-4v`). Needs `resize: null` and
+   * `crop: null`, and no grey.
    * @default null
    */
   readonly patches: PatchOptions | null;
@@ -122,8 +123,8 @@ export interface TransformOptions extends DecodeOptions {
    */
   readonly secondStd: ChannelNumbers | null;
   /**
-   * How scaling and normalising are rounded to float32: step by step as torchvision does, with the scaling in double precision
-   * (`transformers`), or with scale, mean and std in one step (`fused`, transformers with torchvision).
+   * How scaling and normalising are rounded to float32. `torchvision` rounds each step. `transformers` scales in double precision. `fused`
+   * has scale, mean and std in one step, as transformers with torchvision.
    * @default 'torchvision'
    */
   readonly arithmetic: 'torchvision' | 'transformers' | 'fused';

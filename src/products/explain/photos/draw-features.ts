@@ -29,8 +29,8 @@ export interface FeatureDrawOptions {
    */
   readonly imageSize: Size | undefined;
   /**
-   * The share of places that is left out of the range of colours at each end, from 0 to 0.49, so that a few extreme
-   * places do not take the contrast from all others. 0 scales from the minimum to the maximum.
+   * The share of places that the range of colours leaves out at each end, from 0 to 0.49. A few extreme places then do not take the
+   * contrast from all others. 0 scales from the minimum to the maximum.
    * @default 0.01
    */
   readonly clip: number;

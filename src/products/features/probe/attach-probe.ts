@@ -30,8 +30,8 @@ export interface LinearClassifier extends HeadOptions {
 }
 
 /**
- * Puts a linear classifier on a node of a model, and makes its result the only output, `probabilities` or `scores`: a probe on the
- * tensor of its dataset, or weights of your own on the node that you name. The labels stand in the metadata of the file (`labels`).
+ * Puts a linear classifier on a node of a model, and makes its result the only output, `probabilities` or `scores`. A probe goes on the
+ * tensor of its dataset, weights of your own on the node that you name. The labels stand in the metadata of the file (`labels`).
  *
  * @remarks All kept bytes are those of the model; nodes and weights are added after them. The head computes in float32. A probe of the
  * kind `ridge` or `centroid` gives `scores`.

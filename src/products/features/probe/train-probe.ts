@@ -74,10 +74,10 @@ export interface TrainProbeOptions {
    */
   readonly seed: number;
   /**
-   * `logistic` stops when no element of the gradient of the mean loss is larger, in coordinates of about unit curvature. The default
-   * gives weights within 1e-3 of the optimum, also on separable classes with a weak penalty (`strength` of 100), where the loss is
-   * flat; 1e-6 gives the same loss to 1e-6 in half the passes and less. The classifiers of the folds, which only predict, stop
-   * at 1e-7 or the tolerance, whichever is larger; where rows × elements × classes are more than 2 million, at 1e-4, and those that
+   * `logistic` stops when no element of the gradient of the mean loss is larger, in coordinates of about unit curvature. The default gives
+   * weights within 1e-3 of the optimum, also on separable classes with a weak penalty (`strength` of 100), where the loss is flat. A
+   * tolerance of 1e-6 gives the same loss to 1e-6 in half the passes or less. The classifiers of the folds, which only predict, stop at
+   * 1e-7 or the tolerance, whichever is larger. If rows × elements × classes are more than 2 million, they stop at 1e-4, and those that
    * choose a strength at 1e-3.
    * @default 1e-8
    */

@@ -31,7 +31,7 @@ const LEAST_SQUARE = 1e-30;
 const MOST_SQUARE = 1e30;
 
 /**
- * The largest error of a float32 sum of products, relative to the product of both norms: twice the usual bound for any order of
+ * The largest error of a float32 sum of products, relative to the product of both norms. It is twice the usual bound for any order of
  * summation (Higham, "Accuracy and Stability of Numerical Algorithms", §3.1).
  */
 export function slackOf(elements: number, isOnCpu: boolean): number {

@@ -29,10 +29,9 @@ export interface ZeroShotOptions extends EncodeLabelsOptions {
    */
   readonly textModel: string | undefined;
   /**
-   * Factor of the cosines before the softmax that gives probabilities, a number above 0. Left out, probabilities are computed as the
-   * model was trained if the file of the text tower says how, as files with both towers do: a softmax with `exp(logit_scale)`; a
-   * sigmoid of each label if there is also a `logit_bias` (SigLIP). Other files get a softmax with CLIP's 100. Labels do not depend
-   * on it.
+   * Factor of the cosines before the softmax that gives probabilities, a number above 0. Left out, probabilities are computed as the model
+   * was trained, if the file of the text tower says how; files with both towers do. It is a softmax with `exp(logit_scale)`, or a sigmoid
+   * of each label if there is also a `logit_bias` (SigLIP). Other files get a softmax with CLIP's 100. Labels do not depend on it.
    * @default undefined
    */
   readonly scale: number | undefined;

@@ -93,7 +93,7 @@ const ROWS_PER_BATCH = 32;
  *
  * @remarks It needs the optional package `@huggingface/tokenizers`.
  *
- * @param model - Path of the text tower; or of the image model, whose text tower and tokenizer are found beside it: Hugging Face's
+ * @param model - Path of the text tower, or of an image model with its text tower and tokenizer beside it. These are Hugging Face's
  * `onnx/vision_model.onnx` and `onnx/text_model.onnx`, Immich's `visual/` and `textual/`, or one file that holds both towers.
  * @param given - See {@link TextEncoderOptions}.
  * @throws {@link TapirError} `OPTION_INVALID` if there is no text tower; `NAME_NOT_FOUND` for an unknown output;

@@ -17,8 +17,8 @@ const HALVES: readonly (readonly [image: string, text: string])[] = [
 /**
  * Opens the text tower of a model.
  *
- * @param path - An image model that has a text tower beside it (`onnx/vision_model.onnx` and `onnx/text_model.onnx`,
- * `visual/model.onnx` and `textual/model.onnx`), a model that holds both, or a text tower itself.
+ * @param path - A text tower, a model that holds both towers, or an image model with a text tower beside it (`onnx/vision_model.onnx` and
+ * `onnx/text_model.onnx`, `visual/model.onnx` and `textual/model.onnx`).
  * @throws {@link TapirError} `OPTION_INVALID` if there is no text tower; those of {@link openModel}.
  */
 export async function openTextTower(path: string): Promise<OnnxModel> {

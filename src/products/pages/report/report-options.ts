@@ -39,8 +39,8 @@ export interface ReportOptions {
    */
   readonly sample: number;
   /**
-   * Further columns to colour the map by, as {@link trainProbe} takes its labels: `by-last-folder`, `column:NAME` for a column of the
-   * metadata, or a `.csv`, `.tsv` or `.parquet` file with the columns `path` and `label`.
+   * Further columns to colour the map by, in the forms in which {@link trainProbe} takes its labels. They are `by-last-folder`,
+   * `column:NAME` of the metadata, and a `.csv`, `.tsv` or `.parquet` file with the columns `path` and `label`.
    * @default []
    */
   readonly colourBy: readonly string[];

@@ -73,8 +73,8 @@ export const CHOICE_FIELDS: Fields<ChooseEngineOptions> = {
 };
 
 /**
- * Chooses the engine and the precision that run a model fastest on a device, of those that are installed and whose vectors are near
- * enough to float32: every way runs the first photos, and is timed on a batch of them in turn with the others.
+ * Chooses the engine and the precision that run a model fastest on a device, of those that are installed and whose vectors are near enough
+ * to float32. Every way runs the first photos. All are timed on a batch of them, in turns.
  *
  * @remarks Opens a session for each way, one beside the other, and closes them. Other work on the machine changes the figures, so give
  * `out` to continue a dataset with what it was begun with.

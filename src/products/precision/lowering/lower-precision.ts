@@ -104,8 +104,8 @@ export interface LoweredModel<Model extends OnnxModel | PrunedModel> {
  * does what computes with a weight above 65,504 or a constant too small for float16. A cast stands only between float32 and float16,
  * once per tensor.
  *
- * **int8** is for transformers on CPUs with VNNI or AMX: about a quarter of the size, and products with constant matrices in 8 bits.
- * Weights have a scale per column, and activations one per row, so that the features of an image do not depend on its batch.
+ * **int8** is for transformers on CPUs with VNNI or AMX. The file has about a quarter of the size, and products with constant matrices are
+ * in 8 bits. Weights have a scale per column, and activations one per row, so that the features of an image do not depend on its batch.
  * Convolutions and everything else stay in float32. Give `samples`: on them it is measured which products can be computed so.
  *
  * @remarks The converted weights are in memory as long as the model, at one or two bytes per element. They are written into the model

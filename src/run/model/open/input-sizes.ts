@@ -3,8 +3,8 @@ import { checkInteger, invalidOption, show } from '../../../base/checks.js';
 import { dimsText, type TensorInfo } from '../../../onnx/tensor/tensor-info.js';
 
 /**
- * Sizes for axes of inputs that the file leaves open: one number for height and width of images, or sizes by the symbolic name of
- * an axis and whole shapes by the name of an input, as in `{ width: 320, x: [1, 3, 48, 320] }`.
+ * Sizes for axes of inputs that the file leaves open. One number is for height and width of images. Or give sizes by the symbolic name of
+ * an axis, and whole shapes by the name of an input: `{ width: 320, x: [1, 3, 48, 320] }`.
  */
 export type InputSizes = number | Readonly<Record<string, number | readonly number[]>>;
 

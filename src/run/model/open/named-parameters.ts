@@ -50,7 +50,7 @@ export interface Parameter {
   /** Sizes as torch has them. */
   readonly dims: readonly number[];
   /**
-   * `buffer` for running statistics, integers, and what a file of torch's dynamo exporter states to be a buffer; `constant` for floats
+   * `buffer` means running statistics, integers, and what a file of torch's dynamo exporter states to be a buffer. `constant` means floats
    * that neither a name nor the operator proves to be a parameter: constants of the network, and what the exporter computed of parameters.
    * State dicts leave constants out.
    */

@@ -276,8 +276,8 @@ function exists(path: string): boolean {
 }
 
 /**
- * Lists the names that {@link createFeatureExtractor} and {@link pruneModel} accept, in execution order: in torchvision's
- * spelling where the file carries module paths, else node names, else tensor names.
+ * Lists the names that {@link createFeatureExtractor} and {@link pruneModel} accept, in execution order. They have torchvision's spelling
+ * where the file carries module paths; else they are node names, else tensor names.
  *
  * torchvision gives two lists, one for training and one for evaluation. An ONNX file holds one graph, so there is one list. A
  * module that the exporter folded away (a convolution before its BatchNorm, Dropout) is not in it. Container paths such as

@@ -54,8 +54,8 @@ export const PRUNE_FIELDS: Fields<PruneOptions> = {
 /**
  * Cuts a model down to the nodes and weights that the named values need, and makes those values its outputs.
  *
- * A name is a tensor name, a node name (`node:k` for its k-th output), or a module path such as `layer4`, which means the last
- * node under it; the prefixes `tensor:`, `node:` and `module:` choose one reading. Each name is resolved independently.
+ * A name is a tensor name, a node name (`node:k` for its k-th output), or a module path such as `layer4`, which means the last node under
+ * it. The prefixes `tensor:`, `node:` and `module:` choose one reading. Each name is resolved independently.
  *
  * @param model - A model, or where to open one.
  * @param returnNodes - Names, or names mapped to output keys. With a list, the written file keeps the tensor names. With keys, it

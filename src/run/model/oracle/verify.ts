@@ -111,8 +111,8 @@ export interface VerifyReport {
   /** The largest relative difference of any output. */
   readonly maxRelative: number;
   /**
-   * What `maxRelative` may be: 1e-4, two rounding steps if the model computes in half precision; 1/32 if
-   * {@link lowerPrecision} made it of a float32 model, for int8 1/4, and 1/2 with fixed scales. Larger means a wrong cut.
+   * What `maxRelative` may be. It is 1e-4, or two rounding steps if the model computes in half precision. It is 1/32 for what
+   * {@link lowerPrecision} made of a float32 model; for int8 it is 1/4, and 1/2 with fixed scales. Larger means a wrong cut.
    */
   readonly tolerance: number;
   /**

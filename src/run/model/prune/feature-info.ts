@@ -146,8 +146,8 @@ function mapOf(dims: readonly Dim[], layout: Layout): readonly Dim[] {
 }
 
 /**
- * The nominal stride of a map: a power of two, also where sizes are rounded up (240 → 8) or unpadded convolutions leave odd ones
- * (Inception: 299 → 8), unless only another whole number divides the image so (patches of 14).
+ * The nominal stride of a map. It is a power of two, also if sizes are rounded up (240 → 8) or unpadded convolutions leave odd ones
+ * (Inception: 299 → 8). It is another whole number only if nothing else divides the image so (patches of 14).
  */
 function strideOf(image: number, size: number): number {
   const ratio = image / size;

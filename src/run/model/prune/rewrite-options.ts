@@ -76,9 +76,9 @@ export interface RewriteOptions {
    */
   readonly outputDtype: PerOutput<OutputDtype>;
   /**
-   * Sizes for axes of inputs that the file leaves open, where the model must run on made-up inputs to be measured or verified: one
-   * size for height and width of images, or sizes by the symbolic name of an axis and whole shapes by the name of an input. Sizes
-   * that you leave out are searched for.
+   * Sizes for axes of inputs that the file leaves open, for models that must run on made-up inputs to be measured or verified. Give one
+   * size for height and width of images, sizes by the symbolic name of an axis, or whole shapes by the name of an input. Sizes that you
+   * leave out are searched for.
    * @default {}
    */
   readonly inputSizes: InputSizes;

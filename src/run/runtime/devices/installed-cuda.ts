@@ -1,7 +1,7 @@
 /**
  * The CUDA provider, CUDA and cuDNN that `tapir engines install cuda` brings, and how onnxruntime comes to use them where they lie.
- * onnxruntime looks for its provider in the folder that its own library was loaded from, by the path that the loader was given. So
- * that library is loaded through a link in a folder that also has the provider, before onnxruntime-node is loaded.
+ * onnxruntime looks for its provider in the folder of its own library, by the path that the loader got. So that library is loaded through a
+ * link in a folder that also has the provider, before onnxruntime-node is loaded.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, realpathSync, statSync, symlinkSync } from 'node:fs';

@@ -25,10 +25,10 @@ import {
 /** Options of all sessions of an extractor. */
 export interface LaneOptions {
   /**
-   * The library that runs the graph: `onnxruntime` on every device, or `openvino` on the CPU, which is faster on many CPUs and must
-   * be installed first (`tapir engines install openvino`). Without `engine`, `precision`, `binding` and `session`,
-   * {@link createFeatureExtractor} takes the engine and the precision of the model's own file, `MODEL.onnx.tapir.json`, on the kind of device
-   * on which `tapir check --save` measured them.
+   * The library that runs the graph: `onnxruntime` on every device, or `openvino` on the CPU, which is faster on many CPUs and must be
+   * installed first (`tapir engines install openvino`). If a call states neither this nor `precision`, `binding` or `session`,
+   * {@link createFeatureExtractor} takes engine and precision from the model's own file, `MODEL.onnx.tapir.json`. They hold on the kind of
+   * device on which `tapir check --save` measured them.
    * @default 'onnxruntime'
    */
   readonly engine: EngineName;

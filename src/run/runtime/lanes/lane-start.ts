@@ -35,9 +35,9 @@ export interface LaneEvents {
 }
 
 /**
- * Starts a lane. It is a child process in three cases: if the options ask for one; for a GPU named by its UUID, so that the process
- * sees only this GPU; and if tapir itself runs inside a worker, which can neither switch off telemetry nor delay the exit of the
- * process. Otherwise it is a worker thread.
+ * Starts a lane. It is a child process in three cases. The options ask for one. A GPU is named by its UUID, so the process may see only
+ * this GPU. Or tapir itself runs inside a worker, which can neither switch off telemetry nor delay the exit of the process. Otherwise it is
+ * a worker thread.
  */
 export function startLane(events: LaneEvents, device: ResolvedDevice, options: LaneOptions): LaneChannel {
   return isProcess(options, device) ? startProcess(events, device, options) : startThread(events, options);

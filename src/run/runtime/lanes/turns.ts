@@ -1,6 +1,6 @@
 /**
- * Turns of threads in native code that is not safe for several at once: sessions of onnxruntime's WebGPU provider share one device in
- * a process, and two threads that open or run them at the same time crash it (microsoft/onnxruntime#32561, onnxruntime 1.30).
+ * Turns of threads in native code that only one may be in. Sessions of onnxruntime's WebGPU provider share one device in a process. Two
+ * threads that open or run them at the same time crash it (microsoft/onnxruntime#32561, onnxruntime 1.30).
  */
 
 /** Who has the turn: the id of a thread, which is never 0. */

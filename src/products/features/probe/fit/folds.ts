@@ -12,9 +12,9 @@ export interface Deal {
 }
 
 /**
- * Puts each row into one of 2 to 255 folds. The photos of a class are shuffled and dealt out one by one, each to the fold that has the
- * fewest rows of the class; a class begins where the one before it ended, so that the folds are equally large. The same seed gives the
- * same folds.
+ * Puts each row into one of 2 to 255 folds. The photos of a class are shuffled and dealt out one by one. Each goes to the fold that has the
+ * fewest rows of the class. A class begins where the one before it ended, so that the folds are equally large. The same seed gives the same
+ * folds.
  */
 export function dealFolds({ labels, classes, photos }: Deal, folds: number, seed: number): Uint8Array {
   const rowsOf = photos && groupBy(labels.keys(), (row) => photos[row]!);

@@ -1,8 +1,8 @@
 /**
  * The normalizers of a tokenizer.json, as the Rust crate `tokenizers` computes them.
  *
- * The npm package's own differ from the crate's in what they take for white space (U+FEFF, U+0085), in the final sigma of lower case,
- * in ideographs beyond U+FFFF, and in the character map of sentencepiece, which the package approximates.
+ * The npm package's own differ from the crate's in four ways: what counts as white space (U+FEFF, U+0085), the final sigma of lower case,
+ * ideographs beyond U+FFFF, and the character map of sentencepiece, which the package approximates.
  */
 import type { TokenizersPackage } from './open-tokenizers.js';
 

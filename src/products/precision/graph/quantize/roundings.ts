@@ -49,8 +49,8 @@ export function roundValue(x: number, { scale, zero, isSigned }: Rounding): numb
 /** The largest level of a weight. */
 export const WEIGHT_LEVELS = 127;
 /**
- * Biases stay well inside int32: engines add products to them, and the range of the activations that is chosen in the end may be a
- * hundred times narrower than the one that weights are rounded for.
+ * Biases stay well inside int32, because engines add products to them. The final range of activations may be a hundred times narrower than
+ * the one that weights are rounded for.
  */
 const MOST_BIAS = 2 ** 24;
 const MOST_INT32 = 2 ** 31 - 1;
