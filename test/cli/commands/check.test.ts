@@ -103,7 +103,14 @@ describe('tapir check', () => {
     expect(settings).toMatchObject({ labels: ['kept'], device: 'cpu', transform: { resize: 232 } });
     const out = join(scratch, 'saved');
     const ended = await runTapir([
-      ...['embed', photos, '--model', model, '--return', 'avgpool=embedding', '--out', out],
+      'embed',
+      photos,
+      '--model',
+      model,
+      '--return',
+      'avgpool=embedding',
+      '--out',
+      out,
     ]);
     rmSync(own);
     expect(ended.stderr).toContain(
