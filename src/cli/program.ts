@@ -5,7 +5,7 @@ import { packageVersion } from '../base/package.js';
 import { COMMANDS, type Listed } from './command-list.js';
 import { formatHelp } from './flags/command-help.js';
 import { readMark } from './flags/rare.js';
-import { applyConfig, asSetting } from './flags/settings.js';
+import { asSetting, wordSources } from './flags/settings.js';
 import type { Terminal } from './terminal/terminal.js';
 
 /** The methods of commander's class that its types leave out. */
@@ -62,7 +62,7 @@ export class TapirCommand extends Command {
 
   override parseOptions(words: string[]): ParseOptionsResult {
     const parsed = super.parseOptions(words);
-    super.parseOptions(applyConfig(this));
+    for (const wordsOf of wordSources(this)) super.parseOptions(wordsOf(this));
     return parsed;
   }
 

@@ -70,7 +70,7 @@ function unknownKey(option: string, key: string, known: Iterable<string>): Error
  *
  * @returns The words of those of its keys that are flags.
  */
-export function applyConfig(command: Command): string[] {
+function applyConfig(command: Command): string[] {
   const { config } = command.opts<{ readonly config?: string }>();
   if (config === undefined || !SETTINGS.has(command)) return [];
   return applyOptions(command, '--config', readConfigFile(config));
@@ -89,6 +89,22 @@ export function applyOptions(command: Command, where: string, options: object): 
     command.setOptionValueWithSource(key, read, 'config');
     return [];
   });
+}
+
+/** Gives words for a command whose own are parsed. */
+type WordSource = (command: Command) => string[];
+
+const WORDS = new WeakMap<Command, WordSource>();
+
+/** Adds words behind those of the command line and of `--config`, which win over them. */
+export function addWords(command: Command, source: WordSource): void {
+  WORDS.set(command, source);
+}
+
+/** Where the words of a command come from, beside the command line. */
+export function wordSources(command: Command): WordSource[] {
+  const own = WORDS.get(command);
+  return own ? [applyConfig, own] : [applyConfig];
 }
 
 function readConfigFile(file: string): object {

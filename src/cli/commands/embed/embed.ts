@@ -26,7 +26,7 @@ import { addHeaderFlag } from '../../flags/header-flag.js';
 import { addFlags, readFlags } from '../../flags/option-flags.js';
 import type { Terminal } from '../../terminal/terminal.js';
 import { rare } from '../../flags/rare.js';
-import { addSettings } from '../../flags/settings.js';
+import { addSettings, addWords } from '../../flags/settings.js';
 
 const METRICS_FIELDS: Fields<Pick<EmbedFlags, 'metricsPort'>> = {
   metricsPort: optional(
@@ -80,12 +80,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
   command
     .option(rare('--json'), 'print progress and the manifest as lines of JSON', false)
     .action((source: string, flags: EmbedFlags) => runEmbed(terminal, source, flags, sharedOptions(command)));
-  const parse = command.parseOptions.bind(command);
-  command.parseOptions = (words) => {
-    const parsed = parse(words);
-    parse(continueDataset(command));
-    return parsed;
-  };
+  addWords(command, continueDataset);
   addExtractorFlags(command);
   addFlags(command.optionsGroup('Where it runs:'), EMBED_FOLDER_FIELDS, { batch: '--batch <n>' });
 }
