@@ -2,14 +2,15 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { externalTensors } from '../../../onnx/graph/rewrite/describe.js';
-import { fetchesOf } from '../../../onnx/graph/rewrite/rewrite.js';
+import { fetchesOf, type Rewrite } from '../../../onnx/graph/rewrite/rewrite.js';
+import type { OnnxModel } from '../open/open-model.js';
 import { describeInputs } from '../open/value-info.js';
 import { prunedInternals, type PrunedModel } from '../prune/pruned-model.js';
 import { saveModel } from '../prune/save-model.js';
 import { describeMachine } from '../../runtime/cpu-features.js';
 import type { ResolvedDevice } from '../../runtime/lanes/device.js';
 import type { LaneOptions } from '../../runtime/lanes/lane-options.js';
-import { CAPABILITIES } from '../../runtime/capabilities/capabilities.js';
+import { CAPABILITIES, type Capabilities } from '../../runtime/capabilities/capabilities.js';
 import { cacheOf, dropEntry, findEntry, makeRemnant } from '../../runtime/lanes/prepared-cache.js';
 import { PREPARED_WEIGHTS } from '../../runtime/lanes/prepared-files.js';
 import type { LaneDescription } from '../../runtime/lanes/protocol.js';
@@ -26,17 +27,23 @@ import { describeInMemory } from './weights-in-file.js';
 /** Smaller models compile as fast as a compiled one opens. */
 const LEAST_BYTES = 8 * 1024 * 1024;
 
+/** The checks of what engines compute otherwise than ONNX says; they throw `ENGINE_UNSUPPORTED`. */
+const CHECKS: Readonly<
+  Record<NonNullable<Capabilities['refuses']>, (model: OnnxModel, rewrite: Rewrite) => Promise<void>>
+> = { openvino: checkOpenVino };
+
 /** Describes the lanes of a model; see {@link describeLanes}. */
 export function describeCompiled(
   pruning: PrunedModel | Promise<PrunedModel>,
   { session, lane }: SessionSetup,
 ): (device: ResolvedDevice) => DescribeLane {
   const { precision } = lane;
+  const { refuses } = CAPABILITIES[lane.engine];
   const cache = cacheOf(lane);
   return (device) => async (failure) => {
     const pruned = await pruning;
     const { rewrite } = prunedInternals.of(pruned);
-    await checkOpenVino(pruned.source, rewrite);
+    if (refuses) await CHECKS[refuses](pruned.source, rewrite);
     const outputs = fetchesOf(rewrite);
     const inputs = describeInputs(rewrite).map(({ name }) => name);
     const rest = { device, session, precision, inputs, outputs };

@@ -46,6 +46,11 @@ export interface Capabilities {
   readonly takesSessionOptions: boolean;
   /** What it can keep of a model in the cache: the optimised graph for ONNX Runtime to open, or the compiled model. */
   readonly keeps: 'graph' | 'compiled' | 'nothing';
+  /**
+   * The rules by which a model is refused that the engine would compute otherwise than ONNX says, by name: `describe-compiled.ts` has
+   * them. Left out for an engine that needs no such rules.
+   */
+  readonly refuses?: 'openvino';
   /** Finds its libraries; left out for a dependency of the package. Throws `DEPENDENCY_MISSING`. */
   readonly findLibraries?: () => EngineLibraries;
 }
@@ -78,6 +83,7 @@ export const CAPABILITIES: Readonly<Record<EngineName, Capabilities>> = {
     bindings: ['auto'],
     takesSessionOptions: false,
     keeps: 'compiled',
+    refuses: 'openvino',
     findLibraries: findOpenVino,
   },
 };
