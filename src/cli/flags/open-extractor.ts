@@ -11,8 +11,7 @@ import type { OnnxModel } from '../../run/model/open/open-model.js';
 import { pruneModel, pruneToRun } from '../../run/model/oracle/prune-model.js';
 import { inPrecision } from '../../products/precision/lowering/lower-precision.js';
 import { chooseModelTransform } from '../../photos/feeds/model-transform.js';
-import { planFeeds } from '../../photos/feeds/plan-feeds.js';
-import type { RowChoice } from '../../photos/feeds/feed-plan.js';
+import { unusedTensors } from '../../photos/feeds/match-tensors.js';
 import { valuesOf, type Transform } from '../../photos/images/transform/transform.js';
 import { tensorsText } from '../../photos/images/transform/tensors-text.js';
 import { TORCHVISION_PREFIX } from '../../photos/images/configs/torchvision.js';
@@ -139,13 +138,9 @@ export function readRewriting(
 }
 
 /** Says on standard error which tensors of photos a model leaves out. */
-export function sayFeedNotes(
-  terminal: Terminal,
-  extractor: Extractor,
-  transform: Transform,
-  rows: RowChoice = {},
-): void {
-  for (const note of planFeeds(extractor, transform, rows).notes) terminal.err(`note: ${note}\n`);
+export function sayFeedNotes(terminal: Terminal, { inputs }: Extractor, { tensors }: Transform): void {
+  for (const name of unusedTensors(inputs, tensors))
+    terminal.err(`note: no input of the model takes the transform's tensor "${name}"\n`);
 }
 
 /** The inputs of a model as the flags cut it. */

@@ -58,8 +58,6 @@ export interface FeedPlan {
   readonly isLast: boolean;
   /** Whether a photo's own tensor is a feed as it is. */
   readonly isPlain: boolean;
-  /** What users should know: tensors that no input takes. */
-  readonly notes: readonly string[];
   /** For photos that decide sizes of the feeds; null if all feed the same. */
   readonly unlike: UnlikePhotos | null;
 

@@ -44,6 +44,14 @@ export function matchTensors(
   };
 }
 
+/** The tensors of a photo, if it has several, that no input takes. Throws as {@link matchTensors}. */
+export function unusedTensors(
+  inputs: readonly TensorInfo[],
+  tensors: readonly TensorInfo[],
+): readonly string[] {
+  return tensors.length > 1 ? matchTensors(inputs, tensors).left : [];
+}
+
 /** Whether a tensor tells padding from pixels. */
 export function isMask(name: string): boolean {
   return /mask/.test(name);

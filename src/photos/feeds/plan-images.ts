@@ -63,7 +63,6 @@ export function planImages(model: ImageTaker, processor: Processor): FeedPlan {
     takesPixels,
     isLast,
     isPlain: dtype === 'float32' && (multiple === null || multiple === 1),
-    notes: [],
     unlike: axes ? null : unlikeImages(transform),
     feedsOf: (photos, fed) => [
       {

@@ -51,7 +51,6 @@ export function planPatches({ inputs }: ImageTaker, processor: Processor, patche
     takesPixels: false,
     isLast: false,
     isPlain: false,
-    notes: match.left.map((name) => `no input of the model takes the transform's tensor "${name}"`),
     unlike: { ...form.unlike, blank: () => blankPhoto(processor.transform) },
     feedsOf: (photos, rows) => {
       // A fixed batch is filled with the last photo: a model may fail on photos of no patches.

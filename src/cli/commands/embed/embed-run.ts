@@ -16,8 +16,6 @@ import type { Extractor } from '../../../extract/extractor.js';
 import { identifyFile } from '../../../run/model/prune/identify-model.js';
 import { openModel } from '../../../run/model/open/open-model.js';
 import { DecodeLanes } from '../../../photos/images/lanes/decode-lanes.js';
-import { planClips } from '../../../photos/images/transform/clip-options.js';
-import { planTiles } from '../../../photos/images/transform/tile-options.js';
 import type { Transform } from '../../../photos/images/transform/transform.js';
 import { findModelFile } from '../../flags/find-model.js';
 import {
@@ -89,11 +87,7 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   // For the manifest, in the meantime too; a failure shows again there.
   if (flags.out !== '-') void identifyFile(model).catch(() => undefined);
   const extractor = await opening;
-  const { tiles, clips } = given;
-  sayFeedNotes(terminal, extractor, transform, {
-    tiles: tiles && planTiles(tiles),
-    clips: clips && planClips(clips),
-  });
+  sayFeedNotes(terminal, extractor, transform);
   const { batch, notes } = extractor.model.plan;
   if (notes.includes(SHARED_SCALES)) terminal.err(`warning: ${SHARED_SCALES}\n`);
   if (batch?.mode === 'per-sample')
