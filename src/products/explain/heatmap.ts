@@ -1,4 +1,5 @@
 /** From raw maps to heat maps: negative values dropped, scaled to 0…1, enlarged to the image. */
+import { BilinearRows, type Alignment } from '../maps/bilinear.js';
 import type { Size } from '../maps/maps.js';
 
 /** Drops negative values and scales each map to 0…1. A map without positive values becomes zeros. */
@@ -23,43 +24,13 @@ export function extremes(values: Float32Array): [least: number, most: number] {
   return [least, most];
 }
 
-/** How sample positions of the result lie in the source, as in torch's `interpolate`. */
-type Alignment = 'half-pixel' | 'corners';
-
 /** Resizes maps bilinearly, without antialiasing. */
 export function resizeMaps(maps: Float32Array, from: Size, to: Size, alignment: Alignment): Float32Array {
-  const [height, width] = from;
-  const rows = samplesAlong(height, to[0], alignment);
-  const columns = samplesAlong(width, to[1], alignment);
-  const count = maps.length / (height * width);
-  const resized = new Float32Array(count * to[0] * to[1]);
-  let at = 0;
-  for (let map = 0; map < count; map++) {
-    const start = map * height * width;
-    for (const row of rows) {
-      const [upper, lower] = [start + row.first * width, start + row.second * width];
-      for (const { first, second, share } of columns) {
-        const above = maps[upper + first]! * (1 - share) + maps[upper + second]! * share;
-        const below = maps[lower + first]! * (1 - share) + maps[lower + second]! * share;
-        resized[at++] = above * (1 - row.share) + below * row.share;
-      }
-    }
-  }
+  const [height, width] = to;
+  const places = from[0] * from[1];
+  const bilinear = new BilinearRows(from, to, alignment, Float64Array);
+  const resized = new Float32Array((maps.length / places) * height * width);
+  for (let row = 0; row * width < resized.length; row++)
+    bilinear.draw(maps, Math.floor(row / height) * places, row % height, resized, row * width);
   return resized;
-}
-
-/** Two neighbours, and the share of the second. */
-interface Sample {
-  readonly first: number;
-  readonly second: number;
-  readonly share: number;
-}
-
-function samplesAlong(from: number, to: number, alignment: Alignment): Sample[] {
-  return Array.from({ length: to }, (_, i) => {
-    const corner = to > 1 ? (i * (from - 1)) / (to - 1) : 0;
-    const place = alignment === 'corners' ? corner : Math.max(0, ((i + 0.5) * from) / to - 0.5);
-    const first = Math.min(Math.floor(place), from - 1);
-    return { first, second: Math.min(first + 1, from - 1), share: place - first };
-  });
 }
