@@ -2,6 +2,7 @@
 import { shown } from '../printable.js';
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { invalidOption } from '../checks.js';
 import { isTapirError, reasonOf, TapirError } from '../errors.js';
 import { KEY_HEADER } from './browser/ask-server.js';
 
@@ -55,6 +56,15 @@ export async function servePage({ port, render, addRoutes, onError }: PageSetup)
     });
   }
   return { url: `http://${HOST}:${portOf(app)}/?key=${key}`, close: () => app.close() };
+}
+
+/** What the body of a request says. Throws `OPTION_INVALID` for what is no JSON. */
+export function readJsonBody(body: unknown): unknown {
+  try {
+    return JSON.parse(String(body ?? ''));
+  } catch (error) {
+    throw invalidOption('body', 'JSON', reasonOf(error));
+  }
 }
 
 /** The answer for an error of what the page works with, such as a photo. Other errors are thrown again. */

@@ -6,6 +6,7 @@ import { counted } from '../../base/printable.js';
 import { nameOfUrl } from '../../base/url-names.js';
 import type { RowSet } from '../../base/row-set.js';
 import { countRows } from './live-rows.js';
+import { compareBytes } from '../sources/folders/list-folder.js';
 import { readColumnLabels, readTableLabels, type LabelledInput } from './label-tables.js';
 
 /**
@@ -167,8 +168,4 @@ class NameTable {
     const after = new Map(classes.map((name, place) => [name, place]));
     return { classes, places: met.map((name) => after.get(name)!) };
   }
-}
-
-function compareBytes(a: string, b: string): number {
-  return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

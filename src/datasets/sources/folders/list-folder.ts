@@ -183,3 +183,8 @@ async function classify(
 function isUnknown(item: Dirent): boolean {
   return !item.isFIFO() && !item.isSocket() && !item.isBlockDevice() && !item.isCharacterDevice();
 }
+
+/** Orders names by their bytes, as folders are listed. */
+export function compareBytes(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+}

@@ -4,7 +4,7 @@ import { readdir } from 'node:fs/promises';
 import { checkText } from '../../../base/checks.js';
 import { reasonOf, TapirError } from '../../../base/errors.js';
 import { createRandom, seedOf, shuffled } from '../../../base/random.js';
-import { listImages } from '../../../datasets/sources/folders/list-folder.js';
+import { compareBytes, listImages } from '../../../datasets/sources/folders/list-folder.js';
 import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 import { describeUnread, UnreadFiles } from '../../../datasets/sources/items/unread-files.js';
 
@@ -101,10 +101,6 @@ async function listFolders(folder: string): Promise<string[]> {
   } catch (error) {
     throw unusable(folder, `it cannot be listed: ${reasonOf(error)}`, error);
   }
-}
-
-function compareBytes(a: string, b: string): number {
-  return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
 
 function listSome(names: readonly string[]): string {

@@ -1,8 +1,13 @@
 /** The page of a model, served to this machine. */
 import { basename, dirname, extname, join, resolve } from 'node:path';
 import { invalidOption } from '../../../base/checks.js';
-import { reasonOf } from '../../../base/errors.js';
-import { problemOf, servePage, type PageSetup, type ServedPage } from '../../../base/html/serve-page.js';
+import {
+  problemOf,
+  readJsonBody,
+  servePage,
+  type PageSetup,
+  type ServedPage,
+} from '../../../base/html/serve-page.js';
 import type { Explorer } from './explorer.js';
 import { answerQuestion } from './questions.js';
 import { renderExplorer } from './render-explorer.js';
@@ -32,15 +37,13 @@ export async function serveExplorer(
       app.post<{ Querystring: { name?: string } }>('/api/photo', async ({ body, query }) =>
         explorer.addPhoto(body as Buffer, query.name ?? 'photo').catch(problemOf),
       );
-      app.post('/api/save', async ({ body }) =>
-        saveCut(explorer, folder, body as Buffer | undefined).catch(problemOf),
-      );
+      app.post('/api/save', async ({ body }) => saveCut(explorer, folder, body).catch(problemOf));
     },
   });
 }
 
 /** Saves a cut: a new file in a folder, by a plain name. */
-async function saveCut(explorer: Explorer, folder: string, body: Buffer | undefined): Promise<unknown> {
+async function saveCut(explorer: Explorer, folder: string, body: unknown): Promise<unknown> {
   const { names, file } = readSave(body);
   const path = resolve(join(folder, file));
   if (
@@ -56,14 +59,8 @@ async function saveCut(explorer: Explorer, folder: string, body: Buffer | undefi
 }
 
 /** Reads `{ names, file }`. Throws `OPTION_INVALID`. */
-function readSave(body: Buffer | undefined): { readonly names: readonly string[]; readonly file: string } {
-  let given: unknown;
-  try {
-    given = JSON.parse(String(body ?? ''));
-  } catch (error) {
-    throw invalidOption('body', 'JSON', reasonOf(error));
-  }
-  const { names, file } = Object(given) as { readonly names?: unknown; readonly file?: unknown };
+function readSave(body: unknown): { readonly names: readonly string[]; readonly file: string } {
+  const { names, file } = Object(readJsonBody(body)) as { readonly names?: unknown; readonly file?: unknown };
   if (!Array.isArray(names) || names.some((name) => typeof name !== 'string'))
     throw invalidOption('names', 'a list of texts', names);
   if (typeof file !== 'string') throw invalidOption('file', 'a text', file);

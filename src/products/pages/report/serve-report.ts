@@ -3,7 +3,13 @@ import { makeThumbnail } from '../../../photos/images/thumbnail.js';
 import { invalidOption } from '../../../base/checks.js';
 import { openSearch, type DatasetSearch } from '../../features/search/open-search.js';
 import type { SearchHit } from '../../features/search/search-dataset.js';
-import { problemOf, servePage, type PageSetup, type ServedPage } from '../../../base/html/serve-page.js';
+import {
+  problemOf,
+  readJsonBody,
+  servePage,
+  type PageSetup,
+  type ServedPage,
+} from '../../../base/html/serve-page.js';
 import { openModel } from '../../../run/model/open/open-model.js';
 import type { Device } from '../../../run/runtime/lanes/device.js';
 import { nameOf } from './collect/collect-inputs.js';
@@ -51,15 +57,6 @@ const REMOVE_FIELDS = {
   required: ['name'],
 } as const;
 
-/** The places of the selected images: a list in JSON. What is no JSON is no list. */
-function readPlaces(body: Buffer | undefined): unknown {
-  try {
-    return JSON.parse(String(body)) as unknown;
-  } catch {
-    return undefined;
-  }
-}
-
 /** Serves a report to this machine. Throws `ADDRESS_UNAVAILABLE`; `CHECKSUM_MISMATCH` for another model; those of {@link openModel}. */
 export async function serveReport(report: MadeReport, serving: ReportServing): Promise<ServedPage> {
   const { port, onError, ...models } = serving;
@@ -78,8 +75,14 @@ export async function serveReport(report: MadeReport, serving: ReportServing): P
       });
       app.post<{ Querystring: SelectionToSave }>('/api/column', {
         schema: { querystring: COLUMN_FIELDS },
-        handler: async ({ query, body }) =>
-          report.saveSelection(readPlaces(body as Buffer | undefined), query).catch(problemOf),
+        // The body has the places of the selected images.
+        handler: async ({ query, body }) => {
+          try {
+            return await report.saveSelection(readJsonBody(body), query);
+          } catch (error) {
+            return problemOf(error);
+          }
+        },
       });
       app.post<{ Querystring: { readonly name: string } }>('/api/remove-column', {
         schema: { querystring: REMOVE_FIELDS },
