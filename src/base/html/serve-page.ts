@@ -59,7 +59,7 @@ export async function servePage({ port, render, addRoutes, onError }: PageSetup)
 }
 
 /** What the body of a request says. Throws `OPTION_INVALID` for what is no JSON. */
-export function readJsonBody(body: unknown): unknown {
+export function readJsonBody(body: Buffer | undefined): unknown {
   try {
     return JSON.parse(String(body ?? ''));
   } catch (error) {

@@ -72,11 +72,11 @@ async function placeRows(memory: PhotoMemory, loading: readonly Promise<LoadingI
   const photos = loaded.flatMap(({ error }, place) => (error ? [] : [place]));
   const ranges = memory.rangesOf(photos).values();
   let next: RowRange = [0, 0];
-  const items = loaded.map((item) => {
-    if (item.error) return { ...item, rows: [next[0] + next[1], 0] as const };
-    next = ranges.next().value!;
-    return { ...item, rows: next };
-  });
+  const items: LoadedItem[] = [];
+  for (const item of loaded) {
+    next = item.error ? [next[0] + next[1], 0] : ranges.next().value!;
+    items.push({ ...item, rows: next });
+  }
   return { items, photos };
 }
 

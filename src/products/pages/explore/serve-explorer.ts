@@ -37,13 +37,15 @@ export async function serveExplorer(
       app.post<{ Querystring: { name?: string } }>('/api/photo', async ({ body, query }) =>
         explorer.addPhoto(body as Buffer, query.name ?? 'photo').catch(problemOf),
       );
-      app.post('/api/save', async ({ body }) => saveCut(explorer, folder, body).catch(problemOf));
+      app.post('/api/save', async ({ body }) =>
+        saveCut(explorer, folder, body as Buffer | undefined).catch(problemOf),
+      );
     },
   });
 }
 
 /** Saves a cut: a new file in a folder, by a plain name. */
-async function saveCut(explorer: Explorer, folder: string, body: unknown): Promise<unknown> {
+async function saveCut(explorer: Explorer, folder: string, body: Buffer | undefined): Promise<unknown> {
   const { names, file } = readSave(body);
   const path = resolve(join(folder, file));
   if (
@@ -59,7 +61,7 @@ async function saveCut(explorer: Explorer, folder: string, body: unknown): Promi
 }
 
 /** Reads `{ names, file }`. Throws `OPTION_INVALID`. */
-function readSave(body: unknown): { readonly names: readonly string[]; readonly file: string } {
+function readSave(body: Buffer | undefined): { readonly names: readonly string[]; readonly file: string } {
   const { names, file } = Object(readJsonBody(body)) as { readonly names?: unknown; readonly file?: unknown };
   if (!Array.isArray(names) || names.some((name) => typeof name !== 'string'))
     throw invalidOption('names', 'a list of texts', names);

@@ -78,7 +78,7 @@ export async function serveReport(report: MadeReport, serving: ReportServing): P
         // The body has the places of the selected images.
         handler: async ({ query, body }) => {
           try {
-            return await report.saveSelection(readJsonBody(body), query);
+            return await report.saveSelection(readJsonBody(body as Buffer | undefined), query);
           } catch (error) {
             return problemOf(error);
           }
