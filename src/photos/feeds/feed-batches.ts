@@ -59,7 +59,7 @@ export interface FeedOptions {
 }
 
 /** Reads a source through the queue, and fills batches of it. */
-export type FillBatches = (queue: FeedBatches) => Promise<void>;
+type FillBatches = (queue: FeedBatches) => Promise<void>;
 
 /** The queue between what fills batches and what runs them. */
 export class FeedBatches implements Feeds {

@@ -15,7 +15,7 @@ import { planImages, type ImageTaker } from './plan-images.js';
 import { planPatches } from './plan-patches.js';
 
 /** What the caller needs of the feeds. */
-export interface FeedNeeds extends RowChoice {
+interface FeedNeeds extends RowChoice {
   /** `picture`: a photo has one tensor; `one size`: in addition, all photos have one size. Left out, any feeds will do. */
   readonly takes?: 'picture' | 'one size';
 }
