@@ -51,7 +51,7 @@ const HOUSE: Readonly<Record<string, Readonly<Record<string, Floors>>>> = {
     gradients: [['backward'], ['rules'], ['.']],
     hub: [['.'], ['wheels']],
     zoo: [['.']],
-    train: [['graph', 'optimizers', 'statistics'], ['losses'], ['runs'], ['.'], ['folder']],
+    train: [['graph', 'optimizers', 'ranks', 'statistics'], ['losses'], ['runs'], ['.'], ['folder']],
   },
   products: {
     linear: [['.']],

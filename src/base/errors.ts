@@ -128,6 +128,10 @@ export interface ErrorDetails {
    * failed, in device order, and `errors` holds the errors of the others.
    */
   REPLICA_FAILED: { readonly replica: number; readonly device: string };
+  /** A rank of a training ended, hangs or has left the others; null if it is not known which one. */
+  RANK_LOST: { readonly rank: number | null; readonly reason: string };
+  /** The ranks of a training are not alike: `what` is the option, the call or the tensor in which `rank` is the first to differ from rank 0. */
+  RANKS_DIFFER: { readonly rank: number; readonly what: string };
   /** A stage of a pipeline failed. `cause` is its error. */
   STAGE_FAILED: { readonly stage: number; readonly device: string };
   /** The outputs of several devices cannot be joined. */

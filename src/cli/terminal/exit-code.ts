@@ -73,6 +73,8 @@ const CODES: Readonly<Record<ErrorCode, number>> = {
   DECODER_DIED: EXIT.internal,
   REPLICA_FAILED: EXIT.model,
   STAGE_FAILED: EXIT.model,
+  RANK_LOST: EXIT.model,
+  RANKS_DIFFER: EXIT.usage,
   OUTPUT_NOT_GATHERABLE: EXIT.usage,
   DEPENDENCY_MISSING: EXIT.model,
   DOWNLOAD_FAILED: EXIT.model,

@@ -5,11 +5,14 @@ import { prunedInternals } from '../../run/model/prune/pruned-model.js';
 import { extractorInternals, type Extractor } from '../../extract/extractor.js';
 import { inheritFrom, readSession } from '../../extract/inherit-options.js';
 import { readPlace } from '../../extract/replicas/place-options.js';
+import { packageVersion } from '../../base/package.js';
+import { identifyFile } from '../../run/model/prune/identify-model.js';
+import { compareFacts, compareTensors, leaveOnFailure } from './ranks/compare-ranks.js';
 import { checkFixedNorms } from './statistics/norm-layers.js';
 import { formOf } from './losses/targets.js';
 import { findTrainable, ownTensors, type WantedTensor } from './runs/trained-tensors.js';
 import { newTrainer, type Trainer } from './trainer.js';
-import { readTrainerOptions, type TrainerOptions, type TrainedGroup } from './runs/trainer-options.js';
+import { readTrainerOptions, type TrainerOptions, type TrainerSetup, type TrainedGroup } from './runs/trainer-options.js';
 import { addLoss, isInLoss, normTensors, sameNode, trainableNorms } from './runs/training-graphs.js';
 import { TrainingSessions } from './runs/training-sessions.js';
 import { TrainingState, type NormStatistics, type TrainedParameter } from './runs/training-state.js';
@@ -23,7 +26,7 @@ import { TrainingState, type NormStatistics, type TrainedParameter } from './run
  * @returns The trainer; close it after use.
  * @throws {@link TapirError} those of {@link differentiate}; `OPTION_INVALID`; `NAME_NOT_FOUND` for parameters; `PARAMETER_FOLDED`;
  * `NORMS_UNAVAILABLE` if BatchNorm is to be trained and an exporter folded it, or if it is in training mode in the file;
- * `OUTPUT_MISFIT`.
+ * `OUTPUT_MISFIT`; `RANKS_DIFFER` if a rank of the group has another version, model or options.
  *
  * @example Fine-tunes the head of a ResNet-50.
  * ```ts
@@ -45,7 +48,18 @@ export async function createTrainer(
   given: Options<TrainerOptions> & Pick<TrainerOptions, 'loss' | 'optimizer'>,
 ): Promise<Trainer> {
   const setup = readTrainerOptions({ ...inheritedPlace(model, given), ...given });
+  return await leaveOnFailure(setup.group, () => openTrainer(model, setup));
+}
+
+async function openTrainer(
+  model: OnnxModel | ModelSource | Extractor,
+  setup: TrainerSetup,
+): Promise<Trainer> {
+  const { group: ranks } = setup;
   const base = await readTrainable(model);
+  const hash = async (): Promise<string> => (await identifyFile(base)).sha256;
+  if (ranks.size > 1)
+    await compareFacts(ranks, { version: packageVersion(), model: await hash(), ...setup.facts });
   const norms = setup.batchNorm === 'frozen' ? [] : await trainableNorms(base);
   const wanted = new Map<string, { readonly tensor: WantedTensor; readonly group: TrainedGroup }>();
   for (const group of setup.groups)
@@ -81,11 +95,15 @@ export async function createTrainer(
     parameters: parameters.map(({ tensor }) => tensor),
     buffers: [...new Set(kept.flatMap(({ mean, variance }) => [mean, variance]))],
     layers: kept.map(({ layer }) => layer),
-    isSynced: setup.batchNorm === 'synced' && (place.devices.length > 1 || setup.accumulate !== undefined),
+    isSynced:
+      setup.batchNorm === 'synced' &&
+      (place.devices.length > 1 || setup.accumulate !== undefined || ranks.size > 1),
+    group: ranks,
     inputSizes: setup.inputSizes,
     recompute: setup.recompute,
   });
   const state = new TrainingState(owned.model, parameters, kept);
+  await compareTensors(ranks, state.tensors, 0);
   await sessions.gradients();
   return newTrainer({ model: base, setup, state, sessions });
 }

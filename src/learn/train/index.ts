@@ -24,6 +24,9 @@ export type {
   Trainer,
   TrainRunOptions,
 } from './trainer.js';
+export { joinGroup } from './ranks/join-group.js';
+export { localGroups, type GroupOptions } from './ranks/local-groups.js';
+export type { ProcessGroup } from './ranks/process-group.js';
 export type { ParameterGroup, TrainerOptions } from './runs/trainer-options.js';
 export type { Loss } from './losses/loss-options.js';
 export type { OptimizerKind, OptimizerOptions } from './optimizers/optimizer-options.js';

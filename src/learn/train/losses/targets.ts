@@ -25,7 +25,7 @@ export type Target = TensorLike | readonly number[];
 export interface PreparedTarget {
   /** The tensors that the graph's loss takes, of the output's dims. */
   readonly fed: readonly Tensor<'float32'>[];
-  /** The loss is the sum of the graph's terms, plus `constant`, divided by `divisor`. */
+  /** The loss is the sum of the graph's terms, plus `constant`, divided by `divisor`: 0 for a mean over no class. */
   readonly divisor: number;
   readonly constant: number;
   /** The class index of each row and position; undefined for targets of other kinds. Ignored ones are −1. */
@@ -56,6 +56,13 @@ export function formOf(loss: Loss): LossForm {
     case 'cosine':
       return { kind: 'cosine' };
   }
+}
+
+/** Refuses a mean over no class at all. `divisor` is that of all rows. Throws `INPUT_MISMATCH`. */
+export function checkDivisor(divisor: number): void {
+  if (divisor !== 0) return;
+  const expected = 'classes that count: the mean over none of them does not exist';
+  throw mismatch(TARGET, expected, 'classes that are all ignored or of weight 0');
 }
 
 /** Prepares targets for an output. Throws `INPUT_MISMATCH` for those that do not suit its dims, and for a class out of range. */
@@ -152,12 +159,6 @@ function classTarget(
     kept += weightOf(label);
   }
   const divisor = reduction === 'sum' ? 1 : kept;
-  if (divisor === 0)
-    throw mismatch(
-      TARGET,
-      'classes that count: the mean over none of them does not exist',
-      `${labels.length} classes, all ignored or of weight 0`,
-    );
   const [rows = 0, ...rest] = dims;
   return { fed: [makeTensor('float32', [rows, classes, ...rest], all)], divisor, constant: 0, labels };
 }

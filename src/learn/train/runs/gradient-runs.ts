@@ -59,7 +59,10 @@ export async function openGradientRuns(
       const total = addSums(sums);
       return {
         ...readLoss(loss, results),
-        gradients: ownArrays(gradients.map(({ output }) => total.get(output)!)),
+        // A rank may have no rows.
+        gradients: ownArrays(
+          gradients.map(({ output, tensor }) => total.get(output) ?? new Float32Array(tensor.values.length)),
+        ),
         readMoments,
       };
     },

@@ -15,7 +15,9 @@ import {
   runOn,
   type Place,
 } from '../../../extract/replicas/rewrite-sessions.js';
-import type { ChannelMoments } from '../statistics/channel-moments.js';
+import { gather } from '../ranks/compare-ranks.js';
+import type { ProcessGroup } from '../ranks/process-group.js';
+import { combineMoments, noMoments, type ChannelMoments } from '../statistics/channel-moments.js';
 import type { NormLayer } from '../statistics/norm-layers.js';
 import {
   combineTaps,
@@ -55,14 +57,16 @@ export async function openSyncedRuns(
   loss: LossModel,
   layers: readonly NormLayer[],
   tensors: readonly TrainedTensor[],
-  inputSizes: CheckedSizes,
+  { inputSizes, group }: { readonly inputSizes: CheckedSizes; readonly group: ProcessGroup },
 ): Promise<GradientRuns> {
   const stages = await makeSyncedStages(loss, layers, tensors, inputSizes);
   const parts = stages.flatMap(({ forward, backward }) => [forward, ...(backward ? [backward] : [])]);
   const replicas = await openPartsOnDevices(place, parts);
+  const backwards = stages.flatMap(({ backward }) => backward?.statistics ?? []);
+  const differentiated = new Set(backwards.map(({ of }) => of.layer));
   return {
     run: (pieces, seed, signal) =>
-      new SyncedRun(replicas, { loss, stages, tensors, pieces, signal }).run(seed),
+      new SyncedRun(replicas, { loss, stages, tensors, pieces, signal, group, differentiated }).run(seed),
     close: () => closeAll(replicas),
   };
 }
@@ -73,6 +77,9 @@ interface Job {
   readonly tensors: readonly TrainedTensor[];
   readonly pieces: readonly Piece[];
   readonly signal: AbortSignal | undefined;
+  readonly group: ProcessGroup;
+  /** The norms whose statistics have gradients. */
+  readonly differentiated: ReadonlySet<NormLayer>;
 }
 
 /** One batch on its way. */
@@ -113,13 +120,48 @@ class SyncedRun {
     const results = await this.#runAll((replica, piece) =>
       passStage(forward, replica, piece, fixed, this.#job.signal),
     );
-    combineTaps(forward, results, this.#moments);
+    await this.#combine(forward, results);
+  }
+
+  /** Combines moments over the pieces of all ranks, in the order of ranks. */
+  async #combine(forward: ForwardStage, results: readonly Outputs[]): Promise<void> {
+    const { group, signal } = this.#job;
+    const own = new Map<NormLayer, ChannelMoments>();
+    if (results.length > 0) combineTaps(forward, results, own);
+    const layers = [...forward.taps.keys()];
+    const sent = layers.flatMap((layer) => {
+      const { count, mean, m2 } = own.get(layer) ?? noMoments(layer.channels);
+      return [count, ...mean, ...m2];
+    });
+    const ranks = await gather(group, sent, signal);
+    let at = 0;
+    for (const layer of layers) {
+      const [from, middle, to] = [at + 1, at + 1 + layer.channels, at + 1 + 2 * layer.channels];
+      const parts = ranks.map((row): ChannelMoments => ({
+        count: row[from - 1]!,
+        mean: row.subarray(from, middle),
+        m2: row.subarray(middle, to),
+      }));
+      this.#moments.set(layer, combineMoments(parts));
+      at = to;
+    }
+  }
+
+  /** Adds up the gradients of statistics over ranks, once all readers of the norms have given theirs. */
+  async #shareStatistics(norms: readonly NormLayer[]): Promise<void> {
+    const { group, signal, differentiated } = this.#job;
+    for (const norm of norms.filter((one) => differentiated.has(one))) {
+      const { mean, variance } = this.#statisticsOf(norm);
+      // oxlint-disable-next-line no-await-in-loop -- ranks make their calls in one order
+      if (group.size > 1) await group.sum([mean, variance], signal);
+    }
   }
 
   /** Runs the backward pass through a stage on all pieces. All readers of what the stage computes have done so. */
   async #back({ stage }: ForwardStage, backward: BackwardStage): Promise<void> {
     const { rewrite, seeds, takes, tensors, statistics } = backward;
     const fixed = this.#fixedFeeds(backward);
+    await this.#shareStatistics(stage.norms as readonly NormLayer[]);
     const isFixed = new Set(fixed.map(({ name }) => name));
     const taken = rewrite.cut.inputs.map(({ name }) => name).filter((name) => !isFixed.has(name));
     const fetches = [...takes, ...tensors, ...statistics].map(({ key }) => key);
@@ -139,10 +181,15 @@ class SyncedRun {
   }
 
   #addStatistic(layer: NormLayer, what: 'mean' | 'variance', values: Float32Array): void {
+    const sums = this.#statisticsOf(layer);
+    for (const [c, value] of values.entries()) sums[what][c]! += value;
+  }
+
+  #statisticsOf(layer: NormLayer): StatisticGradients {
     const none = (): Float64Array => new Float64Array(layer.channels);
     const sums = this.#statistics.get(layer) ?? { mean: none(), variance: none() };
     this.#statistics.set(layer, sums);
-    for (const [c, value] of values.entries()) sums[what][c]! += value;
+    return sums;
   }
 
   /**

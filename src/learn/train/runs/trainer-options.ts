@@ -1,6 +1,6 @@
 /** The options of a trainer, checked. */
 import { checkText, invalidOption, type Options } from '../../../base/checks.js';
-import { integer, oneOf, optional, readOptions, unchecked, type Fields } from '../../../base/options.js';
+import { checkedBy, integer, oneOf, optional, readOptions, unchecked, type Fields } from '../../../base/options.js';
 import { readInputSizes, type CheckedSizes, type InputSizes } from '../../../run/model/open/input-sizes.js';
 import { PLACE_FIELDS, type PlaceOptions } from '../../../extract/replicas/place-options.js';
 import { readLoss, type LossLike, type Loss } from '../losses/loss-options.js';
@@ -8,6 +8,7 @@ import type { OptimizerLike } from '../optimizers/optimizer-options.js';
 import { readOptimizer, type Optimizer } from '../optimizers/optimizer.js';
 import type { Schedule, ScheduleLike } from '../optimizers/schedule-options.js';
 import { checkMomentum, readSchedule } from '../optimizers/schedule.js';
+import { ALONE, checkGroup, type ProcessGroup } from '../ranks/process-group.js';
 import { readPatterns } from './trained-tensors.js';
 
 /** How BatchNorm normalises in training. */
@@ -42,7 +43,8 @@ export interface TrainerOptions extends Omit<PlaceOptions, 'signal'> {
   readonly parameters: string | readonly string[] | readonly ParameterGroup[];
   /**
    * How BatchNorm normalises. `'frozen'` takes the statistics of the file. `'batch'` takes those of the rows that a device runs, as torch's
-   * DataParallel in train mode; those of the first device are kept. `'synced'` takes those of all rows on all devices, as SyncBatchNorm.
+   * DataParallel in train mode; those of the first device are kept. `'synced'` takes those of all rows on all devices, as SyncBatchNorm. With a
+   * group, those of rank 0 are kept, or those of all ranks.
    * @default 'frozen'
    */
   readonly batchNorm: BatchNormTraining;
@@ -78,6 +80,12 @@ export interface TrainerOptions extends Omit<PlaceOptions, 'signal'> {
    * @default {}
    */
   readonly inputSizes: InputSizes;
+  /**
+   * The processes that train together: each passes its own rows, and the loss and its gradients are those of all rows. What
+   * {@link joinGroup} or {@link localGroups} gives.
+   * @default undefined, this process alone
+   */
+  readonly group: ProcessGroup | undefined;
 }
 
 const { signal: _, ...PLACE } = PLACE_FIELDS;
@@ -99,6 +107,7 @@ export const TRAINER_FIELDS: Fields<TrainerOptions> = {
   recompute: unchecked([]),
   output: optional(checkText),
   inputSizes: unchecked({}),
+  group: checkedBy(checkGroup, undefined),
 };
 
 function checkClipNorm(option: string, value: unknown): number {
@@ -122,17 +131,20 @@ export interface TrainerSetup extends Pick<
   readonly schedule: Schedule;
   readonly inputSizes: CheckedSizes;
   readonly place: PlaceOptions;
+  readonly group: ProcessGroup;
+  /** What must be the same on all ranks, as JSON can express it. */
+  readonly facts: Readonly<Record<string, unknown>>;
 }
 
 /** Reads options. Throws `OPTION_INVALID`. */
 export function readTrainerOptions(given: Options<TrainerOptions>): TrainerSetup {
   const options = readOptions(TRAINER_FIELDS, given, 'createTrainer');
-  const { batchNorm, recompute } = options;
+  const { batchNorm, recompute, optimizer, parameters, clipNorm, accumulate, output } = options;
   if (batchNorm !== 'frozen' && recompute.length > 0)
     throw invalidOption('recompute', `left out with batchNorm "${batchNorm}"`, recompute);
   const groups = readGroups(options);
   const schedule = readSchedule(options.schedule);
-  for (const { optimizer } of groups) checkMomentum(schedule, optimizer);
+  for (const group of groups) checkMomentum(schedule, group.optimizer);
   return {
     ...options,
     loss: readLoss(options.loss),
@@ -140,6 +152,8 @@ export function readTrainerOptions(given: Options<TrainerOptions>): TrainerSetup
     schedule,
     inputSizes: readInputSizes(options.inputSizes),
     place: { ...options, signal: undefined },
+    group: options.group ?? ALONE,
+    facts: { loss: options.loss, optimizer, parameters, batchNorm, schedule: given.schedule, clipNorm, accumulate, output },
   };
 }
 

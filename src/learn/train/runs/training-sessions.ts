@@ -4,6 +4,7 @@ import type { Runner } from '../../../run/runtime/replica.js';
 import type { Piece } from '../../../extract/replicas/batch-pieces.js';
 import type { Outputs } from '../../../extract/replicas/dispatch.js';
 import { closeAll, openOnDevices, runOn, type Place } from '../../../extract/replicas/rewrite-sessions.js';
+import type { ProcessGroup } from '../ranks/process-group.js';
 import type { NormLayer } from '../statistics/norm-layers.js';
 import {
   openGradientRuns,
@@ -28,6 +29,7 @@ interface Setup extends Pick<TrainerSetup, 'inputSizes' | 'recompute'> {
   readonly layers: readonly NormLayer[];
   /** Whether rows that run apart are normalised together. */
   readonly isSynced: boolean;
+  readonly group: ProcessGroup;
 }
 
 /** Opens sessions once, and closes them. */
@@ -46,8 +48,9 @@ export class TrainingSessions {
   }
 
   async #openGradients(): Promise<GradientRuns> {
-    const { place, loss, parameters, layers, isSynced, inputSizes, recompute } = this.setup;
-    if (isSynced && layers.length > 0) return openSyncedRuns(place, loss, layers, parameters, inputSizes);
+    const { place, loss, parameters, layers, isSynced, inputSizes, recompute, group } = this.setup;
+    if (isSynced && layers.length > 0)
+      return openSyncedRuns(place, loss, layers, parameters, { inputSizes, group });
     const graph = await trainingGraph(loss, parameters, layers, { inputSizes, recompute });
     return openGradientRuns(place, loss, graph, layers);
   }

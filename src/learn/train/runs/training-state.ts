@@ -5,6 +5,7 @@ import { TapirError } from '../../../base/errors.js';
 import { count } from '../../../base/shapes.js';
 import type { OnnxModel } from '../../../run/model/open/open-model.js';
 import type { Tensor } from '../../../onnx/tensor/tensor.js';
+import { bytesOf } from '../../../onnx/tensor/bits.js';
 import { unbiasedStatistics } from '../statistics/channel-moments.js';
 import type { NormLayer, NormMoments } from '../statistics/norm-layers.js';
 import { checkCounts } from '../statistics/one-pass.js';
@@ -29,6 +30,12 @@ export interface NormStatistics {
   readonly variance: TrainedTensor;
 }
 
+/** What a step takes of the rows of all ranks. */
+export interface StepSums extends Pick<BatchGradients, 'gradients'> {
+  /** As {@link TrainingState.nextStatistics} gives them. */
+  readonly statistics: readonly Float32Array[];
+}
+
 /** Where the numbers of a training live. All arrays are changed in place. */
 export class TrainingState {
   readonly parameters: readonly TrainedParameter[];
@@ -47,36 +54,46 @@ export class TrainingState {
     return this.#steps;
   }
 
+  /** All tensors that training changes. */
+  get tensors(): readonly TrainedTensor[] {
+    return [...new Map(this.#tensors()).values()];
+  }
+
+  /** The norms' statistics after batches with these moments: means and variances in turn. */
+  nextStatistics(moments: readonly NormMoments[]): readonly Float32Array[] {
+    for (const found of moments) checkCounts(found);
+    return this.#norms.flatMap(({ layer, mean, variance }) => {
+      const next = [mean.values.slice(), variance.values.slice()] as const;
+      for (const found of moments.flatMap((one) => one.get(layer) ?? [])) {
+        const latest = unbiasedStatistics(found);
+        const blend = (kept: Float32Array, values: Float64Array): void => {
+          for (const [c, value] of values.entries())
+            kept[c] = (1 - layer.momentum) * kept[c]! + layer.momentum * value;
+        };
+        blend(next[0], latest.mean);
+        blend(next[1], latest.variance);
+      }
+      return next;
+    });
+  }
+
   /** Takes a step. `refuse` makes the error for gradients whose length is not finite. */
   update(
-    { gradients, readMoments }: BatchGradients,
+    { gradients, statistics }: StepSums,
     { schedule, clipNorm }: Pick<TrainerSetup, 'schedule' | 'clipNorm'>,
     refuse: (norm: number) => Error,
   ): { readonly lr: number; readonly gradientNorm: number | null } {
     const gradientNorm = clipNorm === undefined ? null : clipByNorm(gradients, clipNorm);
     if (gradientNorm !== null && !Number.isFinite(gradientNorm)) throw refuse(gradientNorm);
-    const moments = readMoments();
-    for (const found of moments) checkCounts(found);
     const rates = this.parameters.map(({ optimizer }) => schedule.at(this.#steps, optimizer.options.lr));
     this.#steps++;
     for (const [i, { tensor, optimizer, kept }] of this.parameters.entries())
       optimizer.update(tensor.values, gradients[i]!, kept, { step: this.#steps, ...rates[i]! });
-    for (const found of moments) this.#updateNorms(found);
-    return { lr: rates[0]!.lr, gradientNorm };
-  }
-
-  #updateNorms(moments: NormMoments): void {
-    for (const { layer, mean, variance } of this.#norms) {
-      const found = moments.get(layer);
-      if (!found) continue;
-      const latest = unbiasedStatistics(found);
-      const blend = (kept: Float32Array, values: Float64Array): void => {
-        for (const [c, value] of values.entries())
-          kept[c] = (1 - layer.momentum) * kept[c]! + layer.momentum * value;
-      };
-      blend(mean.values, latest.mean);
-      blend(variance.values, latest.variance);
+    for (const [i, { mean, variance }] of this.#norms.entries()) {
+      mean.values.set(statistics[2 * i]!);
+      variance.values.set(statistics[2 * i + 1]!);
     }
+    return { lr: rates[0]!.lr, gradientNorm };
   }
 
   /** The model with the present numbers. */
@@ -110,6 +127,25 @@ export class TrainingState {
     for (const { values, given } of read) values.set(given);
     this.#steps = steps as number;
     return notes;
+  }
+
+  /** All numbers and the notes of a checkpoint, for other ranks. */
+  pack(notes: Readonly<Record<string, unknown>>): Uint8Array {
+    const arrays = [...this.#arrays()].map(([, { values }]) => bytesOf(values));
+    return Buffer.concat([...arrays, Buffer.from(JSON.stringify({ steps: this.#steps, notes }))]);
+  }
+
+  /** Takes what {@link pack} gives on another rank of the same training. Returns the notes. */
+  unpack(packed: Uint8Array): Readonly<Record<string, unknown>> {
+    let at = 0;
+    for (const [, { values }] of this.#arrays()) {
+      const target = bytesOf(values);
+      target.set(packed.subarray(at, at + target.length));
+      at += target.length;
+    }
+    const read = JSON.parse(Buffer.from(packed.subarray(at)).toString()) as Record<string, unknown>;
+    this.#steps = read['steps'] as number;
+    return read['notes'] as Readonly<Record<string, unknown>>;
   }
 
   /** What must be the same to go on. */

@@ -15,6 +15,11 @@ export interface ChannelStatistics {
   readonly variance: Float64Array;
 }
 
+/** The moments of no values. */
+export function noMoments(channels: number): ChannelMoments {
+  return { count: 0, mean: new Float64Array(channels), m2: new Float64Array(channels) };
+}
+
 /**
  * The moments of several parts together, in their order. Sums of squares would lose all digits of a small variance beside a large
  * mean (Chan, Golub, LeVeque 1979, "Updating formulae and a pairwise algorithm for computing sample variances").
