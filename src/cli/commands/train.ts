@@ -9,6 +9,8 @@ import {
   type TrainFolderOptions,
 } from '../../learn/train/folder/train-folder-options.js';
 import { trainFolder, type TrainedFolder } from '../../learn/train/folder/train-folder.js';
+import { joinGroup } from '../../learn/train/ranks/join-group.js';
+import { GROUP_FIELDS } from '../../learn/train/ranks/local-groups.js';
 import type { EpochRecord, TrainEvent } from '../../learn/train/folder/training-records.js';
 import {
   OPTIMIZERS,
@@ -28,7 +30,10 @@ interface TrainFlags
   extends
     CommonFlags,
     PhotoFlags,
-    Omit<TrainFolderOptions, 'train' | 'optimizer' | keyof PhotoFlags | 'devices' | 'onEvent' | 'signal'> {
+    Omit<
+      TrainFolderOptions,
+      'train' | 'optimizer' | keyof PhotoFlags | 'devices' | 'onEvent' | 'signal' | 'group'
+    > {
   readonly model: string;
   readonly train?: string;
   readonly optimizer: OptimizerKind;
@@ -36,6 +41,7 @@ interface TrainFlags
   readonly momentum?: number;
   readonly weightDecay?: number;
   readonly devices: string;
+  readonly timeoutMs: number;
 }
 
 const OPTIMIZER_FIELDS: Fields<Pick<TrainFlags, 'momentum' | 'weightDecay'>> = {
@@ -77,7 +83,9 @@ export function addCommand(program: Command, terminal: Terminal): void {
     'cudaLibraries',
     'state',
     'weights',
+    'uneven',
   ]);
+  addSettings(command, GROUP_FIELDS, ['timeoutMs'], 'with ranks: ');
   addSettings(command, OPTIMIZER_FIELDS, ['momentum', 'weightDecay']);
 }
 
@@ -99,19 +107,25 @@ function addDataFlags(command: Command): void {
 
 async function runTrain(terminal: Terminal, folder: string, flags: TrainFlags): Promise<void> {
   const devices = readDeviceList(flags.devices);
+  const group = await joinGroup({ timeoutMs: flags.timeoutMs });
+  const isFirst = group.rank === 0;
   const model = await openModel(await findModelFile(flags.model, terminal, flags.yes));
   const transform = readTransformFlag(terminal, flags, model);
   const view = createTrainView(terminal, flags.epochs);
+  // Only rank 0 speaks: all would say the same.
   const trained = await trainFolder(model, folder, {
     ...readFlags(TRAIN_FOLDER_FIELDS, flags),
     train: flags.train?.split(',').map((name) => name.trim()),
     optimizer: readOptimizerFlags(flags),
     transform,
     devices,
+    group,
     signal: terminal.signal,
-    onEvent: view.show,
+    onEvent: isFirst ? view.show : undefined,
   }).finally(view.end);
-  report(terminal, trained, flags);
+  await group.close();
+  if (isFirst) report(terminal, trained, flags);
+  else terminal.err(`rank ${group.rank} of ${group.size}: done\n`);
 }
 
 function readOptimizerFlags({ optimizer: kind, lr, momentum, weightDecay }: TrainFlags): OptimizerLike {

@@ -57,9 +57,10 @@ async function openTrainer(
 ): Promise<Trainer> {
   const { group: ranks } = setup;
   const base = await readTrainable(model);
-  const hash = async (): Promise<string> => (await identifyFile(base)).sha256;
-  if (ranks.size > 1)
-    await compareFacts(ranks, { version: packageVersion(), model: await hash(), ...setup.facts });
+  if (ranks.size > 1) {
+    const { sha256 } = await identifyFile(base);
+    await compareFacts(ranks, { version: packageVersion(), model: sha256, ...setup.facts });
+  }
   const norms = setup.batchNorm === 'frozen' ? [] : await trainableNorms(base);
   const wanted = new Map<string, { readonly tensor: WantedTensor; readonly group: TrainedGroup }>();
   for (const group of setup.groups)

@@ -24,6 +24,8 @@ import {
 import type { ScheduleLike } from '../optimizers/schedule-options.js';
 import { TRAINER_FIELDS, type BatchNormTraining } from '../runs/trainer-options.js';
 import { photoFields, type PhotoOptions } from '../../../photos/feeds/photo-options.js';
+import { ALONE, type ProcessGroup } from '../ranks/process-group.js';
+import { UNEVEN, type Uneven } from './rank-photos.js';
 import type { TrainEvent } from './training-records.js';
 
 /** How the learning rate changes over a training. */
@@ -51,7 +53,7 @@ export interface TrainFolderOptions extends PlaceOptions, PhotoOptions {
    */
   readonly epochs: number;
   /**
-   * Photos per step, an integer from 1 to 4096.
+   * Photos per step, an integer from 1 to 4096; in a group, over all ranks.
    * @default 8
    */
   readonly batch: number;
@@ -132,6 +134,19 @@ export interface TrainFolderOptions extends PlaceOptions, PhotoOptions {
    */
   readonly overwrite: boolean;
   /**
+   * The processes that train together, from {@link joinGroup} or {@link localGroups}. Rank r takes every size-th photo of each batch, from
+   * the r-th on: as torch's DistributedSampler where the size divides the batch. Rank 0 writes, and its result is that of all.
+   * @default undefined, this process alone
+   */
+  readonly group: ProcessGroup | undefined;
+  /**
+   * What happens to photos of an epoch that ranks cannot share equally: each is trained on once, so that some ranks have one less in the
+   * last batch (`'keep'`); the first photos of the epoch are repeated, as DistributedSampler does (`'pad'`); or the last ones are left
+   * out, as with its `drop_last` (`'drop'`).
+   * @default 'keep'
+   */
+  readonly uneven: Uneven;
+  /**
    * Called for everything that happens. Its errors end the training.
    * @default undefined
    */
@@ -175,13 +190,19 @@ export const TRAIN_FOLDER_FIELDS: Fields<TrainFolderOptions> = {
     'where weights of other files go: into the written file, or into OUT.data',
   ),
   overwrite: boolean(false, 'replace an earlier result, and start from scratch if that training is finished'),
+  group: TRAINER_FIELDS.group,
+  uneven: oneOf(UNEVEN, 'keep', 'photos that ranks cannot share equally: each once, repeat first, leave out last'),
   onEvent: callback(),
 };
 
 /** Checked options. */
-export interface TrainFolderSetup extends Omit<TrainFolderOptions, 'optimizer' | 'state' | 'onEvent'> {
+export interface TrainFolderSetup extends Omit<
+  TrainFolderOptions,
+  'optimizer' | 'state' | 'onEvent' | 'group'
+> {
   readonly optimizer: OptimizerOptions;
   readonly state: string;
+  readonly group: ProcessGroup;
   readonly tell: (event: TrainEvent) => void;
 }
 
@@ -196,6 +217,7 @@ export function readTrainFolderOptions(given: Options<TrainFolderOptions>): Trai
     ...options,
     state: options.state ?? `${out}.training`,
     optimizer: readOptimizerOptions(options.optimizer),
+    group: options.group ?? ALONE,
     warmup: checkInteger('warmup', options.warmup, 0, options.epochs - 1),
     holdout: validation === undefined ? options.holdout : 0,
     decodeThreads: options.decodeThreads || availableParallelism(),

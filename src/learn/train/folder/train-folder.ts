@@ -19,6 +19,8 @@ import { readSave } from '../../../run/model/open/save-whole.js';
 import { namedDevices } from '../../../run/runtime/devices/device-list.js';
 import { deviceName, readDevices } from '../../../run/runtime/lanes/device.js';
 import { checkReplaceable } from '../../../base/html/check-replaceable.js';
+import { compareFacts, leaveOnFailure } from '../ranks/compare-ranks.js';
+import { countBatches, type Shares } from './rank-photos.js';
 import { holdOut, readClassFolders, type ImageSplit } from './class-folders.js';
 import { checkLogits, fitHead } from './head.js';
 import { judgePhotos } from './judge-photos.js';
@@ -79,28 +81,42 @@ export async function trainFolder(
   given: Options<TrainFolderOptions> & Pick<TrainFolderOptions, 'out'>,
 ): Promise<TrainedFolder> {
   const asked = readTrainFolderOptions(given);
+  return await leaveOnFailure(asked.group, () => trainOnFolder(from, folder, asked));
+}
+
+async function trainOnFolder(
+  from: OnnxModel | ModelSource,
+  folder: string,
+  asked: TrainFolderSetup,
+): Promise<TrainedFolder> {
+  const { group } = asked;
   const options = { ...asked, devices: await namedDevices(asked.devices) };
   const source = readModel(from);
-  await checkOutputs(source, options);
+  if (group.rank === 0) await checkOutputs(source, options);
   const data = await readImages(folder, options);
   const { model, train } = await fitModel(source, data.classes.length, options);
   const transform = chooseModelTransform(options.transform, source);
   await using photos = new TrainingPhotos(model, {
     transform,
-    batch: options.batch,
+    shares: sharesOf(options),
     threads: options.decodeThreads,
     isAugmented: options.augment !== 'none',
     seed: options.seed,
   });
-  await using lock = await lockState(options.state);
+  await using lock = group.rank === 0 ? await lockState(options.state) : undefined;
   void lock;
   await using trainer = await openTrainer(model, train, data, options);
   const settings = await settingsOf(source, data, { ...options, train }, transform);
+  await compareFacts(group, settings);
   const run = new TrainingRun({ folder, options, trainer, photos, split: data.split, settings });
   await run.resume();
   await run.run();
   // Awaited here: the trainer closes after it.
   return await finish(run, { data, options, trainer, transform, settings });
+}
+
+function sharesOf({ group: { rank, size }, uneven, batch }: TrainFolderSetup): Shares {
+  return { rank, size, uneven, batch };
 }
 
 /** Images by class, split. */
@@ -153,17 +169,18 @@ function openTrainer(
   { split: { training } }: TrainingData,
   options: TrainFolderSetup,
 ): Promise<Trainer> {
-  const { batchNorm, clipNorm, accumulate } = options;
+  const { batchNorm, clipNorm, accumulate, group } = options;
   const { signal: _, ...place } = pickFields(options, PLACE_FIELDS);
   return createTrainer(model, {
     ...place,
     loss: { kind: 'cross-entropy', labelSmoothing: options.labelSmoothing },
     optimizer: options.optimizer,
     parameters: train,
-    schedule: scheduleOf(options, Math.ceil(training.length / options.batch)),
+    schedule: scheduleOf(options, countBatches(training.length, sharesOf(options))),
     batchNorm,
     clipNorm,
     accumulate,
+    group,
   });
 }
 
@@ -196,6 +213,7 @@ async function settingsOf(
     images: digestOf(JSON.stringify(paths)),
     classes,
     transform: transform.options,
+    uneven: options.uneven === 'keep' ? null : `${options.uneven}, ${options.group.size} ranks`,
     ...Object.fromEntries(DECIDING.map((name) => [name, options[name] ?? null])),
   };
   // As a checkpoint gives it back.
@@ -207,7 +225,7 @@ interface Finished extends Pick<TrainingParts, 'options' | 'trainer' | 'settings
   readonly transform: Transform;
 }
 
-/** Writes the log, the page, the model's own file and, last, the model. */
+/** Writes, on rank 0, the log, the page, the model's own file and, last, the model. */
 async function finish(run: TrainingRun, parts: Finished): Promise<TrainedFolder> {
   const { data, options, trainer, transform, settings } = parts;
   const { out, weights, overwrite, state } = options;
@@ -215,10 +233,13 @@ async function finish(run: TrainingRun, parts: Finished): Promise<TrainedFolder>
   const { epochs, failures } = run;
   const { parameters } = trainer;
   const best = bestEpoch(epochs)!;
+  const page = pageOf(out);
+  const trained = { out, page, classes, epochs, best, parameters, failures };
+  const model = await run.best();
+  if (options.group.rank !== 0) return trained;
   const planned = { ...settings, epochs: options.epochs };
   const log = { classes, settings: planned, parameters, epochs, best: best.epoch, failures };
   await writeAtomically(join(state, 'log.json'), toJson(log));
-  const page = pageOf(out);
   const told = {
     ...planned,
     model: `SHA-256 ${String(settings['model'])}`,
@@ -226,7 +247,7 @@ async function finish(run: TrainingRun, parts: Finished): Promise<TrainedFolder>
     parameters,
     devices: readDevices('devices', options.devices).map(deviceName).join(', '),
   };
-  const labelled = await withClassLabels(await run.best(), classes);
+  const labelled = await withClassLabels(model, classes);
   const judge = () => judgePhotos(labelled, split.heldOut, classes.length, transform, options.signal);
   const judgement = split.heldOut.length === 0 ? null : await judge();
   const shown = { classes: countClasses(data), epochs, best, settings: told, failures, judgement };
@@ -235,7 +256,7 @@ async function finish(run: TrainingRun, parts: Finished): Promise<TrainedFolder>
   // Whether it may be replaced was found out before the training, by the model itself.
   const own = encodeModelSettings({ transform: { ...transform.options }, labels: classes });
   await writeWithCompanion(settingsPath(out), own, true, save);
-  return { out, page, classes, epochs, best, parameters, failures };
+  return trained;
 }
 
 function countClasses({ classes, split }: TrainingData): ClassCount[] {

@@ -9,6 +9,7 @@ import { DecodeLanes } from '../../../photos/images/lanes/decode-lanes.js';
 import type { Transform } from '../../../photos/images/transform/transform.js';
 import type { OnnxModel } from '../../../run/model/open/open-model.js';
 import type { ClassImage } from './class-folders.js';
+import { countBatches, countOwn, photosOfRank, type Shares } from './rank-photos.js';
 
 /** A photo that could not be read, and was left out. */
 export interface TrainFailure {
@@ -22,8 +23,8 @@ export interface TrainFailure {
 /** How photos are read. */
 export interface PhotoPlan {
   readonly transform: Transform;
-  /** Photos per batch. */
-  readonly batch: number;
+  /** Which photos of a batch this rank reads. */
+  readonly shares: Shares;
   readonly threads: number;
   readonly isAugmented: boolean;
   readonly seed: number;
@@ -50,30 +51,45 @@ export class TrainingPhotos {
     return [...this.#failures.values()];
   }
 
+  /** The number of batches of an epoch. */
+  countBatches(images: readonly ClassImage[]): number {
+    return countBatches(images.length, this.#plan.shares);
+  }
+
   /**
-   * The batches of an epoch, in an order and with crops that depend on the seed, the epoch and the photos' paths alone.
+   * This rank's part of the batches of an epoch, in an order and with crops that depend on the seed, the epoch and the photos' paths alone.
    *
    * @param from - Batches to leave out at the start.
-   * @returns Batches; null for one without a photo that could be read.
+   * @returns Batches; null for one without a photo of this rank that could be read.
    */
-  epoch(images: readonly ClassImage[], epoch: number, from: number): AsyncGenerator<TrainBatch | null> {
-    const { batch, isAugmented, seed } = this.#plan;
-    const order = shuffled(images, createRandom(seedOf(seed, 'order', epoch))).slice(from * batch);
-    if (!isAugmented) return this.#load(order);
+  async *epoch(
+    images: readonly ClassImage[],
+    epoch: number,
+    from: number,
+  ): AsyncGenerator<TrainBatch | null> {
+    const { shares, isAugmented, seed } = this.#plan;
+    const order = shuffled(images, createRandom(seedOf(seed, 'order', epoch)));
     const withSeed = (image: ClassImage): ClassImage => ({
       ...image,
       augmentSeed: seedOf(seed, 'crop', epoch, image.path),
     });
-    return this.#load(order.map(withSeed));
+    const own = photosOfRank(isAugmented ? order.map(withSeed) : order, shares, from);
+    let left = this.countBatches(images) - from;
+    for await (const batch of this.#load(own)) {
+      left--;
+      yield batch;
+    }
+    for (; left > 0; left--) yield null;
   }
 
   /** Batches to evaluate on: as the model's own transform makes them. */
   async *heldOut(images: readonly ClassImage[]): AsyncGenerator<TrainBatch> {
-    for await (const batch of this.#load(images)) if (batch) yield batch;
+    const own = photosOfRank(images, { ...this.#plan.shares, uneven: 'keep' }, 0);
+    for await (const batch of this.#load(own)) if (batch) yield batch;
   }
 
   async *#load(images: readonly ClassImage[]): AsyncGenerator<TrainBatch | null> {
-    const { batch } = this.#plan;
+    const batch = Math.max(1, countOwn(this.#plan.shares));
     for await (const { items, photos, take } of openPhotos(images, this.#feeds, this.#lanes, { batch })) {
       for (const { path, error } of items)
         if (error) this.#failures.set(path!, { path: path!, code: error.code, message: error.message });

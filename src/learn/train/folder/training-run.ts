@@ -3,11 +3,12 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { isPlainObject, show } from '../../../base/checks.js';
-import { reasonOf, TapirError } from '../../../base/errors.js';
+import { isTapirError, reasonOf, TapirError } from '../../../base/errors.js';
 import { readJson } from '../../../base/read-json.js';
 import { firstMisshapen } from '../../../base/shapes.js';
 import { checkRecord, RECORD_FILE } from '../runs/checkpoint.js';
-import type { Trainer } from '../trainer.js';
+import { gatherTexts } from '../ranks/compare-ranks.js';
+import { saveAlone, type StepResult, type TrainBatch, type Trainer } from '../trainer.js';
 import type { OnnxModel } from '../../../run/model/open/open-model.js';
 import { unusable, type ImageSplit } from './class-folders.js';
 import type { TrainFolderSetup } from './train-folder-options.js';
@@ -60,19 +61,14 @@ export class TrainingRun {
 
   /** Goes on from the checkpoint, if there is one. Throws `CHECKPOINT_INVALID` if it belongs to other settings. */
   async resume(): Promise<void> {
-    const { options, trainer, settings } = this.#parts;
-    const { state, overwrite, epochs, tell } = options;
-    const notes = readNotes(state);
+    const { options, trainer } = this.#parts;
+    const { state, epochs, tell, group } = options;
+    // Rank 0 alone reads and writes the folder.
+    const found = group.rank === 0 ? await this.#findNotes() : undefined;
+    const told = await group.broadcast(Buffer.from(JSON.stringify(found ?? null)));
+    const notes = JSON.parse(Buffer.from(told).toString()) as TrainingNotes | null;
     if (!notes) return;
-    const other = Object.keys(settings).find((key) => !isDeepStrictEqual(notes.settings[key], settings[key]));
     const done = notes.epochs.length;
-    const isFinished = done >= epochs;
-    if (overwrite && (other !== undefined || isFinished)) {
-      await rm(join(state, RECORD_FILE), { force: true });
-      return;
-    }
-    if (other !== undefined) throw isOther(state, other, notes.settings[other], settings[other]);
-    if (done > epochs) throw isLonger(state, done, epochs);
     await trainer.resume(state);
     this.#epochs = [...notes.epochs];
     this.#batches = notes.batches;
@@ -83,14 +79,37 @@ export class TrainingRun {
       tell({ kind: 'warning', text: isReplanned(options.schedule, notes.planned, epochs) });
   }
 
-  /** Trains the epochs that are left. Stopped by the signal, it saves a checkpoint first. */
+  /** What the checkpoint says, if this training goes on from it. */
+  async #findNotes(): Promise<TrainingNotes | undefined> {
+    const { options, settings } = this.#parts;
+    const { state, overwrite, epochs } = options;
+    const notes = readNotes(state);
+    if (!notes) return undefined;
+    const other = Object.keys(settings).find(
+      (key) => !isDeepStrictEqual(notes.settings[key] ?? null, settings[key]),
+    );
+    const done = notes.epochs.length;
+    if (overwrite && (other !== undefined || done >= epochs)) {
+      await rm(join(state, RECORD_FILE), { force: true });
+      return undefined;
+    }
+    if (other !== undefined) throw isOther(state, other, notes.settings[other], settings[other]);
+    if (done > epochs) throw isLonger(state, done, epochs);
+    return notes;
+  }
+
+  /** Trains the epochs that are left. Stopped by the signal, or by the loss of another rank, rank 0 saves a checkpoint first. */
   async run(): Promise<void> {
-    const { options } = this.#parts;
+    const { options, trainer } = this.#parts;
+    const { group, state } = options;
     try {
       while (this.#epochs.length < options.epochs) await this.#epoch(this.#epochs.length + 1);
     } catch (error) {
-      if (options.signal?.aborted === true) {
-        await this.#save();
+      const isStopped = options.signal?.aborted === true;
+      if (isStopped) await group.close('it was stopped');
+      if (group.rank === 0 && (isStopped || isTapirError(error, 'RANK_LOST'))) {
+        // All ranks have the same weights after each step, and a step that fails changes none.
+        await saveAlone(trainer, state, this.#notes());
         const text = `stopped in ${this.#place()}, which is saved in "${options.state}"; run the same training again to resume`;
         options.tell({ kind: 'note', text });
       }
@@ -112,7 +131,8 @@ export class TrainingRun {
 
   async #epoch(epoch: number): Promise<void> {
     await this.#steps(epoch);
-    const { options, trainer } = this.#parts;
+    const { options, trainer, photos } = this.#parts;
+    const { group } = options;
     const heldOut = await this.#evaluate();
     const { loss, correct, rows, seconds, lr } = this.#sums;
     const training = { loss: loss / rows, accuracy: correct / rows, rows };
@@ -121,23 +141,28 @@ export class TrainingRun {
     const isBest = bestEpoch(epochs) === record;
     // Before the checkpoint that says so. Killed between the two, the epoch is trained again, to the same weights.
     if (isBest && heldOut) await trainer.save(join(options.state, BEST_FOLDER), { epoch });
+    if (group.size > 1) {
+      const told = await gatherTexts(group, JSON.stringify(photos.failures));
+      this.#former = [...this.#former, ...told.flatMap((text) => JSON.parse(text) as TrainFailure[])];
+    }
     this.#epochs = epochs;
     this.#batches = 0;
     this.#sums = NO_SUMS;
-    await this.#save();
+    await trainer.save(options.state, this.#notes());
     options.tell({ kind: 'epoch', record, isBest });
   }
 
   async #steps(epoch: number): Promise<void> {
     const { folder, options, trainer, photos, split } = this.#parts;
-    const { signal, tell, batch: size } = options;
-    const steps = Math.ceil(split.training.length / size);
+    const { signal, tell, group } = options;
+    const steps = photos.countBatches(split.training);
     const batches = photos.epoch(split.training, epoch, this.#batches);
     let since = performance.now();
     for await (const batch of batches) {
       signal?.throwIfAborted();
-      if (batch) {
-        const { loss, rows, correct, lr } = await trainer.step(batch, { signal });
+      const taken = batch || group.size > 1 ? await takeStep(trainer, batch, signal) : null;
+      if (taken) {
+        const { loss, rows, correct, lr } = taken;
         const now = performance.now();
         const sums = this.#sums;
         this.#sums = {
@@ -159,19 +184,20 @@ export class TrainingRun {
   async #evaluate(): Promise<Score | null> {
     const { folder, options, trainer, photos, split } = this.#parts;
     if (split.heldOut.length === 0) return null;
-    const batches = photos.heldOut(split.heldOut);
-    const first = await batches.next();
-    if (first.done === true) throw unusable(folder, 'none of the held-out images can be read');
-    const { loss, accuracy, rows } = await trainer.evaluate(withFirst(first.value, batches), {
-      signal: options.signal,
+    const { signal } = options;
+    const evaluating = trainer.evaluate(photos.heldOut(split.heldOut), { signal });
+    const { loss, accuracy, rows } = await evaluating.catch((error: unknown) => {
+      if (isWithoutRows(error)) throw unusable(folder, 'none of the held-out images can be read');
+      throw error;
     });
     if (!Number.isFinite(loss)) throw notFinite(trainer.steps, loss);
     return { loss, accuracy: accuracy!, rows };
   }
 
-  async #save(): Promise<void> {
-    const { options, trainer, settings } = this.#parts;
-    const notes: TrainingNotes = {
+  /** What a checkpoint keeps. */
+  #notes(): Readonly<Record<keyof TrainingNotes, unknown>> {
+    const { options, settings } = this.#parts;
+    return {
       settings,
       planned: options.epochs,
       epochs: this.#epochs,
@@ -179,13 +205,26 @@ export class TrainingRun {
       sums: this.#sums,
       failures: this.failures,
     };
-    await trainer.save(options.state, { ...notes });
   }
 }
 
-async function* withFirst<Item>(first: Item, rest: AsyncIterable<Item>): AsyncGenerator<Item> {
-  yield first;
-  yield* rest;
+/** A step of all ranks; null if none of them has a row. */
+async function takeStep(
+  trainer: Trainer,
+  batch: TrainBatch | null,
+  signal: AbortSignal | undefined,
+): Promise<StepResult | null> {
+  try {
+    return await trainer.step(batch, { signal });
+  } catch (error) {
+    if (batch === null && isWithoutRows(error)) return null;
+    throw error;
+  }
+}
+
+/** Whether a step or an evaluation had no rows on any rank. */
+function isWithoutRows(error: unknown): boolean {
+  return isTapirError(error, 'INPUT_MISMATCH') && ['batch', 'batches'].includes(error.details.input);
 }
 
 /** The notes of a checkpoint, before its tensors are read; undefined only if there is no checkpoint. */

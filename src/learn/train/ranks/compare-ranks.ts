@@ -67,6 +67,7 @@ export async function compareFacts(
   group: ProcessGroup,
   facts: Readonly<Record<string, unknown>>,
 ): Promise<void> {
+  if (group.size === 1) return;
   const texts = await gatherTexts(group, JSON.stringify(facts));
   const [first, ...others] = texts.map((text) => JSON.parse(text) as Record<string, unknown>);
   for (const [i, other] of others.entries()) {

@@ -1,4 +1,5 @@
 /** The group of the launcher: torchrun or Ray, through the Python process that started this one. */
+import { Socket, type OnReadOpts, type SocketConstructorOpts } from 'node:net';
 import { givenFields, type Options } from '../../../base/checks.js';
 import { TapirError } from '../../../base/errors.js';
 import { readOptions } from '../../../base/options.js';
@@ -36,7 +37,9 @@ const PIPE = 'TAPIR_GROUP_FD';
 export async function joinGroup(given: Options<GroupOptions> = {}): Promise<ProcessGroup> {
   const options = readOptions(GROUP_FIELDS, givenFields(given, 'joinGroup'), 'joinGroup');
   const { [PIPE]: pipe, RANK = '', WORLD_SIZE = '' } = process.env;
-  if (pipe !== undefined) return PipeGroup.join(Number(pipe), packageVersion(), options.timeoutMs);
+  // What new Socket takes besides, its types do not say.
+  const open = (onread: OnReadOpts): Socket => new Socket({ fd: Number(pipe), onread } as SocketConstructorOpts);
+  if (pipe !== undefined) return PipeGroup.join(open, packageVersion(), options.timeoutMs);
   if (Number(WORLD_SIZE) <= 1) return ALONE;
   const reason = `${WORLD_SIZE} processes were started, and nothing that carries sums between them: start them with torchrun -m onnx_tapir.train, or -m onnx_tapir.run SCRIPT (pip install onnx-tapir torch)`;
   throw new TapirError('LAUNCHER_INVALID', reason, { details: { variables: { RANK, WORLD_SIZE }, reason } });

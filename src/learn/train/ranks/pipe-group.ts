@@ -1,5 +1,5 @@
 /** A group whose sums a parent process takes: frames of a header and bytes, over one socket. One call is under way at a time. */
-import { Socket } from 'node:net';
+import type { OnReadOpts, Socket } from 'node:net';
 import { endianness } from 'node:os';
 import { reasonOf } from '../../../base/errors.js';
 import { bytesOf } from '../../../onnx/tensor/bits.js';
@@ -44,6 +44,9 @@ interface Incoming {
   from: number;
 }
 
+/** Opens a socket that reads into one buffer. */
+type OpenPipe = (onread: OnReadOpts) => Socket;
+
 export class PipeGroup implements ProcessGroup {
   rank = 0;
   size = 1;
@@ -58,23 +61,22 @@ export class PipeGroup implements ProcessGroup {
   #failure: unknown;
   #closing: Promise<void> | undefined;
 
-  private constructor(fd: number, timeoutMs: number) {
+  private constructor(open: OpenPipe, timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
     const callback = (count: number, buffer: Uint8Array): boolean => {
       this.#take(buffer.subarray(0, count));
       return true;
     };
-    const onread = { buffer: Buffer.alloc(READ_BYTES), callback };
-    this.#socket = new Socket({ fd, readable: true, writable: true, onread } as never);
+    this.#socket = open({ buffer: Buffer.alloc(READ_BYTES), callback });
     const gone = (error?: Error): void =>
       this.#fail(rankLost(this.rank, 'the Python process of this rank has ended', error));
     this.#socket.on('error', gone).on('end', gone).on('close', () => gone());
     this.#socket.resume().unref();
   }
 
-  /** @param fd - A connected socket, whose other end answers. */
-  static async join(fd: number, version: string, timeoutMs: number): Promise<PipeGroup> {
-    const group = new PipeGroup(fd, timeoutMs);
+  /** @param open - Opens a socket, whose other end answers. */
+  static async join(open: OpenPipe, version: string, timeoutMs: number): Promise<PipeGroup> {
+    const group = new PipeGroup(open, timeoutMs);
     const hello = Buffer.from(JSON.stringify({ version, timeoutMs }));
     const [answer] = await group.#call('hello', [hello], TEXT_BYTES);
     const { rank, size } = parse(answer!);
@@ -98,7 +100,7 @@ export class PipeGroup implements ProcessGroup {
     await this.#call('barrier', [], []);
   }
 
-  close(reason = LEFT): Promise<void> {
+  close(reason: string = LEFT): Promise<void> {
     return (this.#closing ??= this.#close(reason));
   }
 
