@@ -33,6 +33,7 @@ const NO_PHOTOS = 'it reads no photos; the tests of documentation compile it';
 const ENGINES = 'scripts/test-python.sh runs it with the engine, on photos of which one is broken';
 const DATABASES = 'scripts/test-databases.js runs it with the database, on the same photos';
 const PACKAGES = 'it needs Python packages';
+const RANKS = 'test/python/ranks.sh runs the commands and ray.train, with torch and Ray';
 const CLUSTER = 'it needs a cluster';
 const HANDLER = 'a server or an application calls it';
 const SERVER = 'it asks a service; the tests of the service run it with the same client';
@@ -143,7 +144,10 @@ const PAGES: Readonly<Record<string, string | Readonly<Record<number, string | C
     1: NO_PHOTOS,
     2: NO_PHOTOS,
     3: NO_PHOTOS,
-    5: { instead: { 'pets.onnx': 'second.onnx' } },
+    4: NO_PHOTOS,
+    5: RANKS,
+    6: RANKS,
+    8: { instead: { 'pets.onnx': 'second.onnx' } },
   },
   'docs/guides/tutorial.md': {
     1: 'it installs the package',

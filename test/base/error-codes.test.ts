@@ -22,7 +22,13 @@ import {
 import { loadStateDict, readStateDict } from 'onnx-tapir/parameters';
 import { Pipeline, splitModel } from 'onnx-tapir/stages';
 import { differentiate } from 'onnx-tapir/gradients';
-import { estimateBatchNorm, createTrainer, type BatchNormMoments } from 'onnx-tapir/train';
+import {
+  estimateBatchNorm,
+  createTrainer,
+  localGroups,
+  type BatchNormMoments,
+  type ProcessGroup,
+} from 'onnx-tapir/train';
 import { createTextEncoder } from 'onnx-tapir/features';
 import { createService } from 'onnx-tapir/serve';
 import sharp from 'sharp';
@@ -442,6 +448,16 @@ const produce: Readonly<Record<ErrorCode, () => Promise<unknown>>> = {
     const out = join(place(), 'out');
     await embedFolder(extractor, photos(), { ...small, out, shard: { index: 0, count: 2 } });
     await mergeDataset(out);
+  },
+  RANK_LOST: async () => {
+    const [first, second] = localGroups(2);
+    await second!.close();
+    await first!.barrier();
+  },
+  RANKS_DIFFER: async () => {
+    const open = (group: ProcessGroup) =>
+      createTrainer(tinyResNet(), { loss: group.rank === 0 ? 'mse' : 'l1', optimizer: 'sgd', group });
+    await Promise.all(localGroups(2).map(open));
   },
   LAUNCHER_INVALID: async () => {
     const options = ['--return', 'avgpool=v', '--out', join(place(), 'out'), '--shard', 'auto'];

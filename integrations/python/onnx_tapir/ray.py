@@ -1,14 +1,20 @@
-"""Ray Data: an actor per process."""
+"""Ray: embedding, an actor per process, and training, an actor per rank."""
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import ray.data
+from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from .columns import as_lists
+from .errors import TapirProcessError
 from .options import EmbedOptions
 from .process import IN_FLIGHT, TapirProcess, check_options
 
@@ -90,3 +96,70 @@ def _pool(concurrency: int | tuple[int, ...] | None) -> ray.data.ActorPoolStrate
     else:
         sizes = dict(zip(("min_size", "max_size", "initial_size"), concurrency))
     return ray.data.ActorPoolStrategy(**sizes, max_concurrent_calls_per_actor=IN_FLIGHT, enable_true_multi_threading=True)
+
+
+def train(
+    photos: str | os.PathLike[str],
+    *,
+    model: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    num_workers: int,
+    flags: Sequence[str] = (),
+    num_cpus: float = 1,
+    num_gpus: float = 0,
+    max_restarts: int = 3,
+    tapir: str | Sequence[str] = "tapir",
+    env: Mapping[str, str] | None = None,
+) -> None:
+    """``tapir train`` over ranks on a Ray cluster: writes ``out`` as one process would. Needs torch.
+
+    When a worker or its machine goes away, all ranks start again, ``max_restarts`` times, from the checkpoint beside ``out``. So
+    ``photos``, ``model`` and ``out`` are paths that every machine shares. ``flags`` are more flags of ``tapir train``, such as
+    ``["--train", "layer4,fc"]``. Raises :class:`TapirProcessError` with the command's exit code.
+    """
+    command = [*([tapir] if isinstance(tapir, str) else tapir), "train", os.fspath(photos)]
+    command += ["--model", os.fspath(model), "--out", os.fspath(out), *flags]
+    for restarts in range(max_restarts + 1):
+        group = placement_group([{"CPU": num_cpus, "GPU": num_gpus} if num_gpus else {"CPU": num_cpus}] * num_workers)
+        ranks = []
+        try:
+            ray.get(group.ready())
+            worker = ray.remote(_Worker).options(
+                num_cpus=num_cpus, num_gpus=num_gpus, scheduling_strategy=PlacementGroupSchedulingStrategy(group)
+            )
+            ranks = [worker.remote() for _ in range(num_workers)]
+            host, port = ray.get(ranks[0].address.remote())
+            shared = {**(env or {}), "MASTER_ADDR": host, "MASTER_PORT": str(port), "WORLD_SIZE": str(num_workers)}
+            running = [rank.run.remote(command, {**shared, "RANK": str(i)}) for i, rank in enumerate(ranks)]
+            # The first to fail is the cause, or close to it.
+            while running:
+                [ended], running = ray.wait(running)
+                code = ray.get(ended)
+                # 1: done, and some photos could not be read.
+                if code not in (0, 1):
+                    raise TapirProcessError(f"a rank of tapir train has ended with exit code {code}", code)
+            return
+        except (ray.exceptions.RayActorError, TapirProcessError) as error:
+            # Wrong flags: they would be as wrong again.
+            if restarts == max_restarts or getattr(error, "is_final", False):
+                raise
+        finally:
+            for rank in ranks:
+                ray.kill(rank)
+            remove_placement_group(group)
+
+
+class _Worker:
+    """What an actor of a rank runs."""
+
+    def address(self) -> tuple[str, int]:
+        """Where rank 0 listens."""
+        with socket.socket() as free:
+            free.bind(("", 0))
+            return ray.util.get_node_ip_address(), free.getsockname()[1]
+
+    def run(self, command: Sequence[str], env: Mapping[str, str]) -> int:
+        from .rank import Rank
+
+        os.environ.update(env)
+        return Rank(command).run()

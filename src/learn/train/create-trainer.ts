@@ -12,7 +12,12 @@ import { checkFixedNorms } from './statistics/norm-layers.js';
 import { formOf } from './losses/targets.js';
 import { findTrainable, ownTensors, type WantedTensor } from './runs/trained-tensors.js';
 import { newTrainer, type Trainer } from './trainer.js';
-import { readTrainerOptions, type TrainerOptions, type TrainerSetup, type TrainedGroup } from './runs/trainer-options.js';
+import {
+  readTrainerOptions,
+  type TrainerOptions,
+  type TrainerSetup,
+  type TrainedGroup,
+} from './runs/trainer-options.js';
 import { addLoss, isInLoss, normTensors, sameNode, trainableNorms } from './runs/training-graphs.js';
 import { TrainingSessions } from './runs/training-sessions.js';
 import { TrainingState, type NormStatistics, type TrainedParameter } from './runs/training-state.js';

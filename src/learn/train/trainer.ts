@@ -124,7 +124,11 @@ export class Trainer {
   async #step(batch: TrainBatch | null, signal: AbortSignal | undefined): Promise<StepResult> {
     const { setup, state, sessions } = trainerInternals.of(this);
     const { group } = setup;
-    const { pieces, target, rows: own } = await this.#alone(() => {
+    const {
+      pieces,
+      target,
+      rows: own,
+    } = await this.#alone(() => {
       const share = this.#share(batch, setup.accumulate);
       signal?.throwIfAborted();
       return share;

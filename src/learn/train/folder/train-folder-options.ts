@@ -191,7 +191,11 @@ export const TRAIN_FOLDER_FIELDS: Fields<TrainFolderOptions> = {
   ),
   overwrite: boolean(false, 'replace an earlier result, and start from scratch if that training is finished'),
   group: TRAINER_FIELDS.group,
-  uneven: oneOf(UNEVEN, 'keep', 'photos that ranks cannot share equally: each once, repeat first, leave out last'),
+  uneven: oneOf(
+    UNEVEN,
+    'keep',
+    'photos that ranks cannot share equally: each once, repeat first, leave out last',
+  ),
   onEvent: callback(),
 };
 

@@ -38,7 +38,8 @@ export async function joinGroup(given: Options<GroupOptions> = {}): Promise<Proc
   const options = readOptions(GROUP_FIELDS, givenFields(given, 'joinGroup'), 'joinGroup');
   const { [PIPE]: pipe, RANK = '', WORLD_SIZE = '' } = process.env;
   // What new Socket takes besides, its types do not say.
-  const open = (onread: OnReadOpts): Socket => new Socket({ fd: Number(pipe), onread } as SocketConstructorOpts);
+  const open = (onread: OnReadOpts): Socket =>
+    new Socket({ fd: Number(pipe), onread } as SocketConstructorOpts);
   if (pipe !== undefined) return PipeGroup.join(open, packageVersion(), options.timeoutMs);
   if (Number(WORLD_SIZE) <= 1) return ALONE;
   const reason = `${WORLD_SIZE} processes were started, and nothing that carries sums between them: start them with torchrun -m onnx_tapir.train, or -m onnx_tapir.run SCRIPT (pip install onnx-tapir torch)`;

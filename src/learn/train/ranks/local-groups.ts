@@ -49,7 +49,8 @@ export function localGroups(size: number, given: Options<GroupOptions> = {}): Pr
     rank,
     size,
     sum: (arrays, signal) => meeting.call(rank, { kind: 'sum', arrays }, signal).then(() => undefined),
-    broadcast: (bytes) => meeting.call(rank, { kind: 'broadcast', arrays: [bytes] }).then(([first]) => first!.slice()),
+    broadcast: (bytes) =>
+      meeting.call(rank, { kind: 'broadcast', arrays: [bytes] }).then(([first]) => first!.slice()),
     barrier: () => meeting.call(rank, { kind: 'barrier', arrays: [] }).then(() => undefined),
     close: (reason = LEFT) => Promise.resolve(meeting.leave(rank, reason)),
   }));

@@ -70,7 +70,10 @@ export class PipeGroup implements ProcessGroup {
     this.#socket = open({ buffer: Buffer.alloc(READ_BYTES), callback });
     const gone = (error?: Error): void =>
       this.#fail(rankLost(this.rank, 'the Python process of this rank has ended', error));
-    this.#socket.on('error', gone).on('end', gone).on('close', () => gone());
+    this.#socket
+      .on('error', gone)
+      .on('end', gone)
+      .on('close', () => gone());
     this.#socket.resume().unref();
   }
 

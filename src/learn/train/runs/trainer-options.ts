@@ -1,6 +1,14 @@
 /** The options of a trainer, checked. */
 import { checkText, invalidOption, type Options } from '../../../base/checks.js';
-import { checkedBy, integer, oneOf, optional, readOptions, unchecked, type Fields } from '../../../base/options.js';
+import {
+  checkedBy,
+  integer,
+  oneOf,
+  optional,
+  readOptions,
+  unchecked,
+  type Fields,
+} from '../../../base/options.js';
 import { readInputSizes, type CheckedSizes, type InputSizes } from '../../../run/model/open/input-sizes.js';
 import { PLACE_FIELDS, type PlaceOptions } from '../../../extract/replicas/place-options.js';
 import { readLoss, type LossLike, type Loss } from '../losses/loss-options.js';
@@ -153,7 +161,16 @@ export function readTrainerOptions(given: Options<TrainerOptions>): TrainerSetup
     inputSizes: readInputSizes(options.inputSizes),
     place: { ...options, signal: undefined },
     group: options.group ?? ALONE,
-    facts: { loss: options.loss, optimizer, parameters, batchNorm, schedule: given.schedule, clipNorm, accumulate, output },
+    facts: {
+      loss: options.loss,
+      optimizer,
+      parameters,
+      batchNorm,
+      schedule: given.schedule,
+      clipNorm,
+      accumulate,
+      output,
+    },
   };
 }
 

@@ -1,6 +1,11 @@
 /** Groups inside one program: sums, what ranks share, and ranks that stay away. */
 import { describe, expect, it } from 'vitest';
-import { compareFacts, compareTensors, gatherTexts, meet } from '../../../../src/learn/train/ranks/compare-ranks.js';
+import {
+  compareFacts,
+  compareTensors,
+  gatherTexts,
+  meet,
+} from '../../../../src/learn/train/ranks/compare-ranks.js';
 import { localGroups } from '../../../../src/learn/train/ranks/local-groups.js';
 import type { ProcessGroup } from '../../../../src/learn/train/ranks/process-group.js';
 
@@ -46,7 +51,8 @@ describe('a rank that is lost', () => {
     const abort = new AbortController();
     const calls = onRanks(3, async (group) => {
       if (group.rank === 1) setTimeout(() => abort.abort(new Error('enough')), 10);
-      if (group.rank === 2) return new Promise((resolve) => setTimeout(resolve, 50)).then(() => group.barrier());
+      if (group.rank === 2)
+        return new Promise((resolve) => setTimeout(resolve, 50)).then(() => group.barrier());
       return group.sum([new Float64Array(1)], group.rank === 1 ? abort.signal : undefined);
     });
     const lost = { code: 'RANK_LOST', details: { rank: 1, reason: 'it was stopped' } };
@@ -54,7 +60,9 @@ describe('a rank that is lost', () => {
   });
 
   it('by leaving is named with its reason', async () => {
-    const errors = await onRanks(2, (group) => (group.rank === 1 ? group.close('no more rows') : group.barrier()));
+    const errors = await onRanks(2, (group) =>
+      group.rank === 1 ? group.close('no more rows') : group.barrier(),
+    );
     expect(errors).toMatchObject([
       { code: 'RANK_LOST', message: expect.stringMatching(/^rank 1 is lost: no more rows;/) },
       undefined,
@@ -101,13 +109,19 @@ it('notices a rank that makes another call, or has taken other steps', async () 
 });
 
 it('names the first fact and the first tensor that differ', async () => {
-  const facts = await onRanks(3, (group) => compareFacts(group, { model: 'a', lr: group.rank === 2 ? 1 : 2 }));
+  const facts = await onRanks(3, (group) =>
+    compareFacts(group, { model: 'a', lr: group.rank === 2 ? 1 : 2 }),
+  );
   expect(facts).toMatchObject(Array(3).fill({ code: 'RANKS_DIFFER', details: { rank: 2, what: '"lr"' } }));
   const tensors = await onRanks(2, (group) =>
-    compareTensors(group, [
-      { name: 'fc.bias', values: Float32Array.of(1) },
-      { name: 'fc.weight', values: Float32Array.of(group.rank * 1e-8) },
-    ], 7),
+    compareTensors(
+      group,
+      [
+        { name: 'fc.bias', values: Float32Array.of(1) },
+        { name: 'fc.weight', values: Float32Array.of(group.rank * 1e-8) },
+      ],
+      7,
+    ),
   );
   const message = expect.stringMatching(/^rank 1 has another "fc.weight" after step 7 than rank 0/);
   expect(tensors).toMatchObject(Array(2).fill({ code: 'RANKS_DIFFER', message }));

@@ -14,7 +14,12 @@ const CLOSE = 6;
 const LOST = 7;
 const MAGIC = 0x7a70_6174;
 
-function frame(kind: number, data: Uint8Array = new Uint8Array(0), bytes = data.length, mark = MAGIC): Buffer {
+function frame(
+  kind: number,
+  data: Uint8Array = new Uint8Array(0),
+  bytes = data.length,
+  mark = MAGIC,
+): Buffer {
   const header = new DataView(new ArrayBuffer(16));
   const isLittle = endianness() === 'LE';
   header.setUint32(0, mark, isLittle);
@@ -33,21 +38,26 @@ async function joinPeer(answer: Answer, greeting: Answer = (_, __, peer) => void
   const path = join(scratchFolder(), `pipe-${Math.random()}`);
   const server = createServer((peer) => {
     let read = Buffer.alloc(0);
-    peer.on('error', () => undefined).on('data', (chunk) => {
-      read = Buffer.concat([read, chunk]);
-      while (read.length >= 16 && read.length >= 16 + Number(read.readBigUInt64LE(8))) {
-        const [kind, bytes] = [read.readUInt32LE(4), Number(read.readBigUInt64LE(8))];
-        const data = read.subarray(16, 16 + bytes);
-        read = read.subarray(16 + bytes);
-        if (kind === CLOSE) peer.end();
-        else (kind === HELLO ? greeting : answer)(kind, data, peer);
-      }
-    });
+    peer
+      .on('error', () => undefined)
+      .on('data', (chunk) => {
+        read = Buffer.concat([read, chunk]);
+        while (read.length >= 16 && read.length >= 16 + Number(read.readBigUInt64LE(8))) {
+          const [kind, bytes] = [read.readUInt32LE(4), Number(read.readBigUInt64LE(8))];
+          const data = read.subarray(16, 16 + bytes);
+          read = read.subarray(16 + bytes);
+          if (kind === CLOSE) peer.end();
+          else (kind === HELLO ? greeting : answer)(kind, data, peer);
+        }
+      });
   });
   await new Promise<void>((resolve) => server.listen(path, resolve));
   onTestFinished(() => void server.close());
   const joining = PipeGroup.join((onread) => connect({ path, onread }), '0.1.0', 60_000);
-  joining.then((group) => onTestFinished(() => group.close()), () => undefined);
+  joining.then(
+    (group) => onTestFinished(() => group.close()),
+    () => undefined,
+  );
   return joining;
 }
 
@@ -115,7 +125,11 @@ describe('a hostile peer', () => {
     ['claims what no memory holds', (peer: Socket) => peer.write(sum(0, 2 ** 60)), /bytes, 16 were due/],
     ['sends text', (peer: Socket) => peer.write('Traceback (most recent call last):\n'), /something else/],
     ['answers another call', (peer: Socket) => peer.write(frame(BARRIER)), /something else/],
-    ['has another mark', (peer: Socket) => peer.write(frame(SUM64, new Uint8Array(16), 16, 1)), /something else/],
+    [
+      'has another mark',
+      (peer: Socket) => peer.write(frame(SUM64, new Uint8Array(16), 16, 1)),
+      /something else/,
+    ],
     ['accuses without a text', (peer: Socket) => peer.write(frame(LOST, Buffer.from('{'))), /JSON/],
     ['accuses at length', (peer: Socket) => peer.write(frame(LOST, json(''), 2 ** 40)), /at most 65536/],
   ])('that %s', async (_, answer, reason) => {
@@ -123,9 +137,12 @@ describe('a hostile peer', () => {
   });
 
   it('that speaks before it is asked', async () => {
-    const group = await joinPeer(() => undefined, (_, __, peer) => {
-      peer.write(Buffer.concat([HELLO_ANSWER, frame(BARRIER)]));
-    });
+    const group = await joinPeer(
+      () => undefined,
+      (_, __, peer) => {
+        peer.write(Buffer.concat([HELLO_ANSWER, frame(BARRIER)]));
+      },
+    );
     await expect(group.barrier()).rejects.toMatchObject(lost(/something else/));
   });
 

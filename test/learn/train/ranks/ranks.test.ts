@@ -2,7 +2,13 @@
 import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Tensor } from 'onnx-tapir';
-import { createTrainer, localGroups, type ProcessGroup, type TrainBatch, type Trainer } from 'onnx-tapir/train';
+import {
+  createTrainer,
+  localGroups,
+  type ProcessGroup,
+  type TrainBatch,
+  type Trainer,
+} from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { scratchFolder } from '../../../support/fixtures.js';
 import { modelBytes, type WeightSpec } from '../../../support/graphs.js';
@@ -50,7 +56,9 @@ function shareOf(step: number, rank: number, size: number): TrainBatch | null {
   const all = Array.from({ length: step % 5 === 4 ? 3 : 7 }, (_, i) => i);
   const own = all.filter((row) => row % size === rank);
   if (own.length === 0) return null;
-  const data = own.flatMap((row) => Array.from(rows([1, 3, 6, 6], step * 10 + row).data, (value) => value / 6));
+  const data = own.flatMap((row) =>
+    Array.from(rows([1, 3, 6, 6], step * 10 + row).data, (value) => value / 6),
+  );
   const input = { dtype: 'float32', dims: [own.length, 3, 6, 6], data: Float32Array.from(data) } as const;
   return { input, target: own.map((row) => (row + step) % 4) };
 }
@@ -162,12 +170,18 @@ describe('ranks that differ', () => {
         if (arrays[0] instanceof Float32Array) arrays[1]![0]! += 1;
       },
     };
-    const [a, b] = await Promise.all([open(first!, { clipNorm: undefined }), open(wrong, { clipNorm: undefined })]);
+    const [a, b] = await Promise.all([
+      open(first!, { clipNorm: undefined }),
+      open(wrong, { clipNorm: undefined }),
+    ]);
     await Promise.all([a.step(shareOf(0, 0, 2)), b.step(shareOf(0, 1, 2))]);
     const folder = mkdtempSync(join(scratchFolder(), 'ranks-'));
     const errors = await settle([a.save(folder), b.save(folder)]);
     expect(errors).toMatchObject(
-      Array(2).fill({ code: 'RANKS_DIFFER', details: { rank: 1, what: `"${a.parameters[1]!}" after step 1` } }),
+      Array(2).fill({
+        code: 'RANKS_DIFFER',
+        details: { rank: 1, what: `"${a.parameters[1]!}" after step 1` },
+      }),
     );
     await Promise.all([a.close(), b.close()]);
   });

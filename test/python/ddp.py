@@ -1,0 +1,160 @@
+"""Ranks of tapir against ranks of torch's DistributedDataParallel (gloo, CPU): losses of 30 steps and final weights. Needs torch, torchvision,
+onnx and a built tapir; see README.md.
+
+    python test/python/ddp.py [RANKS ...]
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torchvision.models import VisionTransformer, resnet18
+
+HERE = Path(__file__).resolve().parent
+STEPS, ROWS, LAST_ROWS, CLASSES = 30, 9, 7, 5
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 3))
+
+
+def vit():
+    return VisionTransformer(32, 8, num_layers=2, num_heads=2, hidden_dim=32, mlp_dim=64, num_classes=CLASSES)
+
+
+MODELS = {"resnet18": lambda: resnet18(num_classes=CLASSES), "vit": vit, "mlp": mlp}
+SHAPES = {"resnet18": (3, 64, 64), "vit": (3, 32, 32), "mlp": (6,)}
+SGD = {"kind": "sgd", "lr": 0.002, "momentum": 0.9}
+ADAM = {"kind": "adam", "lr": 1e-5}
+CASES = [
+    {"name": "ResNet-18, frozen, SGD", "model": "resnet18", "batchNorm": "frozen", "optimizer": SGD},
+    {"name": "ResNet-18, batch, SGD", "model": "resnet18", "batchNorm": "batch", "optimizer": SGD},
+    {"name": "ResNet-18, synced, SGD", "model": "resnet18", "batchNorm": "synced", "optimizer": SGD},
+    {"name": "ResNet-18, frozen, Adam", "model": "resnet18", "batchNorm": "frozen", "optimizer": ADAM},
+    {"name": "ViT, Adam", "model": "vit", "batchNorm": "frozen", "optimizer": {"kind": "adam", "lr": 1e-4}},
+    {"name": "ViT, SGD", "model": "vit", "batchNorm": "frozen", "optimizer": {**SGD, "lr": 0.01}},
+    {"name": "MLP, RMSprop, MSE sum", "model": "mlp", "batchNorm": "frozen", "optimizer": {"kind": "rmsprop", "lr": 1e-3}},
+]
+
+
+def rows_of(step):
+    return LAST_ROWS if step % 5 == 4 else ROWS
+
+
+def write_data(folder):
+    for name in MODELS:
+        torch.manual_seed(1)
+        model = MODELS[name]().eval()
+        if name == "vit":  # torchvision's begins with a head of zeros
+            nn.init.normal_(model.heads.head.weight, std=0.1)
+        torch.save(model.state_dict(), folder / f"{name}.pth")
+        example = torch.zeros(2, *SHAPES[name])
+        torch.onnx.export(
+            model, (example,), folder / f"{name}.onnx", dynamo=False, do_constant_folding=False, input_names=["x"],
+            training=torch.onnx.TrainingMode.PRESERVE, dynamic_axes={"x": {0: "n"}}, opset_version=17,
+        )
+        generator = np.random.default_rng(2)
+        generator.standard_normal((STEPS, ROWS, *SHAPES[name]), dtype=np.float32).tofile(folder / f"{name}.inputs")
+        if name == "mlp":
+            generator.standard_normal((STEPS, ROWS, 3), dtype=np.float32).tofile(folder / f"{name}.targets")
+        else:
+            generator.integers(0, CLASSES, (STEPS, ROWS), dtype=np.int32).tofile(folder / f"{name}.targets")
+    (folder / "cases.json").write_text(json.dumps({"cases": CASES, "steps": STEPS, "rows": [rows_of(s) for s in range(STEPS)], "most": ROWS, "shapes": SHAPES}))
+
+
+def train_torch(folder, case, rank, size):
+    """The reference. With one process, the norms take the statistics of the whole batch: what SyncBatchNorm computes."""
+    name = case["model"]
+    model = MODELS[name]()
+    model.load_state_dict(torch.load(folder / f"{name}.pth"))
+    model.train(case["batchNorm"] != "frozen")
+    parallel = DistributedDataParallel(model) if size > 1 else model
+    kind, options = case["optimizer"]["kind"], {k: v for k, v in case["optimizer"].items() if k != "kind"}
+    optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[kind](model.parameters(), **options)
+    inputs = torch.from_numpy(np.fromfile(folder / f"{name}.inputs", np.float32).reshape(STEPS, ROWS, *SHAPES[name]))
+    is_mse = name == "mlp"
+    targets = np.fromfile(folder / f"{name}.targets", np.float32 if is_mse else np.int32).reshape(STEPS, ROWS, *((3,) if is_mse else ()))
+    targets = torch.from_numpy(targets if is_mse else targets.astype(np.int64))
+    compute = nn.MSELoss(reduction="sum") if is_mse else nn.CrossEntropyLoss(reduction="sum")
+    losses = []
+    for step in range(STEPS):
+        rows = rows_of(step)
+        own = slice(rank, rows, size)
+        optimizer.zero_grad()
+        # DDP averages over ranks: this makes it the mean over rows, or the sum, whatever the shares.
+        loss = compute(parallel(inputs[step, own]), targets[step, own]) / (1 if is_mse else rows)
+        (loss * size).backward()
+        optimizer.step()
+        total = loss.detach().double()
+        if size > 1:
+            dist.all_reduce(total)
+        losses.append(total.item())
+    return losses, {key: value.numpy() for key, value in model.state_dict().items() if "num_batches" not in key}
+
+
+def torch_rank(folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for i, case in enumerate(CASES):
+        if case["batchNorm"] == "synced":
+            continue
+        losses, weights = train_torch(folder, case, rank, size)
+        if rank == 0:
+            np.savez(folder / f"torch-{size}-{i}.npz", losses=losses, **weights)
+    dist.destroy_process_group()
+
+
+def read_safetensors(path):
+    raw = path.read_bytes()
+    end = 8 + int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:end])
+    return {
+        key: np.frombuffer(raw[end + at["data_offsets"][0] : end + at["data_offsets"][1]], np.float32).reshape(at["shape"])
+        for key, at in header.items()
+        if key != "__metadata__"
+    }
+
+
+def main():
+    if len(sys.argv) > 2 and sys.argv[1] == "--torch":
+        return torch_rank(Path(sys.argv[2]))
+    counts = [int(word) for word in sys.argv[1:]] or [2, 3]
+    env = {**os.environ, "PYTHONPATH": str(HERE.parent.parent / "integrations/python"), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node"]
+    bad = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_data(folder)
+        torch.set_num_threads(1)
+        for size in counts:
+            subprocess.run([*torchrun, str(size), __file__, "--torch", name], check=True, env=env)
+            subprocess.run([*torchrun, str(size), "-m", "onnx_tapir.run", str(HERE / "ddp_rank.mjs"), name], check=True, env=env)
+            for i, case in enumerate(CASES):
+                if case["batchNorm"] == "synced":
+                    losses, weights = train_torch(folder, case, 0, 1)
+                else:
+                    stored = np.load(folder / f"torch-{size}-{i}.npz")
+                    losses, weights = stored["losses"], {key: stored[key] for key in stored.files if key != "losses"}
+                ours = json.loads((folder / f"tapir-{size}-{i}.json").read_text())
+                [file] = (folder / f"tapir-{size}-{i}").glob("*.safetensors")
+                state = read_safetensors(file)
+                largest = max(np.abs(value).max() for value in weights.values())
+                names = [key for key in weights if key in state]
+                off = max(np.abs(state[key] - weights[key]).max() for key in names) / largest
+                lost = np.abs(np.array(ours) / losses - 1).max()
+                bad += off > 2e-5 or lost > 2e-5
+                print(f"{size} ranks, {case['name']}: losses {lost:.1e}, {len(names)} tensors {off:.1e}", flush=True)
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
