@@ -61,9 +61,7 @@ export interface ErrorDetails {
   };
   /** The model cannot be split into such stages: too few places to cut, none that keeps to the memory, or cuts in the wrong order. */
   SPLIT_IMPOSSIBLE: { readonly reason: string };
-  /**
-   * No gradient can be taken through an operator. `cut` is the nearest tensor after it, with respect to which there is a gradient.
-   */
+  /** No gradient can be taken through an operator. `cut` is the nearest tensor after it, with respect to which there is a gradient. */
   GRADIENT_UNSUPPORTED: {
     readonly operator: string;
     readonly node: string;
@@ -123,10 +121,7 @@ export interface ErrorDetails {
   RUN_FAILED: { readonly device: string; readonly reason: string };
   /** The thread or process that holds a session ended unexpectedly. */
   LANE_DIED: { readonly device: string; readonly reason: string };
-  /**
-   * A device of a data-parallel model failed; `cause` says how. All devices have settled: `replica` is the first one that
-   * failed, in device order, and `errors` holds the errors of the others.
-   */
+  /** A device of a data-parallel model failed; `cause` says how. `replica` is the first in device order; `errors` holds those of others. */
   REPLICA_FAILED: { readonly replica: number; readonly device: string };
   /** A rank of a training ended, hangs or has left the others; null if it is not known which one. */
   RANK_LOST: { readonly rank: number | null; readonly reason: string };

@@ -21,9 +21,9 @@ export type {
   EvaluationSource,
   StepResult,
   TrainBatch,
-  Trainer,
   TrainRunOptions,
-} from './trainer.js';
+} from './trainer-calls.js';
+export type { Trainer } from './trainer.js';
 export { joinGroup } from './ranks/join-group.js';
 export { localGroups, type GroupOptions } from './ranks/local-groups.js';
 export type { ProcessGroup } from './ranks/process-group.js';

@@ -2,6 +2,13 @@
 import { TapirError } from '../../base/errors.js';
 import { checkIterable, checkText, givenFields, type Options } from '../../base/checks.js';
 import { readOptions, signal, type Fields } from '../../base/options.js';
+import type {
+  Evaluation,
+  EvaluationSource,
+  StepResult,
+  TrainBatch,
+  TrainRunOptions,
+} from './trainer-calls.js';
 import { Internals } from '../../run/model/open/internals.js';
 import type { OnnxModel } from '../../run/model/open/open-model.js';
 import { checkSameRows, readBatch } from '../../onnx/tensor/batch.js';
@@ -9,61 +16,13 @@ import { readRunInput } from '../../extract/replicas/read-run-input.js';
 import { mismatch, nameTensor, type Tensor } from '../../onnx/tensor/tensor.js';
 import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
 import { checkOnePiece, splitBatch, type Piece } from '../../extract/replicas/batch-pieces.js';
-import type { RunInput } from '../../extract/replicas/run-options.js';
 import type { BatchGradients } from './runs/gradient-runs.js';
-import { checkDivisor, prepareTarget, type PreparedTarget, type Target } from './losses/targets.js';
+import { checkDivisor, prepareTarget, type PreparedTarget } from './losses/targets.js';
 import { compareTensors, gather, leaveOnFailure, meet } from './ranks/compare-ranks.js';
 import { inTorchLayout } from './runs/trained-tensors.js';
 import type { TrainingState } from './runs/training-state.js';
 import type { TrainingSessions } from './runs/training-sessions.js';
 import type { TrainerSetup } from './runs/trainer-options.js';
-
-/** Rows and what they should give. */
-export interface TrainBatch {
-  /** A tensor, or tensors by input name, as for `extractor.run`. */
-  readonly input: RunInput;
-  /**
-   * Class indices (a list of numbers, or int64 or int32 `[N, …]`), or float32 of the output's dims: class probabilities, numbers from 0 to
-   * 1, or values. Which of them is the loss's matter.
-   */
-  readonly target: Target;
-}
-
-/** What stops a step or an evaluation. */
-export interface TrainRunOptions {
-  /**
-   * Rejects with its reason when it fires. The weights are then as before the step.
-   * @default undefined
-   */
-  readonly signal: AbortSignal | undefined;
-}
-
-/** A finished step. */
-export interface StepResult {
-  /** Its number, from 1. */
-  readonly step: number;
-  /** The loss before the step. */
-  readonly loss: number;
-  readonly rows: number;
-  /** Rows (and positions) whose highest score is at the target's class; null for targets that are no classes. */
-  readonly correct: number | null;
-  /** The learning rate of the step: that of the first group. */
-  readonly lr: number;
-  /** The length of all gradients together, before they were clipped; null without `clipNorm`. */
-  readonly gradientNorm: number | null;
-}
-
-/** How a model does on rows. */
-export interface Evaluation {
-  /** The loss: the mean over batches, weighted as the loss weights its terms. */
-  readonly loss: number;
-  readonly rows: number;
-  /** The share of rows (and positions) whose highest score is at the target's class; null for targets that are no classes. */
-  readonly accuracy: number | null;
-}
-
-/** Batches to evaluate. */
-export type EvaluationSource = TrainBatch | Iterable<TrainBatch> | AsyncIterable<TrainBatch>;
 
 interface TrainerState {
   readonly model: OnnxModel;

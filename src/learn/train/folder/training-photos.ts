@@ -3,7 +3,7 @@ import { createRandom, seedOf, shuffled } from '../../../base/random.js';
 import { openPhotos } from '../../../photos/feeds/open-photos.js';
 import type { FeedPlan } from '../../../photos/feeds/feed-plan.js';
 import { planFeeds } from '../../../photos/feeds/plan-feeds.js';
-import type { TrainBatch } from '../trainer.js';
+import type { TrainBatch } from '../trainer-calls.js';
 import { checkOneRow } from '../../../photos/images/transform/check-transform.js';
 import { DecodeLanes } from '../../../photos/images/lanes/decode-lanes.js';
 import type { Transform } from '../../../photos/images/transform/transform.js';

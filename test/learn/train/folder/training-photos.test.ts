@@ -16,7 +16,8 @@ it('decodes training and held-out photos in as many threads as asked for', async
   await network.save(path);
   const model = await openModel(path);
   const transform = createTransform({ resize: 64, crop: 64 });
-  const plan = { transform, batch: 4, threads: 1, isAugmented: true, seed: 1 } as const;
+  const shares = { rank: 0, size: 1, uneven: 'keep', batch: 4 } as const;
+  const plan = { transform, shares, threads: 1, isAugmented: true, seed: 1 };
   await using photos = new TrainingPhotos(model, plan);
   const { images } = await readClassFolders(projectPath('examples/photos'));
   const feedOf = async (batches: AsyncGenerator<{ readonly input: unknown } | null>): Promise<string> => {
