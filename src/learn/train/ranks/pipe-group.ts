@@ -32,7 +32,7 @@ interface Pending {
   /** Where the answer goes, if its length is known; else the most bytes. */
   readonly into: readonly Uint8Array[] | number;
   readonly resolve: (answer: readonly Uint8Array[]) => void;
-  readonly reject: (error: unknown) => void;
+  readonly reject: (error: Error) => void;
 }
 
 /** An answer that is being read. */
@@ -58,7 +58,7 @@ export class PipeGroup implements ProcessGroup {
   #pending: Pending | undefined;
   /** The calls run one after the other. */
   #last: Promise<unknown> = Promise.resolve();
-  #failure: unknown;
+  #failure: Error | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(open: OpenPipe, timeoutMs: number) {
@@ -146,7 +146,7 @@ export class PipeGroup implements ProcessGroup {
     if (this.#failure !== undefined) throw this.#failure;
     const late = (): void => this.#fail(rankLost(this.rank, 'its Python process does not answer'));
     const timer = setTimeout(late, Math.min(2 ** 31 - 1, this.#timeoutMs + GRACE_MS));
-    const abort = (): void => this.#fail(signal!.reason);
+    const abort = (): void => this.#fail(signal!.reason as Error);
     signal?.addEventListener('abort', abort, { once: true });
     this.#socket.ref();
     try {
@@ -238,7 +238,7 @@ export class PipeGroup implements ProcessGroup {
   }
 
   /** Ends the call under way, and all later ones. */
-  #fail(error: unknown): void {
+  #fail(error: Error): void {
     this.#failure ??= error;
     this.#pending?.reject(error);
     this.#pending = undefined;

@@ -24,7 +24,7 @@ describe('a sum', () => {
     const sums = await onRanks(3, async (group) => {
       const arrays = [Float64Array.of(group.rank, 1), Float64Array.of(10 ** group.rank)];
       await group.sum(arrays);
-      return arrays.map((array) => [...array]);
+      return arrays.map((array) => Array.from(array));
     });
     expect(sums).toEqual(Array(3).fill([[3, 3], [111]]));
   });

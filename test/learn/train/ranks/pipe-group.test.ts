@@ -80,7 +80,7 @@ describe('a group over a pipe', () => {
     expect([group.rank, group.size]).toEqual([1, 2]);
     const arrays = [Float64Array.of(1, 2), new Float64Array(0), Float64Array.of(3)];
     await group.sum(arrays);
-    expect(arrays.map((array) => [...array])).toEqual([[2, 4], [], [6]]);
+    expect(arrays.map((array) => Array.from(array))).toEqual([[2, 4], [], [6]]);
   });
 
   it('takes bytes and barriers, one call after the other', async () => {
