@@ -32,7 +32,7 @@ def vit():
 
 MODELS = {"resnet18": lambda: resnet18(num_classes=CLASSES), "vit": vit, "mlp": mlp}
 SHAPES = {"resnet18": (3, 48, 48), "vit": (3, 32, 32), "mlp": (6,)}
-SGD = {"kind": "sgd", "lr": 0.002, "momentum": 0.9}
+SGD = {"kind": "sgd", "lr": 1e-4, "momentum": 0.9}
 CASES = [
     {"name": "ResNet-18, frozen, SGD", "model": "resnet18", "batchNorm": "frozen", "optimizer": SGD},
     {"name": "ResNet-18, batch, SGD", "model": "resnet18", "batchNorm": "batch", "optimizer": SGD},
@@ -53,6 +53,15 @@ def write_data(folder):
         model = MODELS[name]().eval()
         if name == "vit":  # torchvision's begins with a head of zeros
             nn.init.normal_(model.heads.head.weight, std=0.1)
+        if name == "resnet18":  # statistics of its rows, as a trained network has them: with others, numbers explode
+            norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+            for norm in norms:
+                norm.momentum = None
+            with torch.no_grad():
+                model.train()(torch.randn(32, *SHAPES[name]))
+            for norm in norms:
+                norm.momentum = 0.1
+            model.eval()
         torch.save(model.state_dict(), folder / f"{name}.pth")
         example = torch.zeros(2, *SHAPES[name])
         torch.onnx.export(
@@ -147,10 +156,22 @@ def main():
                 state = read_safetensors(file)
                 largest = max(np.abs(value).max() for value in weights.values())
                 names = [key for key in weights if key in state]
-                off = max(np.abs(state[key] - weights[key]).max() for key in names) / largest
-                lost = np.abs(np.array(ours) / losses - 1).max()
-                bad += off > 2e-5 or lost > 2e-5
-                print(f"{size} ranks, {case['name']}: losses {lost:.1e}, {len(names)} tensors {off:.1e}", flush=True)
+                # The gradient of an attention's key bias is zero, and Adam makes steps of its rounding.
+                is_noise = case["optimizer"]["kind"] == "adam"
+                apart = {key: np.abs(state[key] - weights[key]) for key in names}
+                for key in apart:
+                    if is_noise and key.endswith("in_proj_bias"):
+                        third = len(apart[key]) // 3
+                        apart[key][third : 2 * third] = 0
+                worst = max(names, key=lambda key: apart[key].max())
+                off = apart[worst].max() / largest
+                lost = np.abs(np.array(ours) / losses - 1)
+                bad += off > 2e-5 or lost.max() > 2e-5
+                print(
+                    f"{size} ranks, {case['name']}: losses {lost[0]:.1e} at first, {lost.max():.1e} at most, "
+                    f"{len(names)} tensors {off:.1e} ({worst})",
+                    flush=True,
+                )
     sys.exit(1 if bad else 0)
 
 

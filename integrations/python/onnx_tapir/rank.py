@@ -93,6 +93,9 @@ class Rank:
                     break
                 self._calls.put((kind, data))
         self._calls.put(None)
+        # What is no frame ends the group, and nothing after it is read.
+        with contextlib.suppress(OSError):
+            self._pipe.shutdown(socket.SHUT_RDWR)
 
     def _header(self) -> tuple[int, int]:
         raw = bytearray(_HEADER.size)
@@ -158,7 +161,6 @@ class Rank:
             self._accuse(self._rank, str(said.get("reason")))
         self._answer(_LEFT)
         self._at = _LEFT
-        self._pipe.close()
 
     def _watch(self) -> None:
         """The thread that answers where this rank is when another one asks, and hears which rank is lost."""

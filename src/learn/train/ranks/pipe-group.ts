@@ -16,6 +16,8 @@ const MAGIC = 0x7a70_6174;
 const HEADER_BYTES = 16;
 /** At most, of texts as JSON. */
 const TEXT_BYTES = 2 ** 16;
+/** Characters of a reason that is sent. */
+const REASON_LENGTH = 2000;
 /** At most, of a broadcast. */
 const BROADCAST_BYTES = 2 ** 32;
 /** Bytes that are read at once. */
@@ -116,7 +118,7 @@ export class PipeGroup implements ProcessGroup {
       const closed = new Promise<void>((resolve) => this.#socket.once('close', resolve));
       this.#failure ??= rankLost(this.rank, reason);
       this.#socket.ref();
-      this.#send('close', [Buffer.from(JSON.stringify({ reason, isRegular }).slice(0, TEXT_BYTES))]);
+      this.#send('close', [Buffer.from(JSON.stringify({ reason: reason.slice(0, REASON_LENGTH), isRegular }))]);
       const timer = setTimeout(() => this.#socket.destroy(), CLOSE_MS);
       await closed;
       clearTimeout(timer);
