@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -35,11 +36,19 @@ _HELLO, _SUM32, _SUM64, _BROADCAST, _BARRIER, _CLOSE, _LOST = range(1, 8)
 _TYPES = {_SUM32: torch.float32, _SUM64: torch.float64}
 _LAUNCHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py")
 #: Keys of the launcher's store: the verdict, the call to say where one is, and the answers.
-_VERDICT, _TROUBLE, _AT = "tapir/lost", "tapir/trouble", "tapir/at/"
+_VERDICT, _TROUBLE, _AT = "lost", "trouble", "at/"
 #: How often a rank looks into the store, and how long it waits for the others' answers.
 _LOOK_S, _ANSWER_S = 0.5, 5.0
 #: What a rank answers that has closed its group.
 _LEFT = -1
+
+
+class _Lost(Exception):
+    """A rank has not come."""
+
+    def __init__(self, rank: int, reason: str) -> None:
+        super().__init__(reason)
+        self.rank = rank
 
 
 class Rank:
@@ -123,6 +132,8 @@ class Rank:
             self._at += self._at != _LEFT
             try:
                 answer = self._join(data) if kind == _HELLO else self._call(kind, data)
+            except _Lost as error:
+                return self._tell({"rank": error.rank, "reason": str(error)})
             except TapirVersionError as error:
                 return self._tell({"rank": self._rank, "reason": str(error)})
             except (RuntimeError, OSError) as error:  # torch's are RuntimeErrors
@@ -136,10 +147,37 @@ class Rank:
         limit = timedelta(milliseconds=hello["timeoutMs"])
         self._rank, self._size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
         if self._size > 1:
-            self._store, self._rank, self._size = next(dist.rendezvous("env://", timeout=limit))
+            store, self._rank, self._size = next(dist.rendezvous("env://", timeout=limit))
+            self._store = self._meet(store)
             threading.Thread(target=self._watch, daemon=True).start()
             dist.init_process_group("gloo", store=self._store, rank=self._rank, world_size=self._size, timeout=limit)
         return json.dumps({"rank": self._rank, "size": self._size}).encode()
+
+    def _meet(self, store: dist.Store) -> dist.Store:
+        """The part of the launcher's store that belongs to this start of all ranks: torchrun starts them again with the same one.
+
+        Rank 0 names it. Each other rank leaves a word of its own there, which only a rank 0 that lives answers.
+        """
+        word, until = uuid.uuid4().hex, time.monotonic() + self._timeout_s
+        missing = {*range(1, self._size)} if self._rank == 0 else {0}
+        if self._rank == 0:
+            store.set("tapir/start", word)
+        while missing:
+            if time.monotonic() > until:
+                raise _Lost(min(missing), f"it has not come within {self._timeout_s:g} s")
+            time.sleep(0.02)
+            if not store.check(["tapir/start"]):
+                continue
+            start = store.get("tapir/start").decode()
+            for rank in [*missing] if self._rank == 0 else [self._rank]:
+                key = f"tapir/{start}/{rank}"
+                if self._rank != 0:
+                    store.set(key, word)
+                    missing = set() if store.check([f"{key}/{word}"]) else missing
+                elif store.check([key]):
+                    store.set(f"{key}/{store.get(key).decode()}", "1")
+                    missing.discard(rank)
+        return dist.PrefixStore(f"tapir/{word if self._rank == 0 else start}", store)
 
     def _call(self, kind: int, data: torch.Tensor) -> memoryview | bytes:
         if self._size == 1 or kind == _BARRIER:
