@@ -4,15 +4,15 @@
 #   test/python/ranks.sh PHOTOS MODEL [KILLS]
 set -eu
 cd "$(dirname "$0")/../.."
-photos=$1 model=$2 kills=${3:-3}
+photos=$1 model=$2 kills=${3:-3} epochs=${EPOCHS:-6} norms=${NORMS:-synced}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export TAPIR="node $PWD/dist/lib/bin.cjs" PYTHONPATH="$PWD/integrations/python" PYTHONWARNINGS=ignore OMP_NUM_THREADS=1
 train() {
   out=$1
   shift
-  torchrun --nproc-per-node 2 "$@" -m onnx_tapir.train "$photos" --model "$model" --out "$work/$out.onnx" --epochs 6 --batch 4 \
-    --transform '{"resize":64,"crop":64}' --train 'conv5,fc' --set batchNorm=synced --set seed=1 --set decodeThreads=1
+  torchrun --nproc-per-node 2 "$@" -m onnx_tapir.train "$photos" --model "$model" --out "$work/$out.onnx" --epochs "$epochs" --batch 4 \
+    --transform '{"resize":64,"crop":64}' --train 'conv5,fc' --set batchNorm="$norms" --set seed=1 --set decodeThreads=1
 }
 same() {
   cmp "$work/whole.onnx" "$work/$1.onnx" && echo "$1: the same bytes"
@@ -29,7 +29,7 @@ while [ "$i" -lt "$kills" ]; do
   i=$((i + 1))
   train "kill$i" --max-restarts 3 > "$work/log" 2>&1 &
   job=$!
-  until grep -q '^epoch [1-4]/' "$work/log"; do sleep 0.2; done
+  until grep -q '^epoch [1-9]/' "$work/log"; do sleep 0.2; done
   sleep "0.$(awk -v s="$i$$" 'BEGIN { srand(s); print int(10 * rand()) }')"
   victim=$(node_of "kill$i" $((i % 2 + 1)))
   kill -9 "$victim"
@@ -39,7 +39,7 @@ while [ "$i" -lt "$kills" ]; do
 done
 
 train stop > "$work/log" 2>&1 &
-until grep -q '^epoch 2/' "$work/log"; do sleep 0.2; done
+until grep -q '^epoch 1/' "$work/log"; do sleep 0.2; done
 kill -INT "$(pgrep -f "torchrun.*$work/stop.onnx" | head -1)"
 wait $! || echo "stopped: torchrun ended with $?"
 grep -h 'stopped in\|exitcode' "$work/log" | cut -c1-160 || true
@@ -63,8 +63,8 @@ def kill():
 threading.Thread(target=kill, daemon=True).start()
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=True, object_store_memory=100 * 2**20)
 train("$photos", model="$model", out=out, num_workers=2, tapir="$TAPIR".split(), env={"OMP_NUM_THREADS": "1"}, flags=[
-    "--epochs", "6", "--batch", "4", "--transform", '{"resize":64,"crop":64}', "--train", "conv5,fc",
-    "--set", "batchNorm=synced", "--set", "seed=1", "--set", "decodeThreads=1"])
+    "--epochs", "$epochs", "--batch", "4", "--transform", '{"resize":64,"crop":64}', "--train", "conv5,fc",
+    "--set", "batchNorm=$norms", "--set", "seed=1", "--set", "decodeThreads=1"])
 END
 RAY_USAGE_STATS_ENABLED=0 RAY_TMPDIR="$work" timeout 500 python "$work/ray_train.py" > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 grep -h 'killed a rank\|resumes in' "$work/log" | cut -c1-160
