@@ -76,7 +76,8 @@ export type { EmbedSource, ListedImage, PathStream } from './datasets/sources/op
 export type { PhotoName, SourceOptions } from './photos/feeds/items/source-options.js';
 export type { RequestHeaders } from './base/http/request-headers.js';
 export type { EmbedOptions } from './datasets/embed/embed-options.js';
-export type { ImageSource } from './photos/images/file/image-source.js';
+export type { ImageSource } from './photos/images/formats/image-source.js';
+export type { DecodedPixels } from './photos/images/formats/decoded-pixels.js';
 export { embedFolder, type EmbedFailure, type EmbedSummary } from './datasets/embed/embed-folder.js';
 export type { EmbedFolderOptions } from './datasets/embed/embed-folder-options.js';
 export type { FeatureFormat } from './datasets/formats/feature-files.js';

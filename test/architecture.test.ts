@@ -110,6 +110,7 @@ const PRODUCTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'run/runtime': 'devices of a run',
     'run/model': 'the layer and the classes that a request means',
     'photos/images': 'the photo beneath a map',
+    'photos/feeds': 'its transform',
     extract: 'extractors run the passes',
     'learn/gradients': 'class activation maps need them',
     'products/maps': 'colours of a map',

@@ -12,7 +12,7 @@ import { ReplicaSet } from './replicas/replica-set.js';
 import { readRunInput } from './replicas/read-run-input.js';
 import type { RunInput, RunOptions } from './replicas/run-options.js';
 import { PhotoEmbedder, type EmbedPhotoOptions } from './replicas/photo-embedder.js';
-import type { ImageSource } from '../photos/images/file/image-source.js';
+import type { ImageSource } from '../photos/images/formats/image-source.js';
 
 const EXPECTED = 'an extractor, as createFeatureExtractor or DataParallel.create gives it';
 
@@ -76,7 +76,7 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
    * finds beside the model.
    *
    * @remarks For folders, and for photos of which some may be broken, use {@link embedImages} or {@link embedFolder}.
-   * @param photo - A path, a URL (http and https are fetched), the bytes of a file, a Blob, a Response or a web stream.
+   * @param photo - {@link ImageSource}: a path, a URL (http and https are fetched), bytes, a Blob, a Response, a stream, or decoded pixels.
    * @param given - See {@link EmbedPhotoOptions}.
    * @returns The values of the first output, or of `output`, as float32: of `[N, 2048, 1, 1]`, 2048 numbers per photo. Of a list of
    * photos, a list of vectors in the same order. You own the buffers.

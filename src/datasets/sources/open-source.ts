@@ -4,7 +4,7 @@ import { basename, extname } from 'node:path';
 import { Readable } from 'node:stream';
 import { checkOneOf, invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
-import { isImageBody, type ImageSource } from '../../photos/images/file/image-source.js';
+import { isOneImage, type ImageSource } from '../../photos/images/formats/image-source.js';
 import {
   extensionOf,
   kindOfName,
@@ -22,7 +22,7 @@ import { UnreadFiles, type UnreadCounts } from './items/unread-files.js';
 import { archiveKind } from './archives/archive-entry.js';
 import { listArchive, listShards } from './archives/archives.js';
 import type { EntryPlan } from '../../photos/feeds/items/entries.js';
-import { IMAGE_FORMS, itemOfImage, takeBytes } from '../../photos/feeds/items/item-of-image.js';
+import { itemOfImage } from '../../photos/feeds/items/item-of-image.js';
 import { findMatches, isPattern, readPattern, type Pattern } from './folders/pattern.js';
 import { isHttpUrl } from '../../base/http/http.js';
 import { labelOfUrl } from '../../base/printable.js';
@@ -35,10 +35,7 @@ import {
   type SourcePlan,
 } from '../../photos/feeds/items/source-options.js';
 
-/**
- * One image of a list: a path, a `file:` URL, the bytes of a file, or a Blob, a Response or a web stream of these bytes; with
- * `allowHttp` also an http(s) URL.
- */
+/** One image of a list; an http(s) URL with `allowHttp`. */
 export type ListedImage = ImageSource;
 
 /** A stream of bytes that names or contains images. Paths are relative to the working directory. */
@@ -68,8 +65,8 @@ export interface PathStream {
  * Images that are given as bytes have no path: `path` of a result is null, and `index` identifies it. In a dataset they are named by
  * their position: `#0`, `#1`, …
  *
- * Bytes in an array must not change until the run has ended. Those of other iterables are copied, so a generator may fill one buffer again
- * and again.
+ * Bytes and pixels in an array must not change until the run has ended. Those of other iterables are copied, so a generator may fill one
+ * buffer again and again.
  */
 export type EmbedSource = string | PathStream | Iterable<ListedImage> | AsyncIterable<ListedImage>;
 
@@ -130,7 +127,7 @@ function openImages(source: EmbedSource, options: SourceOptions, signal?: AbortS
     const format = checkOneOf('format', source.format ?? 'paths', INPUT_FORMATS);
     return opened('stream', null, () => readItems(source.paths, format, options, signal));
   }
-  if (source instanceof Uint8Array || (isImageBody(source) && !(Symbol.asyncIterator in source)))
+  if (isOneImage(source) && !(Symbol.asyncIterator in source))
     throw invalidOption('source', 'an iterable: put a single image in a list', source);
   if (!(Symbol.iterator in source || Symbol.asyncIterator in source)) throw notASource(source);
   if (source instanceof Readable && !source.readableObjectMode)
@@ -251,9 +248,7 @@ async function* readIterable(
 ): AsyncGenerator<SourceItem> {
   const isHeld = Array.isArray(source);
   for await (const image of source) {
-    const item = itemOfImage(isHeld ? image : takeBytes(image), plan);
-    if (!item) throw invalidOption('source', `made of ${IMAGE_FORMS}`, image);
-    yield item;
+    yield itemOfImage(image, plan, 'source', !isHeld);
   }
 }
 

@@ -31,8 +31,7 @@ export interface EmbedStream<
 /**
  * Embeds the images that are written to a stream: a `Duplex` in object mode, for `pipeline` and `pipe`.
  *
- * An input is an image (a path, an http(s) or `file:` URL, the bytes of a file, a Blob, a Response or a web stream) or a record
- * `{ image, ...extra }`. Each input gives one row, in order: `{ index, path, features, ...extra }`, or
+ * An input is an image ({@link ImageSource}; http(s) URLs too) or a record `{ image, ...extra }`. Each input gives one row, in order: `{ index, path, features, ...extra }`, or
  * `{ index, path, error, ...extra }` for an image that cannot be read.
  *
  * @remarks A slow reader slows the writer down. Besides the batches that keep the decoding threads and the devices busy, the stream

@@ -15,7 +15,7 @@ import {
 import { embedRecords } from './embed-records.js';
 import { rowsOf, type Embedded, type EmbeddedItem } from '../embed/embed-images.js';
 import type { EntryPlan } from '../../photos/feeds/items/entries.js';
-import { itemOfImage, takeBytes } from '../../photos/feeds/items/item-of-image.js';
+import { itemOfImage } from '../../photos/feeds/items/item-of-image.js';
 import { photoFields } from '../../photos/feeds/photo-options.js';
 import type { ListedImage } from '../sources/open-source.js';
 import { partsOf } from '../records/dataset-identity.js';
@@ -134,13 +134,7 @@ async function* embedInputs(
 function recordOf(input: unknown, plan: EntryPlan, fields: readonly string[]): SourceRecord<object> {
   const isRecord = typeof input === 'object' && input !== null && 'image' in input;
   const { image, ...extra } = (isRecord ? input : { image: input }) as { readonly image: unknown };
-  const item = itemOfImage(takeBytes(image), plan);
-  if (!item)
-    throw invalidOption(
-      'input',
-      'a path, a URL, bytes, a Blob, a Response, a web stream, or a record { image, … } of one of these',
-      input,
-    );
+  const item = itemOfImage(image, plan, 'input', true);
   const taken = fields.find((field) => Object.hasOwn(extra, field));
   if (taken !== undefined)
     throw invalidOption('input', `a record without the fields of a row (${fields.join(', ')})`, taken);

@@ -5,13 +5,13 @@ import type { RequestHeaders } from '../../base/http/request-headers.js';
 import { optional, readOptions, signal, text, type Fields } from '../../base/options.js';
 import type { FeedBatch } from '../../photos/feeds/feed-batches.js';
 import { openPhotos } from '../../photos/feeds/open-photos.js';
-import { itemOfImage, IMAGE_FORMS } from '../../photos/feeds/items/item-of-image.js';
+import { itemOfImage } from '../../photos/feeds/items/item-of-image.js';
 import { FETCHED, SOURCE_FIELDS } from '../../photos/feeds/items/source-options.js';
 import { chooseModelTransform } from '../../photos/feeds/model-transform.js';
 import { WINDOW_BATCHES, type FeedPlan } from '../../photos/feeds/feed-plan.js';
 import { planFeeds } from '../../photos/feeds/plan-feeds.js';
 import type { ImageError } from '../../photos/images/file/image-errors.js';
-import type { ImageSource } from '../../photos/images/file/image-source.js';
+import type { ImageSource } from '../../photos/images/formats/image-source.js';
 import { DecodeLanes } from '../../photos/images/lanes/decode-lanes.js';
 import type { Tensor } from '../../onnx/tensor/tensor.js';
 import { unitVector } from '../../onnx/tensor/vectors/unit-vector.js';
@@ -81,11 +81,8 @@ export class PhotoEmbedder {
     const options = readOptions(FIELDS, given, 'embed');
     const output = this.#outputOf(options.output);
     options.signal?.throwIfAborted();
-    const items = photos.map((photo) => {
-      const item = itemOfImage(photo, { ...FETCHED, headers: options.headers, signal: options.signal });
-      if (!item) throw invalidOption('photo', `one of ${IMAGE_FORMS}`, photo);
-      return item;
-    });
+    const reading = { ...FETCHED, headers: options.headers, signal: options.signal };
+    const items = photos.map((photo) => itemOfImage(photo, reading, 'photo'));
     const { runsAtOnce, photosPerRun } = this.#set;
     // Photos of unlike shape are sorted: several batches are loaded together.
     const together = this.#plan.unlike ? WINDOW_BATCHES * photosPerRun : photosPerRun;

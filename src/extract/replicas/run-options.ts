@@ -1,14 +1,15 @@
 /** The input and the options of `run`. */
 import type { Options } from '../../base/checks.js';
 import { boolean, readOptions, signal, type Fields } from '../../base/options.js';
+import type { RgbImage } from '../../photos/images/pixels/rgb-image.js';
 import type { Tensor, TensorLike } from '../../onnx/tensor/tensor.js';
 
 /**
- * What `run` accepts: a tensor for the only input, a photo from {@link loadImage} or the tensors of photos ({@link collateImages}), or tensors by input name. Records may be nested; lists
+ * What `run` accepts: a tensor for the only input, a photo from {@link loadImage}, pixels that {@link Transform.apply} gave, or the tensors of photos ({@link collateImages}), or tensors by input name. Records may be nested; lists
  * give inputs in the model's order; empty ones are passed over. Tensors of photos are matched to the inputs by name, and converted to their
  * element types: integers exactly, to bool what is not 0, float32 to float16 rounded.
  */
-export type RunInput = TensorLike | LoadedPhoto | NestedFeeds;
+export type RunInput = TensorLike | LoadedPhoto | RgbImage | NestedFeeds;
 
 /** A photo that gives its tensor, or its tensors by name. */
 export interface LoadedPhoto {

@@ -2,7 +2,7 @@
 import { invalidOption, type Options } from '../../base/checks.js';
 import { integer, optional, readOptions, type Fields } from '../../base/options.js';
 import { misfitImage } from '../images/file/image-errors.js';
-import type { ImageSource } from '../images/file/image-source.js';
+import type { ImageSource } from '../images/formats/image-source.js';
 import { checkOneRow } from '../images/transform/check-transform.js';
 import type { LoadedImage } from '../images/transform/load-pixels.js';
 import { createTransform, type TransformLike } from './create-transform.js';

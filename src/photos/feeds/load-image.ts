@@ -3,8 +3,10 @@ import type { Options } from '../../base/checks.js';
 import type { RequestHeaders } from '../../base/http/request-headers.js';
 import { isHttpUrl } from '../../base/http/http.js';
 import { readOptions, signal, type Fields } from '../../base/options.js';
-import { openImageSource, type ImageSource } from '../images/file/image-source.js';
+import { openImageSource, type ImageSource } from '../images/formats/image-source.js';
+import type { ImageFile } from '../images/file/image-file.js';
 import { imageOf, loadPixels, type LoadedImage } from '../images/transform/load-pixels.js';
+import { checkNotTransformed } from './items/item-of-image.js';
 import { createTransform, type TransformLike } from './create-transform.js';
 import { itemOfUrl } from './items/entries.js';
 import { fileOf } from './items/source-item.js';
@@ -33,8 +35,9 @@ const FIELDS: Fields<LoadImageOptions> = { headers: SOURCE_FIELDS.headers, signa
  * Files are read and plain JPEGs decoded in the calling thread: 2 ms for 500×375 pixels, and half as much again through Node's
  * thread pool. For folders use {@link embedFolder} or {@link embedImages}, which decode in threads.
  *
- * @param source - A path, a URL (`file:`, `https:`, `http:`), the bytes of a file, or a Blob, Response or web stream of them. The formats
- * are JPEG, PNG, WebP, GIF, TIFF, AVIF and BMP, and HEIC with the optional package libheif-js; at most 1 GiB.
+ * @param source - A path, a URL (`file:`, `https:`, `http:`, `data:`), the bytes of a file, or a Blob, Response or stream of them. The formats
+ * are JPEG, PNG, WebP, GIF, TIFF, AVIF and BMP, and HEIC with the optional package libheif-js; at most 1 GiB. Or decoded pixels:
+ * {@link DecodedPixels}.
  * @param transform - As {@link createTransform} takes it.
  * @param given - See {@link LoadImageOptions}.
  * @returns The pixels: `height × width × 3` bytes, RGB (or in the order of `channelOrder`), row by row; `toTensor()` normalises them.
@@ -57,8 +60,13 @@ export async function loadImage(
 ): Promise<LoadedImage> {
   const chosen = createTransform(transform);
   const options = readOptions(FIELDS, given, 'loadImage');
+  return imageOf(await loadPixels(await openPhoto(source, options), chosen), chosen);
+}
+
+/** The file of a photo that a call names; a URL is fetched. */
+export function openPhoto(source: ImageSource, options: Partial<LoadImageOptions> = {}): Promise<ImageFile> {
+  checkNotTransformed(source, 'image');
   const text = source instanceof URL ? source.href : source;
   const isRemote = typeof text === 'string' && isHttpUrl(text);
-  const file = isRemote ? fileOf(itemOfUrl(text, { ...FETCHED, ...options })) : openImageSource(source);
-  return imageOf(await loadPixels(await file, chosen), chosen);
+  return isRemote ? fileOf(itemOfUrl(text, { ...FETCHED, ...options })) : openImageSource(source);
 }

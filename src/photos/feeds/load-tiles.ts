@@ -1,7 +1,8 @@
 /** The tiles of a picture of any source, as a model is fed. */
-import type { ImageSource } from '../images/file/image-source.js';
+import type { ImageSource } from '../images/formats/image-source.js';
 import { readTiles, type LoadedTile } from '../images/transform/read-tiles.js';
 import { planTiles, type TilesGiven } from '../images/transform/tile-options.js';
+import { openPhoto } from './load-image.js';
 import { createTransform, type TransformLike } from './create-transform.js';
 
 /**
@@ -31,5 +32,6 @@ export async function* loadTiles(
   transform: TransformLike,
   tiles: TilesGiven,
 ): AsyncGenerator<LoadedTile> {
-  yield* readTiles(source, createTransform(transform), planTiles(tiles));
+  const file = await openPhoto(source);
+  yield* readTiles(file, createTransform(transform), planTiles(tiles));
 }

@@ -115,7 +115,7 @@ describe('embedImages', () => {
     await read.arrayBuffer();
     await expect(embed([read])).rejects.toMatchObject({ code: 'OPTION_INVALID' });
     await expect(embed(new Blob([files[0]!.bytes]) as never)).rejects.toThrow('put a single image in a list');
-    await expect(embed([{ size: 3 }] as never)).rejects.toThrow('Blobs, Responses or web streams');
+    await expect(embed([{ size: 3 }] as never)).rejects.toThrow('not an object {size}');
   });
 
   it('refuses wrong options of sources, and URLs that were not allowed', async () => {

@@ -135,8 +135,8 @@ describe('embedStream', () => {
   });
 
   it.each([
-    ['a number', 5, 'a path, a URL'],
-    ['a record without an image', { id: 1 }, 'a path, a URL'],
+    ['a number', 5, 'a path, URL'],
+    ['a record without an image', { id: 1 }, 'a path, URL'],
     ['a record with a field of the rows', { image: photo, index: 3 }, 'index, path, features, error'],
     ['a URL that may not be fetched', new URL('http://localhost/a.jpg'), 'allowHttp'],
   ])('fails for %s', async (_what, input, message) => {

@@ -1,4 +1,4 @@
-/** Loading images. Kinds of sources: file/image-source.test.ts; pixels: preprocess.golden.test.ts. */
+/** Loading images. Kinds of sources: formats/image-source.test.ts; pixels: preprocess.golden.test.ts. */
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';

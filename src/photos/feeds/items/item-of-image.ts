@@ -1,46 +1,33 @@
 /** An image that a caller gives → the item of it. */
-import { fileURLToPath } from 'node:url';
 import { invalidOption } from '../../../base/checks.js';
-import { isHttpUrl } from '../../../base/http/http.js';
-import { labelOfUrl } from '../../../base/printable.js';
-import { isImageBody, openImageSource } from '../../images/file/image-source.js';
+import { readKind } from '../../images/formats/image-source.js';
+import { transformOf } from '../../images/transform/transform.js';
 import { itemOfEntry, type EntryPlan } from './entries.js';
 import type { SourceItem } from './source-item.js';
 
-/** What an image can be, for messages. */
-export const IMAGE_FORMS = 'paths, URLs, bytes, Blobs, Responses or web streams';
-
 /**
- * Makes the item of a single image. Returns undefined for any other value.
+ * Makes the item of a single image.
  *
- * @throws {@link TapirError} `OPTION_INVALID` for a URL of another scheme, or of http(s) without `allowHttp`.
+ * @param option - What the caller calls it, for messages.
+ * @param isLent - Whether its memory is the caller's again after the next image is asked for, who may fill it anew: it is then copied now.
+ * @throws {@link TapirError} `OPTION_INVALID` for a value that is no image, and for a URL of http(s) without `allowHttp`.
  */
-export function itemOfImage(image: unknown, plan: EntryPlan): SourceItem | undefined {
-  if (image instanceof Uint8Array) return { path: null, image };
-  if (image instanceof URL) return itemOfUrlObject(image, plan);
-  if (isImageBody(image)) return itemOfBody(image);
-  return typeof image === 'string' && image !== '' ? itemOfEntry(image, plan) : undefined;
+export function itemOfImage(image: unknown, plan: EntryPlan, option = 'image', isLent = false): SourceItem {
+  checkNotTransformed(image, option);
+  const given = readKind(image, option);
+  if (given.kind === 'path') return itemOfEntry(given.path, plan);
+  if (given.kind === 'url') return itemOfEntry(given.url, plan);
+  if (given.kind === 'bytes')
+    return { path: null, image: isLent ? new Uint8Array(given.bytes) : given.bytes };
+  const { read, sizeBytes, modifiedMs = null } = given;
+  const taken = isLent && given.isLent === true ? read() : undefined;
+  const item = { path: null, image: taken ? () => taken : read };
+  return sizeBytes === undefined ? item : { ...item, stamp: { sizeBytes, modifiedMs, sha256: null } };
 }
 
-/** Copies bytes that come one by one: after the next are asked for, their buffer is the caller's again, who may fill it anew. */
-export function takeBytes(image: unknown): unknown {
-  return image instanceof Uint8Array ? new Uint8Array(image) : image;
-}
-
-/** The body is read when the image is embedded. A Blob knows its size before that, a File also its time. */
-function itemOfBody(body: Blob | Response | ReadableStream<Uint8Array>): SourceItem {
-  const image = async (): Promise<Uint8Array> => {
-    const file = await openImageSource(body);
-    return file as Uint8Array;
-  };
-  if (!('size' in body)) return { path: null, image };
-  const modifiedMs =
-    'lastModified' in body && typeof body.lastModified === 'number' ? body.lastModified : null;
-  return { path: null, image, stamp: { sizeBytes: body.size, modifiedMs, sha256: null } };
-}
-
-function itemOfUrlObject(url: URL, plan: EntryPlan): SourceItem {
-  if (url.protocol === 'file:') return itemOfEntry(fileURLToPath(url), plan);
-  if (isHttpUrl(url.href)) return itemOfEntry(url.href, plan);
-  throw invalidOption('source', 'made of images with URLs of http, https or file', labelOfUrl(url.href));
+/** Refuses the pixels of {@link Transform.apply}: a transform is applied once. */
+export function checkNotTransformed(image: unknown, option: string): void {
+  if (transformOf(image) === undefined) return;
+  const expected = 'a photo before its transform: what loadImage or apply() gave goes to run';
+  throw invalidOption(option, expected, undefined);
 }

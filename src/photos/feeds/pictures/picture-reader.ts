@@ -1,7 +1,7 @@
 /** Pictures as a model takes them, for what looks at single ones. */
 import { basename } from 'node:path';
 import { shown } from '../../../base/printable.js';
-import type { ImageSource } from '../../images/file/image-source.js';
+import type { ImageSource } from '../../images/formats/image-source.js';
 import type { RgbImage } from '../../images/pixels/rgb-image.js';
 import type { Size } from '../../images/pixels/geometry.js';
 import type { Tile } from '../../images/pixels/tile-grid.js';

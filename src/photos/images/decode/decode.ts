@@ -12,6 +12,7 @@ import { imageFormat, type ImageFormat } from '../formats/image-format.js';
 import { describeForeign } from '../formats/unread-formats.js';
 import { TooManyParts } from '../pixels/part-count.js';
 import { cutOutFirstImage, hasTiffAlpha, readTiffColour, type TiffColour } from '../formats/tiff.js';
+import { isPamCutOff, readPam } from '../formats/pam.js';
 import { readJpegFrame } from '../jpeg/jpeg-segments.js';
 import { decodeJpeg, type JpegOptions } from '../jpeg/jpeg.js';
 import type { Size } from '../pixels/geometry.js';
@@ -73,6 +74,7 @@ export async function decodeBytes(
     size = readSize(bytes);
     if (size && size.height * size.width > limitPixels) throw tooLargeImage(label, limitPixels);
     if (format === 'bmp') return whole(decodeOwn(bytes, options));
+    if (format === 'pam') return whole(decodePam(bytes, options));
     const plain = isWholeJpeg(bytes, options) ? decodeJpeg(bytes, jpegOptions(options)) : undefined;
     if (plain) return whole(plain);
     // Before the decoder, which would take seconds for a file of too many parts.
@@ -113,7 +115,7 @@ export function failureOf(
   if (error instanceof TooManyParts) return unreadableImage(label, error.message, error);
   if (error instanceof CutOff) return truncatedImage(label, sizeBytes, error.message, error);
   if (isCutOff) return truncatedImage(label, sizeBytes, 'the end of its image is missing', error);
-  const isOwn = format === 'bmp' || format === 'heic' || error instanceof NotSupported;
+  const isOwn = format === 'bmp' || format === 'pam' || format === 'heic' || error instanceof NotSupported;
   return unreadableImage(label, isOwn ? reasonOf(error) : decoderReason(format), error);
 }
 
@@ -126,6 +128,15 @@ function decodeOwn(bytes: Uint8Array, { alpha }: DecodeOptions): RgbImage {
   const header = readBmpHeader(bytes);
   const { height, width } = header;
   return { height, width, data: decodeBmp(bytes, header, alpha === 'white') };
+}
+
+/** Decoded pixels. Those of RGB are not copied. */
+function decodePam(bytes: Uint8Array, { alpha }: DecodeOptions): RgbImage {
+  if (isPamCutOff(bytes)) throw new CutOff('pixels at its end are missing');
+  const { data, height, width, channels } = readPam(bytes);
+  const isLaid = channels === 4 && alpha === 'white';
+  const pixels = data as Uint8Array;
+  return { height, width, data: isLaid ? layOnWhite(pixels, 4) : toRgb(pixels, channels, false) };
 }
 
 interface ReductionPlan {

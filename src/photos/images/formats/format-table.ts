@@ -14,16 +14,17 @@ import {
 } from './headers.js';
 import { imageFormat, type ImageFormat } from './image-format.js';
 import { readJpegMarks, readPngMarks, readWebpMarks, type Marks } from './marks.js';
+import { isPamCutOff, readPam } from './pam.js';
 import { hasTiffAlpha, isTiffCutOff, readTiffSize } from './tiff.js';
 
-/** Formats that sharp decodes. HEIC is decoded by libheif-js, BMP here. */
-export type SharpFormat = Exclude<ImageFormat, 'bmp' | 'heic'>;
+/** Formats that sharp decodes. HEIC is decoded by libheif-js, BMP and PAM here. */
+export type SharpFormat = Exclude<ImageFormat, 'bmp' | 'pam' | 'heic'>;
 
 /** A format. */
 interface FormatRow {
   /**
    * The size in the header, before any turn; undefined if this package cannot find it. Nothing is allocated by it. Throws `TooManyParts`;
-   * for a BMP, which nothing else reads, an Error that says what is wrong.
+   * for a BMP or a PAM, which nothing else reads, an Error that says what is wrong.
    */
   readonly readSize: (bytes: Uint8Array) => Size | undefined;
   /**
@@ -55,6 +56,11 @@ export const FORMATS: Readonly<Record<ImageFormat, FormatRow>> = {
     readSize: readBmpHeader,
     isCutOff: () => false,
     readMarks: upright((bytes) => readBmpHeader(bytes).alphaMask !== 0),
+  },
+  pam: {
+    readSize: readPam,
+    isCutOff: isPamCutOff,
+    readMarks: upright((bytes) => readPam(bytes).channels === 4),
   },
   avif: { readSize: readAvifSize, isCutOff: isAvifCutOff, readMarks: upright(hasAlphaInAvif) },
   heic: { readSize: readAvifSize, isCutOff: isAvifCutOff, readMarks: upright(hasAlphaInAvif) },

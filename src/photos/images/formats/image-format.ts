@@ -1,9 +1,10 @@
 /** Image formats, by their first bytes. */
 import { isBmp } from './bmp-header.js';
+import { isPam } from './pam.js';
 import { textOf, viewOf } from '../pixels/data-view.js';
 
-/** Supported formats; HEIC needs an optional package. Others (SVG, PDF, camera raw) are refused, even those that libvips can render. */
-export type ImageFormat = 'jpeg' | 'png' | 'webp' | 'gif' | 'tiff' | 'avif' | 'heic' | 'bmp';
+/** Supported formats; HEIC needs an optional package, and PAM is how decoded pixels come. Others (SVG, PDF, camera raw) are refused, even those that libvips can render. */
+export type ImageFormat = 'jpeg' | 'png' | 'webp' | 'gif' | 'tiff' | 'avif' | 'heic' | 'bmp' | 'pam';
 
 /** The formats as messages name them. */
 export const FORMATS_SHOWN = 'JPEG, PNG, WebP, GIF, TIFF, AVIF, HEIC or BMP';
@@ -39,6 +40,7 @@ export function imageFormat(bytes: Uint8Array): ImageFormat | undefined {
   if (text.startsWith('RIFF') && text.startsWith('WEBP', 8)) return 'webp';
   if (TIFF_STARTS.some((start) => text.startsWith(start))) return 'tiff';
   if (text.startsWith('ftyp', 4)) return heifFormat(bytes);
+  if (isPam(bytes)) return 'pam';
   return isBmp(bytes) ? 'bmp' : undefined;
 }
 

@@ -159,7 +159,7 @@ export class DecodeLanes {
     picture.lanes.add(lane);
     const { number, plan, source: given } = picture;
     // A copy: transferring a view would take its whole buffer away from the caller.
-    const source = typeof given === 'string' || isOpen ? given : Uint8Array.from(given);
+    const source = isOpen || isSharedFile(given) ? given : Uint8Array.from(given as Uint8Array);
     const id = this.#nextId++;
     const request = { id, picture: number, first, into, ...(isOpen ? {} : { open: { source, plan } }) };
     const loaded = await new Promise<DecodedSize | LoadedTiles>((resolve, reject) => {
@@ -215,8 +215,10 @@ export class DecodeLanes {
         const { request } = job;
         lane.jobs.set(request.id, job);
         // A copy: transferring a view would take its whole buffer away from the caller.
-        const source = typeof request.source === 'string' ? request.source : Uint8Array.from(request.source);
-        if (typeof source !== 'string') transfer.push(source.buffer);
+        const source = isSharedFile(request.source)
+          ? request.source
+          : new Uint8Array(request.source as Uint8Array);
+        if (typeof source !== 'string' && source.buffer instanceof ArrayBuffer) transfer.push(source.buffer);
         run.push({ ...request, source });
       }
       lane.runs++;
@@ -300,6 +302,11 @@ export class DecodeLanes {
     this.#lanes.push(lane);
     return lane;
   }
+}
+
+/** Whether a thread can read it where it lies: a path, or bytes in shared memory. */
+function isSharedFile(source: ImageFile): boolean {
+  return typeof source === 'string' || source.buffer instanceof SharedArrayBuffer;
 }
 
 function closed(): TapirError<'CLOSED'> {

@@ -2,8 +2,8 @@
 import { invalidOption } from '../../../base/checks.js';
 import { createData, elementCount, makeTensor, mismatch, type Tensor } from '../../../onnx/tensor/tensor.js';
 import type { LoadedImage } from './load-pixels.js';
-import { markAsPhotos, transformOf } from './photo-tensors.js';
-import type { Transform } from './transform.js';
+import { markAsPhotos } from './photo-tensors.js';
+import { transformOf, type Transform } from './transform.js';
 
 /**
  * Puts photos into one batch, as the transform's library does for a list of them: tensors are stacked, and the patches of Qwen-VL models

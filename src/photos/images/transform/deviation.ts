@@ -1,8 +1,7 @@
 /** How much the pixels of `decode: 'fast'` differ from the exact ones. */
 import { decodeBytes } from '../decode/decode.js';
 import type { Reduction } from '../decode/reduction.js';
-import { readImageFile } from '../file/image-file.js';
-import { openImageSource, type ImageSource } from '../file/image-source.js';
+import { readImageFile, type ImageFile } from '../file/image-file.js';
 import type { Transform } from './transform.js';
 
 /** The difference between an image decoded both ways, over its transformed bytes (0 to 255, before normalisation). */
@@ -19,8 +18,7 @@ export interface Deviation {
  * Decodes an image with `decode: 'exact'` and with `decode: 'fast'`, whatever the transform says, transforms both, and compares the
  * results. Throws as {@link loadImage} does.
  */
-export async function measureDeviation(source: ImageSource, transform: Transform): Promise<Deviation> {
-  const file = await openImageSource(source);
+export async function measureDeviation(file: ImageFile, transform: Transform): Promise<Deviation> {
   const bytes = readImageFile(file);
   const fast = await decodeBytes(file, bytes, { ...transform.options, decode: 'fast' });
   if (fast.reduction === 1) return { mean: 0, max: 0, reduction: 1 };

@@ -12,10 +12,10 @@ import { copyPlanes, spreadPixels } from '../../../onnx/tensor/spread-pixels.js'
 import { makeTensor, type Tensor } from '../../../onnx/tensor/tensor.js';
 import { TapirError } from '../../../base/errors.js';
 import { cutTensors } from '../patches/patch-tensors.js';
-import { keepTransform, markAsPhotos } from './photo-tensors.js';
+import { markAsPhotos } from './photo-tensors.js';
 import { readMarks } from '../formats/format-table.js';
 import type { Marks } from '../formats/marks.js';
-import { transformJpeg, valuesOf, type Transform } from './transform.js';
+import { keepTransform, transformJpeg, transformOf, valuesOf, type Transform } from './transform.js';
 
 /** Transformed pixels and where they come from. */
 export interface LoadedPixels {
@@ -140,6 +140,13 @@ export function imageOf(
     },
   };
   return keepTransform(loaded, transform);
+}
+
+/** Pixels that {@link Transform.apply} gave, as a loaded photo; undefined for anything else. */
+export function imageOfApplied(value: unknown): LoadedImage | undefined {
+  const transform = transformOf(value);
+  const image = value as RgbImage;
+  return transform && imageOf({ image, from: image, reduction: 1 }, transform);
 }
 
 function severalTensors(tensors: readonly string[]): TapirError<'TENSOR_SEVERAL'> {

@@ -1,6 +1,6 @@
 /** A picture → tiles, transformed like photos. */
 import { openPicture, type Picture } from '../decode/picture.js';
-import { openImageSource, type ImageSource } from '../file/image-source.js';
+import { openImageSource, type ImageSource } from '../formats/image-source.js';
 import { misfitImage } from '../file/image-errors.js';
 import { labelOf, type ImageFile, type StampTaker } from '../file/image-file.js';
 import type { Region, Size } from '../pixels/geometry.js';

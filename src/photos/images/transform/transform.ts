@@ -41,6 +41,19 @@ export interface OtherSource {
   readonly differs: readonly string[];
 }
 
+const transforms = new WeakMap<object, Transform>();
+
+/** Remembers the transform that made an image, and returns the image. */
+export function keepTransform<Image extends object>(image: Image, transform: Transform): Image {
+  transforms.set(image, transform);
+  return image;
+}
+
+/** The transform that made an image; undefined for anything else. */
+export function transformOf(image: unknown): Transform | undefined {
+  return typeof image === 'object' && image !== null ? transforms.get(image) : undefined;
+}
+
 let valuesOf: (transform: Transform) => Float32Array;
 
 /** A checked transform, which never changes. Create one with {@link createTransform}. */
@@ -126,6 +139,7 @@ export class Transform {
 
   /**
    * Resizes and crops, to the crop in the centre if there are several. An image that the decoder reduced gets the size that the full one would get.
+   * `run` takes the result, and normalises it; of a transform that {@link isFloat}, give it {@link loadImage}'s.
    *
    * @param image - For grey, its pixels are changed.
    * @param into - Receives the pixels; a new array by default. It needs exactly the size of the result and may lie in shared
@@ -140,7 +154,7 @@ export class Transform {
     const { size, region, fill, ...sampling } = targetOf(this.options, taken.source ?? taken);
     const pixels = resample(taken, size, region, sampling, into, fill);
     if (channelOrder === 'bgr') reverseChannels(pixels.data);
-    return pixels;
+    return this.isFloat ? pixels : keepTransform(pixels, this);
   }
 
   /**

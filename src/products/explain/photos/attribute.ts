@@ -1,11 +1,22 @@
 /** The attribution of one image or batch. */
 import { givenFields, show, type Options } from '../../../base/checks.js';
 import { mismatch } from '../../../onnx/tensor/tensor.js';
-import type { Extractor } from '../../../extract/extractor.js';
-import type { LoadedImage } from '../../../photos/images/transform/load-pixels.js';
+import { readModelCall } from '../../../extract/inherit-options.js';
+import { Extractor, extractorInternals } from '../../../extract/extractor.js';
+import { loadImage } from '../../../photos/feeds/load-image.js';
+import { chooseModelTransform } from '../../../photos/feeds/model-transform.js';
+import { fitPhotos } from '../../../photos/feeds/plan-feeds.js';
+import { isPhoto, type ImageSource } from '../../../photos/images/formats/image-source.js';
+import type { Transform } from '../../../photos/images/transform/transform.js';
+import { imageOfApplied, type LoadedImage } from '../../../photos/images/transform/load-pixels.js';
 import type { ModelSource, OnnxModel } from '../../../run/model/open/open-model.js';
 import type { RunInput } from '../../../extract/replicas/run-options.js';
-import { createAttribution, type AttributionResult, type AttributionRunOptions } from '../attribution.js';
+import {
+  createAttribution,
+  type Attribution,
+  type AttributionResult,
+  type AttributionRunOptions,
+} from '../attribution.js';
 import type { AttributionOptions } from '../options.js';
 import { drawHeatmap, type DrawOptions } from './draw-heatmap.js';
 
@@ -23,7 +34,8 @@ export interface ImageAttribution extends AttributionResult {
  * Attributes the scores of one image or batch: {@link createAttribution}, one run, and the sessions closed.
  *
  * @param model - As for {@link createAttribution}.
- * @param image - An image from {@link loadImage}, or a batch as for {@link Attribution.run}.
+ * @param image - An image from {@link loadImage}; any other photo ({@link ImageSource}), which the transform that the model is found with, as in
+ * `embed`, makes ready; or a batch as for {@link Attribution.run}.
  * @param given - See {@link AttributionOptions} and {@link AttributionRunOptions}.
  * @returns The maps; those of an image can be drawn over it.
  * @throws {@link TapirError} those of {@link createAttribution} and {@link Attribution.run}.
@@ -42,7 +54,7 @@ export interface ImageAttribution extends AttributionResult {
  */
 export function attribute(
   model: OnnxModel | ModelSource | Extractor,
-  image: LoadedImage,
+  image: LoadedImage | ImageSource,
   given?: Options<AttributionOptions & AttributionRunOptions>,
 ): Promise<ImageAttribution>;
 export function attribute(
@@ -52,19 +64,28 @@ export function attribute(
 ): Promise<AttributionResult>;
 export async function attribute(
   model: OnnxModel | ModelSource | Extractor,
-  image: LoadedImage | RunInput,
+  image: LoadedImage | ImageSource | RunInput,
   given: Options<AttributionOptions & AttributionRunOptions> = {},
 ): Promise<AttributionResult> {
   const { target, signal, ...options } = givenFields(given, 'attribute');
-  if (typeof image !== 'object' || image === null)
-    throw mismatch('image', 'a photo of loadImage, or a batch of tensors', show(image));
+  if (typeof image !== 'string' && (typeof image !== 'object' || image === null))
+    throw mismatch('image', 'a photo, or a batch of tensors', show(image));
   await using attribution = await createAttribution(model, options);
-  if (!isImage(image)) return await attribution.run(image, { target, signal });
-  const result = await attribution.run(image.toTensor(), { target, signal });
-  const overlay: ImageAttribution['overlay'] = (drawing) => drawHeatmap(image, result.heatmap, drawing);
+  const loaded = isImage(image) ? image : imageOfApplied(image);
+  if (!loaded && !isPhoto(image)) return await attribution.run(image, { target, signal });
+  const photo = loaded ?? (await loadImage(image as ImageSource, transformFor(model, attribution)));
+  const result = await attribution.run(photo.toTensor(), { target, signal });
+  const overlay: ImageAttribution['overlay'] = (drawing) => drawHeatmap(photo, result.heatmap, drawing);
   return { ...result, overlay } satisfies ImageAttribution as AttributionResult;
 }
 
-function isImage(image: LoadedImage | RunInput): image is LoadedImage {
+/** The transform of a photo that is none of `loadImage`: that of the extractor, else what lies beside the model. */
+function transformFor(model: OnnxModel | ModelSource | Extractor, { inputs }: Attribution): Transform {
+  const { open } = readModelCall(model, {}, 'attribute');
+  const own = model instanceof Extractor ? extractorInternals.of(model).model.transform : undefined;
+  return fitPhotos({ inputs }, chooseModelTransform('auto', open(), own, inputs));
+}
+
+function isImage(image: LoadedImage | ImageSource | RunInput): image is LoadedImage {
   return typeof (image as Partial<LoadedImage> | null | undefined)?.toTensor === 'function';
 }

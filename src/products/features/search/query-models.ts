@@ -10,6 +10,7 @@ import { createFeatureExtractor } from '../../../extract/create-feature-extracto
 import { createTransform } from '../../../photos/feeds/create-transform.js';
 import { embedImages } from '../../../datasets/embed/embed-images.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
+import type { ImageSource } from '../../../photos/images/formats/image-source.js';
 import type { Device } from '../../../run/runtime/lanes/device.js';
 import type { Extractor } from '../../../extract/extractor.js';
 import { createTextEncoder, type TextTower } from '../text/text-encoder.js';
@@ -45,12 +46,12 @@ export class QueryModels {
   /**
    * Embeds images as the dataset's manifest records: with the same model (compared by SHA-256), request and transform.
    *
-   * @param images - Paths or file contents.
+   * @param images - Photos; URLs are fetched.
    * @returns One vector per image, in order.
    * @throws {@link TapirError} `OPTION_INVALID` without the model, and if its vectors differ in length from the dataset's;
    * `CHECKSUM_MISMATCH` for another model; `IMAGE_*` for an image that cannot be read; errors of {@link createFeatureExtractor}.
    */
-  async embedImages(images: readonly (string | Uint8Array)[], signal?: AbortSignal): Promise<Float32Array[]> {
+  async embedImages(images: readonly ImageSource[], signal?: AbortSignal): Promise<Float32Array[]> {
     if (images.length === 0) return [];
     checkPhotos(this.#dataset, images);
     const { key } = this.#options;
@@ -58,7 +59,8 @@ export class QueryModels {
     const dims = readCut(this.#dataset);
     const extractor = await (this.#extractor ??= this.#openExtractor());
     const vectors: Float32Array[] = [];
-    for await (const { features, error } of embedImages(extractor, images, { transform, dims, signal })) {
+    const options = { transform, dims, signal, allowHttp: true };
+    for await (const { features, error } of embedImages(extractor, images, options)) {
       if (error) throw error;
       vectors.push(toVector(features[key]!, this.elements));
     }

@@ -1,4 +1,5 @@
 /** A query of several parts: words, images and vectors that the results resemble, and others that they do not. */
+import type { ImageSource } from '../../../photos/images/formats/image-source.js';
 import { invalidOption, type Options } from '../../../base/checks.js';
 import { meanDirection } from '../text/class-vectors.js';
 import type { QueryModels } from './query-models.js';
@@ -7,8 +8,8 @@ import type { QueryModels } from './query-models.js';
 export interface QueryParts {
   /** Texts, for the text tower that belongs to the dataset's model (CLIP, SigLIP, OpenCLIP). */
   readonly text?: string | readonly string[];
-  /** Paths or file contents of images, embedded like the dataset. */
-  readonly images?: readonly (string | Uint8Array)[];
+  /** Photos, embedded like the dataset. */
+  readonly images?: readonly ImageSource[];
   /** Vectors as long as a row of the feature. */
   readonly vectors?: readonly (Float32Array | readonly number[])[];
 }

@@ -19,7 +19,7 @@ import { openModel, type ModelSource, type OnnxModel } from '../../../run/model/
 import { pruneModel } from '../../../run/model/oracle/prune-model.js';
 import type { Device } from '../../../run/runtime/lanes/device.js';
 import type { Extractor } from '../../../extract/extractor.js';
-import type { ImageSource } from '../../../photos/images/file/image-source.js';
+import type { ImageSource } from '../../../photos/images/formats/image-source.js';
 import type { PrunedModel } from '../../../run/model/prune/pruned-model.js';
 import { createAttribution, type Attribution } from '../../explain/attribution.js';
 import { encodeNumbers } from '../../../base/html/html.js';

@@ -6,7 +6,7 @@ import type { TilePlan } from '../../../photos/images/transform/tile-options.js'
 import type { TransformRequest } from '../../../photos/feeds/choose-transform.js';
 import { shown } from '../../../base/printable.js';
 import { createTransform } from '../../../photos/feeds/create-transform.js';
-import type { ImageSource } from '../../../photos/images/file/image-source.js';
+import type { ImageSource } from '../../../photos/images/formats/image-source.js';
 import type { LoadedImage } from '../../../photos/images/transform/load-pixels.js';
 import type { OnnxModel } from '../../../run/model/open/open-model.js';
 import type { RgbImage } from '../../../photos/images/pixels/rgb-image.js';
