@@ -17,7 +17,7 @@ const VALUES: Readonly<Record<string, string>> = {
   './gradients': 'differentiate',
   './train': 'createTrainer estimateBatchNorm measureMoments mergeBatchNorm trainFolder',
   './explain': 'ATTRIBUTION_METHODS attribute createAttribution drawFeatures drawHeatmap',
-  './features': `attachProbe checkProbe classifyImages classifyZeroShot createTextEncoder encodeLabels findDuplicates openSearch predictProbe readProbe
+  './features': `attachProbe checkProbe classifyByWords classifyImages classifyZeroShot createTextEncoder encodeLabels findDuplicates openSearch predictProbe readProbe
     saveProbe searchDataset trainProbe`,
   './pages': 'writeExplorer writeReport',
   './serve': 'createService',

@@ -28,6 +28,15 @@ export function packageFile(path: string): string {
   return join(root, path);
 }
 
+/** The name of the trained model that comes with the package, and its file: an EfficientNet-Lite0, whose transform lies beside it. */
+const DEMO = 'demo';
+const DEMO_FILE = 'models/demo.onnx';
+
+/** The path of a model as a user names it: `demo` is the one of the package, unless a file has that name. */
+export function modelFile(given: string): string {
+  return given === DEMO && !existsSync(given) ? packageFile(DEMO_FILE) : given;
+}
+
 /** Returns the version of this package. */
 export function packageVersion(): string {
   return (JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as { version: string }).version;

@@ -11,7 +11,7 @@ import type { TensorInfo } from '../onnx/tensor/tensor-info.js';
 import { ReplicaSet } from './replicas/replica-set.js';
 import { readRunInput } from './replicas/read-run-input.js';
 import type { RunInput, RunOptions } from './replicas/run-options.js';
-import { PhotoEmbedder, type EmbedPhotoOptions } from './replicas/photo-embedder.js';
+import { PhotoEmbedder, type EmbedGiven, type EmbedPhotoOptions } from './replicas/photo-embedder.js';
 import type { ImageSource } from '../photos/images/formats/image-source.js';
 
 const EXPECTED = 'an extractor, as createFeatureExtractor or DataParallel.create gives it';
@@ -78,7 +78,7 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
    * @remarks For folders, and for photos of which some may be broken, use {@link embedImages} or {@link embedFolder}.
    * @param photo - {@link ImageSource}: a path, a URL (http and https are fetched), bytes, a Blob, a Response, a stream, or decoded pixels.
    * @param given - See {@link EmbedPhotoOptions}.
-   * @returns The values of the first output, or of `output`, as float32: of `[N, 2048, 1, 1]`, 2048 numbers per photo. Of a list of
+   * @returns The values of the only output, or of `output`, as float32: of `[N, 2048, 1, 1]`, 2048 numbers per photo. Of a list of
    * photos, a list of vectors in the same order. You own the buffers.
    * @throws {@link TapirError} the `IMAGE_*` code of a photo that cannot be read; `PHOTOS_FAILED` if several cannot, with a list of them
    * in `details`; `OPTION_INVALID`, also if the transform does not fit the model; those of `run`.
@@ -93,8 +93,8 @@ export abstract class Extractor<Key extends string = string, Type extends DType 
    * await extractor.close();
    * ```
    */
-  embed(photo: ImageSource, given?: Options<EmbedPhotoOptions<Key>>): Promise<Float32Array>;
-  embed(photos: readonly ImageSource[], given?: Options<EmbedPhotoOptions<Key>>): Promise<Float32Array[]>;
+  embed(photo: ImageSource, ...given: EmbedGiven<Key>): Promise<Float32Array>;
+  embed(photos: readonly ImageSource[], ...given: EmbedGiven<Key>): Promise<Float32Array[]>;
   async embed(
     photo: ImageSource | readonly ImageSource[],
     given: Options<EmbedPhotoOptions<Key>> = {},

@@ -24,12 +24,14 @@ const photo = (name: string): string => projectPath(`examples/photos/${name}`);
 const SEA = photo('sea/sea-0.jpg');
 const CITY = photo('city/city-0.jpg');
 const NODES = { avgpool: 'vector', layer4: 'map' } as const;
+const ONE = { avgpool: 'vector' } as const;
 const open = (transform?: TransformRequest) =>
-  createFeatureExtractor(model, NODES, transform === undefined ? {} : { transform });
+  createFeatureExtractor(model, ONE, transform === undefined ? {} : { transform });
+const openBoth = () => createFeatureExtractor(model, NODES);
 
 /** The vector of a photo as embedImages gives it. */
 async function firstOf(
-  extractor: Extractor<'vector' | 'map', 'float32'>,
+  extractor: Extractor<'vector', 'float32'>,
   path: string,
   transform?: TransformRequest,
 ): Promise<Float32Array> {
@@ -41,9 +43,18 @@ async function firstOf(
 }
 
 async function vectorOf(path: string, transform: TransformRequest = 'ImageNet1K_V1'): Promise<Float32Array> {
-  await using extractor = await createFeatureExtractor(model, NODES);
+  await using extractor = await createFeatureExtractor(model, ONE);
   return await firstOf(extractor, path, transform);
 }
+
+describe('the model of the package', () => {
+  it('has the name "demo"', async () => {
+    await using demo = await createFeatureExtractor('demo', ['embedding']);
+    const path = projectPath('models/demo.onnx');
+    await using same = await createFeatureExtractor(path, ['embedding']);
+    expect(await demo.embed(SEA)).toEqual(await same.embed(SEA));
+  });
+});
 
 describe('embed', () => {
   it('gives the vector of a photo, whatever form the photo has', async () => {
@@ -85,8 +96,15 @@ describe('embed', () => {
     expect(await extractor.embed([])).toEqual([]);
   });
 
-  it('takes another output, and refuses one that is not there', async () => {
-    await using extractor = await open();
+  it('asks which of several outputs is meant, and refuses one that is not there', async () => {
+    await using extractor = await openBoth();
+    // @ts-expect-error -- there are several outputs
+    await expect(extractor.embed(SEA)).rejects.toThrow(
+      'option "output" must be given, as there are several outputs: one of "vector", "map"',
+    );
+    // @ts-expect-error -- there are several outputs
+    await expect(extractor.embed([SEA], { dims: 3 })).rejects.toMatchObject({ code: 'OPTION_INVALID' });
+    expect(await extractor.embed(SEA, { output: 'vector' })).toEqual(await vectorOf(SEA));
     expect(await extractor.embed(SEA, { output: 'map' })).toHaveLength(128 * 7 * 7);
     // @ts-expect-error -- no such output
     await expect(extractor.embed(SEA, { output: 'features' })).rejects.toMatchObject({
@@ -141,7 +159,7 @@ describe('embed', () => {
   });
 
   it('converts halves to float32, and refuses integers', async () => {
-    const halves = await createFeatureExtractor(model, NODES, { outputDtype: 'float16' });
+    const halves = await createFeatureExtractor(model, ONE, { outputDtype: 'float16' });
     const vector = await halves.embed(SEA);
     await halves.close();
     const exact = await vectorOf(SEA);
@@ -159,7 +177,7 @@ describe('embed', () => {
   });
 
   it('runs over devices', async () => {
-    await using parallel = await createFeatureExtractor(model, NODES, { devices: ['cpu:0', 'cpu:1'] });
+    await using parallel = await createFeatureExtractor(model, ONE, { devices: ['cpu:0', 'cpu:1'] });
     const vectors = await parallel.embed(Array.from({ length: 40 }, () => SEA));
     expect(vectors).toHaveLength(40);
     expect(vectors[39]).toEqual(vectors[0]);

@@ -78,6 +78,7 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
     collateImages: call(tapir.collateImages, [image]),
     checkProbe: call(tapir.checkProbe, probe),
     classifyImages: call(tapir.classifyImages, at('small.onnx'), nowhere, {}),
+    classifyByWords: call(tapir.classifyByWords, nowhere, ['a.jpg'], ['a', 'b']),
     classifyZeroShot: call(tapir.classifyZeroShot, dataset, ['a', 'b'], { model: nowhere }),
     compareModels: call(tapir.compareModels, model, model, nowhere),
     createAttribution: call(tapir.createAttribution, model, { layer: 'relu', method: 'eigen-cam' }),

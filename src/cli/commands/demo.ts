@@ -13,8 +13,6 @@ import { openInBrowser } from '../terminal/show-page.js';
 import { formatTable } from '../terminal/table.js';
 import type { Terminal } from '../terminal/terminal.js';
 
-/** EfficientNet-Lite0; its transform lies beside it. */
-const MODEL = 'models/demo.onnx';
 const PHOTOS = 'examples/photos';
 const OUTPUT = 'embedding';
 /** Photos whose neighbours are printed, and how many neighbours. */
@@ -46,9 +44,8 @@ async function runDemo(
   photos: string | undefined,
   { out = photos === undefined ? 'tapir-demo' : 'tapir-photos', open }: DemoFlags,
 ): Promise<void> {
-  const model = packageFile(MODEL);
   const { manifest, failed, failures } = await withProgressLine(terminal, async (watch) => {
-    await using extractor = await createFeatureExtractor(model, [OUTPUT]);
+    await using extractor = await createFeatureExtractor('demo', [OUTPUT]);
     return await embedFolder(extractor, photos ?? packageFile(PHOTOS), { out, ...watch });
   });
   for (const { path, error } of failures) terminal.err(`${shown(path ?? '')}: ${shown(error.message)}\n`);

@@ -1,6 +1,7 @@
 /** A model as a user names it: a file, a known model in the cache, or a model of a repository. */
 import { existsSync } from 'node:fs';
 import { TapirError } from '../../base/errors.js';
+import { modelFile } from '../../base/package.js';
 import { nearestNames } from '../../base/nearest-names.js';
 import { readHubSettings } from '../../learn/hub/hub-settings.js';
 import { readModelList } from '../../learn/hub/known-models.js';
@@ -20,7 +21,8 @@ import {
 import type { Terminal } from '../terminal/terminal.js';
 import { pullPlanned, showPlan } from './pull-model.js';
 
-export const MODEL_HELP = 'ONNX file, a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]';
+export const MODEL_HELP =
+  'ONNX file, "demo" (a small model of the package), a name of "tapir models list", or hf:ORG/REPO[@REVISION][#FILE]';
 /** The flag that answers the question before a download. */
 export const YES_FLAG = '--yes';
 export const YES_HELP = 'download a model of a repository (--model hf:ORG/REPO) without asking';
@@ -35,7 +37,8 @@ export const YES_HELP = 'download a model of a repository (--model hf:ORG/REPO) 
  * `DOWNLOAD_FAILED`.
  */
 export async function findModelFile(given: string, terminal: Terminal, isAgreed = false): Promise<string> {
-  if (existsSync(given)) return given;
+  const path = modelFile(given);
+  if (existsSync(path)) return path;
   // Awaited, so that its errors have the caller in their stacks.
   if (!isRepositoryReference(given)) return await findKnown(given);
   const located = await locateInRepository(parseRepositoryReference(given), terminal);

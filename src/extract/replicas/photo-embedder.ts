@@ -23,8 +23,8 @@ import { runPhotosApart } from './run-photos.js';
 /** Options of {@link Extractor.embed}. */
 export interface EmbedPhotoOptions<Key extends string = string> {
   /**
-   * The output whose values are the vector.
-   * @default the first output
+   * The output whose values are the vector; to be given where there are several.
+   * @default the only output
    */
   readonly output: Key | undefined;
   /**
@@ -50,6 +50,20 @@ const FIELDS: Fields<EmbedPhotoOptions> = {
   dims: optional((option, value) => checkInteger(option, value, 1, 2 ** 31 - 1)),
   signal,
 };
+
+/** Options of `embed`: with `output` where the type says that there are several. */
+export type EmbedGiven<Key extends string> = string extends Key
+  ? [given?: Options<EmbedPhotoOptions<Key>>]
+  : IsOne<Key> extends true
+    ? [given?: Options<EmbedPhotoOptions<Key>>]
+    : [given: Options<EmbedPhotoOptions<Key>> & { readonly output: Key }];
+
+/** Whether a type is one word, and not several. */
+type IsOne<Key, All = Key> = [Key] extends [never]
+  ? true
+  : (Key extends Key ? ([All] extends [Key] ? true : false) : never) extends true
+    ? true
+    : false;
 
 /** A photo that failed, by its place in the call. */
 interface Failure {
@@ -122,8 +136,9 @@ export class PhotoEmbedder {
   #outputOf(given: string | undefined): string {
     const names = this.#set.model.outputs.map(({ name }) => name);
     const name = given ?? names[0]!;
-    if (names.includes(name)) return name;
-    throw invalidOption('output', `one of "${names.join('", "')}"`, given);
+    if (names.includes(name) && (given !== undefined || names.length === 1)) return name;
+    const expected = given === undefined ? 'given, as there are several outputs: one' : 'one';
+    throw invalidOption('output', `${expected} of "${names.join('", "')}"`, given);
   }
 }
 

@@ -25,6 +25,7 @@ export {
   type ClassifyOptions,
   type ImageClass,
 } from './probe/classify-images.js';
+export { classifyByWords, type WordsOptions } from './probe/classify-words.js';
 export { readProbe, saveProbe, type SaveProbeOptions } from './probe/probe-file.js';
 export { trainProbe, type TrainProbeOptions } from './probe/train-probe.js';
 export type { ProbeLabels } from '../../datasets/labels/labels.js';

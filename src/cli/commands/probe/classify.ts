@@ -8,6 +8,8 @@ import {
   type ClassifiedImage,
   type ClassifyOptions,
 } from '../../../products/features/probe/classify-images.js';
+import { classifyByWords } from '../../../products/features/probe/classify-words.js';
+import { findTextModels } from '../../flags/find-text-models.js';
 import { invalidOption } from '../../../base/checks.js';
 import { openModel } from '../../../run/model/open/open-model.js';
 import { findModelFile, YES_FLAG, YES_HELP, type CommonFlags } from '../../flags/find-model.js';
@@ -19,16 +21,21 @@ import { rare } from '../../flags/rare.js';
 
 interface ClassifyFlags extends CommonFlags, PhotoFlags, Pick<ClassifyOptions, 'top' | 'device'> {
   readonly model?: string;
+  readonly words?: string;
 }
 
 export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('classify')
     .description(
-      'name the classes of images with a classifier: a model with labels, such as "tapir probe --attach" writes. Without one, "tapir probe --zero-shot" labels a dataset by words',
+      'name the classes of images with a classifier: a model with labels, such as "tapir probe --attach" writes; or by words, with a model such as CLIP',
     )
     .argument('<source...>', 'images, or one folder, pattern, list or archive')
     .option('--model <file>', 'the classifier: its first output has a score for each class')
+    .option(
+      '--words <list>',
+      'classes in words, with commas: "a cat,a dog"; the model is CLIP’s or the like, its text tower beside it',
+    )
     .option('--json', 'print a line of JSON per image', false)
     .option(rare(YES_FLAG), YES_HELP, false)
     .action((sources: string[], flags: ClassifyFlags) => runClassify(terminal, sources, flags));
@@ -46,20 +53,34 @@ async function runClassify(
 ): Promise<void> {
   const { model, top, device, clips, json, yes } = flags;
   if (model === undefined) throw invalidOption('--model', 'the ONNX file of a classifier', model);
-  const path = await findModelFile(model, terminal, yes);
+  const byWords = flags.words === undefined ? undefined : readWords(flags.words);
+  const path = byWords
+    ? (await findTextModels({ model, yes }, terminal)).model!
+    : await findModelFile(model, terminal, yes);
   const transform = readTransformFlag(terminal, flags, await openModel(path));
   const options = { top, transform, clips, device, signal: terminal.signal };
   const describe = json ? describeAsJson : describeAsText;
   const [first] = sources;
   const source = sources.length === 1 ? first! : sources;
   let failures = 0;
-  for await (const image of classifyImages(path, source, options)) {
+  const { top: _, ...settings } = options;
+  const images = byWords
+    ? classifyByWords(path, source, byWords, settings)
+    : classifyImages(path, source, options);
+  for await (const image of images) {
     if (image.error) failures++;
     terminal.out(`${describe(image)}\n`);
   }
   if (failures === 0) return;
   terminal.err(`note: ${counted(failures, 'image')} could not be read\n`);
   terminal.exitCode = EXIT.someFailed;
+}
+
+function readWords(given: string): string[] {
+  return given
+    .split(',')
+    .map((word) => word.trim())
+    .filter((word) => word !== '');
 }
 
 function describeAsText({ path, clipStart, classes, error }: ClassifiedImage): string {
@@ -71,5 +92,10 @@ function describeAsText({ path, clipStart, classes, error }: ClassifiedImage): s
 }
 
 function describeAsJson({ path, clipStart, classes, error }: ClassifiedImage): string {
-  return JSON.stringify({ path, clipStart, classes, error: error && { code: error.code, message: error.message } });
+  return JSON.stringify({
+    path,
+    clipStart,
+    classes,
+    error: error && { code: error.code, message: error.message },
+  });
 }

@@ -5,7 +5,8 @@ import { readModelCall } from '../../../extract/inherit-options.js';
 import { Extractor, extractorInternals } from '../../../extract/extractor.js';
 import { loadImage } from '../../../photos/feeds/load-image.js';
 import { chooseModelTransform } from '../../../photos/feeds/model-transform.js';
-import { fitPhotos } from '../../../photos/feeds/plan-feeds.js';
+import { pictureTransform } from '../../../photos/feeds/picture-feeds.js';
+import { planFeeds } from '../../../photos/feeds/plan-feeds.js';
 import { isPhoto, type ImageSource } from '../../../photos/images/formats/image-source.js';
 import type { Transform } from '../../../photos/images/transform/transform.js';
 import { imageOfApplied, type LoadedImage } from '../../../photos/images/transform/load-pixels.js';
@@ -83,7 +84,8 @@ export async function attribute(
 function transformFor(model: OnnxModel | ModelSource | Extractor, { inputs }: Attribution): Transform {
   const { open } = readModelCall(model, {}, 'attribute');
   const own = model instanceof Extractor ? extractorInternals.of(model).model.transform : undefined;
-  return fitPhotos({ inputs }, chooseModelTransform('auto', open(), own, inputs));
+  const transform = chooseModelTransform('auto', open(), own, inputs);
+  return pictureTransform(planFeeds({ inputs }, transform, { takes: 'picture' }));
 }
 
 function isImage(image: LoadedImage | ImageSource | RunInput): image is LoadedImage {

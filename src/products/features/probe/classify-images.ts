@@ -97,7 +97,7 @@ export async function* classifyImages(
       if (error) yield { index, path: image, ...part, classes: [], error };
       else {
         const scores = floatsOf(features['scores']!)!;
-        yield { index, path: image, ...part, classes: rank(scores, labels, top), error: null };
+        yield { index, path: image, ...part, classes: rankClasses(scores, labels, top), error: null };
       }
     }
   } finally {
@@ -105,7 +105,8 @@ export async function* classifyImages(
   }
 }
 
-function rank(scores: Float32Array, labels: readonly string[], top: number): ImageClass[] {
+/** The highest scores with their labels. Throws `OPTION_INVALID` if there is not one for each label. */
+export function rankClasses(scores: Float32Array, labels: readonly string[], top: number): ImageClass[] {
   if (scores.length === labels.length)
     return listLargest(scores, top).map((k) => ({ label: labels[k]!, score: scores[k]! }));
   const expected = `one with ${labels.length} scores, as many as labels`;

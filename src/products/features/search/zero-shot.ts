@@ -115,18 +115,21 @@ export async function classifyZeroShot(
 function chooseLabel(
   labels: readonly string[],
   scores: readonly number[],
-  { scale, bias }: LogitSettings,
+  logits: LogitSettings,
 ): Omit<ZeroShotLabel, 'path' | 'row'> {
   const score = Math.max(...scores);
-  const against =
-    bias === undefined
-      ? scores.reduce((total, one) => total + Math.exp(scale * (one - score)), 0)
-      : 1 + Math.exp(-(scale * score + bias));
-  return { label: labels[scores.indexOf(score)]!, score, probability: 1 / against };
+  const at = scores.indexOf(score);
+  return { label: labels[at]!, score, probability: probabilitiesOf(scores, logits)[at]! };
+}
+
+/** The probabilities of labels by their cosines: of a softmax over all, or of each alone. */
+export function probabilitiesOf(cosines: readonly number[], { scale, bias }: LogitSettings): number[] {
+  if (bias !== undefined) return cosines.map((one) => 1 / (1 + Math.exp(-(scale * one + bias))));
+  return cosines.map((one) => 1 / cosines.reduce((sum, other) => sum + Math.exp(scale * (other - one)), 0));
 }
 
 /** CLIP's. */
-const USUAL_LOGITS: LogitSettings = { scale: 100, bias: undefined };
+export const USUAL_LOGITS: LogitSettings = { scale: 100, bias: undefined };
 
 async function encodeClasses(
   dataset: Dataset,

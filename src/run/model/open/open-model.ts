@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { givenFields, invalidOption, type Options } from '../../../base/checks.js';
 import { defaultsOf, readOptions, text, type Fields } from '../../../base/options.js';
 import { TapirError } from '../../../base/errors.js';
+import { modelFile } from '../../../base/package.js';
 import { buildGraph } from '../../../onnx/graph/build-graph.js';
 import type { Graph } from '../../../onnx/graph/graph.js';
 import { moduleTree } from '../../../onnx/graph/names/module-tree.js';
@@ -28,7 +29,7 @@ import type { TensorLike } from '../../../onnx/tensor/tensor.js';
 import type { TensorInfo } from '../../../onnx/tensor/tensor-info.js';
 import { replaceParameters } from './with-parameters.js';
 
-/** Where a model comes from: a path, a `file:` URL, or the bytes themselves. */
+/** Where a model comes from: a path, a `file:` URL, or the bytes themselves; `demo` is the small trained model of this package. */
 export type ModelSource = string | URL | Uint8Array;
 
 /** Options of {@link openModel}. */
@@ -255,7 +256,7 @@ function indexModel(source: ByteSource, names: string, beside: string | undefine
 function pathOf(source: unknown): string {
   if (source instanceof URL) return pathOfUrl(source.href);
   if (typeof source !== 'string' || source === '') throw modelInternals.refuse(source);
-  return source.startsWith('file:') && !exists(source) ? pathOfUrl(source) : resolve(source);
+  return source.startsWith('file:') && !exists(source) ? pathOfUrl(source) : resolve(modelFile(source));
 }
 
 function pathOfUrl(url: string): string {

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createFeatureExtractor, embedFolder, openDataset, TapirError, type Dataset } from 'onnx-tapir';
 import {
+  classifyByWords,
   classifyZeroShot,
   createTextEncoder,
   encodeLabels,
@@ -190,6 +191,39 @@ describe('searchDataset', () => {
     const siglip = writeHuggingFacePair(join(scratch, 'siglip'), 'siglip');
     const misfit = await refused({ text: 'a' }, { textModel: siglip });
     expect(misfit).toMatchObject({ code: 'OPTION_INVALID', message: expect.stringContaining('12 elements') });
+  });
+});
+
+describe('classifyByWords', () => {
+  it('gives photos the labels and probabilities that a dataset of them gets', async () => {
+    const labels = ['sea', 'city'];
+    const templates = ['a photo of {}.'];
+    const expected = await classifyZeroShot(dataset, labels, { model, templates });
+    const byPath = new Map(expected.map(({ path, ...label }) => [path, label]));
+    const photos = ['sea/sea-0.jpg', 'city/city-0.jpg'].map((name) => projectPath(`examples/photos/${name}`));
+    const found = [];
+    for await (const { classes, error } of classifyByWords(model, photos, labels)) {
+      expect(error).toBeNull();
+      found.push(classes);
+    }
+    for (const [at, name] of ['sea/sea-0.jpg', 'city/city-0.jpg'].entries()) {
+      const [first, second] = found[at]!;
+      expect(first!.label).toBe(byPath.get(name)!.label);
+      expect(first!.score).toBeCloseTo(byPath.get(name)!.probability, 4);
+      expect(first!.score + second!.score).toBeCloseTo(1, 5);
+    }
+    const printed = await runTapir([
+      'classify',
+      photos[0]!,
+      '--words',
+      'sea, city',
+      '--model',
+      model,
+      '--json',
+    ]);
+    expect(JSON.parse(printed.stdout)).toMatchObject({ classes: found[0]!.map(({ label }) => ({ label })) });
+    const one = await runTapir(['classify', photos[0]!, '--words', 'sea', '--model', model]);
+    expect(one.stderr).toContain('two or more');
   });
 });
 
