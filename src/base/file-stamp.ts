@@ -9,6 +9,8 @@ export interface FileStamp {
   readonly modifiedMs: number | null;
   /** SHA-256 of the content, in hex; null unless it was asked for, or a dataset was given bytes without a time. */
   readonly sha256: string | null;
+  /** The first 16 bytes of the SHA-256 of the content, in hex: a dataset has it of each photo that it read, for `reuse`. */
+  readonly digest?: string;
 }
 
 /** A model file and its stamp at the time it was opened. */

@@ -13,11 +13,12 @@ import { PendingInputs, type PendingOptions } from './pending-inputs.js';
 import { ShardWriter, type ShardPlan, type ShardRecords } from '../files/shard-writer.js';
 import type { SourceItems } from '../../photos/feeds/items/source-item.js';
 import { noneFound, type Removal } from './missing-inputs.js';
-import { saveOld, savingInTime } from './save-in-time.js';
+import { saveOld, savingInTime, type Saver } from './save-in-time.js';
+import type { ReusableRows } from './reuse-rows.js';
 import type { PrecisionCheck } from './precision-check.js';
 import type { EngineChoice } from '../records/engine-choice.js';
 import type { RunWeights } from '../records/run-record.js';
-import type { TriedInput } from '../../photos/feeds/tried-input.js';
+import type { TriedBatch, TriedInput } from '../../photos/feeds/tried-input.js';
 
 /** The settings of a run. */
 export interface RunPlan extends ShardPlan {
@@ -33,6 +34,8 @@ export interface RunPlan extends ShardPlan {
   readonly check: PrecisionCheck | undefined;
   /** Returns the external weights that the run uses. */
   readonly weights: () => Promise<readonly RunWeights[]>;
+  /** Rows of other datasets that are copied. */
+  readonly reuse: ReusableRows | undefined;
   /** How inputs that the source no longer has are marked as removed. Undefined leaves them as they are. */
   readonly removal: Removal | undefined;
   /** Called after each batch that was handed to the writer, with the number of inputs skipped so far. */
@@ -42,7 +45,9 @@ export interface RunPlan extends ShardPlan {
 /** A dataset after a run. */
 export interface RunResult extends Pick<DatasetState, 'shards' | 'runs' | 'inputs'> {
   /** As in `EmbedSummary`. */
-  readonly counts: Readonly<Record<'skipped' | 'duplicates' | 'changed' | 'missing' | 'removed', number>>;
+  readonly counts: Readonly<
+    Record<'skipped' | 'duplicates' | 'changed' | 'missing' | 'removed' | 'reused', number>
+  >;
 }
 
 export class DatasetRun {
@@ -54,12 +59,16 @@ export class DatasetRun {
   readonly #shards: JournalShard[];
   readonly #runs: JournalRun[];
   readonly #writer: ShardWriter;
+  readonly #saver: Saver;
   readonly #startedAt = new Date().toISOString();
   #hasBegun = false;
   /** What the journal says about the shard that is not full yet. */
   #open: JournalOpen | undefined;
   /** The run is past the new inputs. */
   #isAgain = false;
+  #reused = 0;
+  /** The writer takes one batch at a time. */
+  #writing: Promise<unknown> = Promise.resolve();
 
   /** @param onFirstShard - Called before the run's first shard counts. From then on, an earlier manifest is wrong. */
   constructor(
@@ -81,7 +90,14 @@ export class DatasetRun {
       commit: (shard) => this.#commit(shard),
       keep: (open) => this.#keep(open),
     };
-    this.#writer = new ShardWriter(folder.path, plan, this.#shards, records, this.#open);
+    const writer = new ShardWriter(folder.path, plan, this.#shards, records, this.#open);
+    this.#writer = writer;
+    this.#saver = {
+      get unsavedSince() {
+        return writer.unsavedSince;
+      },
+      save: () => this.#alone(() => writer.save()),
+    };
   }
 
   /** Embeds the inputs of the source that are new, that failed before, or that changed. */
@@ -101,7 +117,7 @@ export class DatasetRun {
       const removed = gone > 0 ? await this.#remove(held.ok, pending.foundOk) : 0;
       await inputs.settle(this.#folder.path, this.#shards);
       const { skipped, duplicates, changed } = pending;
-      const counts = { skipped, duplicates, changed, missing: gone - removed, removed };
+      const counts = { skipped, duplicates, changed, missing: gone - removed, removed, reused: this.#reused };
       return { shards: this.#shards, runs: this.#runs, inputs, counts };
     } catch (error) {
       await this.#end(error);
@@ -113,9 +129,11 @@ export class DatasetRun {
   async #end(error: unknown): Promise<void> {
     try {
       if (!isTapirError(error, 'OUTPUT_UNWRITABLE') && !isTapirError(error, 'PRECISION_TOO_LOW'))
-        await this.#writer.save();
+        await this.#alone(() => this.#writer.save());
     } finally {
-      await this.#writer.discard();
+      // What is still being copied comes too late.
+      await this.#alone(() => this.#writer.discard());
+      this.#writing = new Promise(() => {});
     }
   }
 
@@ -124,23 +142,44 @@ export class DatasetRun {
    * new inputs. Of them, only changed outcomes are written.
    */
   async #append(pending: PendingInputs, isAgain: boolean): Promise<void> {
-    const { extractor, setup, lanes, check, saveMs, onBatch } = this.#plan;
-    const items = isAgain ? pending.again() : pending.fresh();
+    const { extractor, setup, lanes, check, saveMs, onBatch, reuse } = this.#plan;
+    const wanted = isAgain ? pending.again() : pending.fresh();
+    const copy = async (batch: TriedBatch): Promise<void> => {
+      await this.#write(batch, isAgain);
+      this.#reused += batch.items.length;
+    };
+    const items = reuse ? reuse.left(wanted, copy) : wanted;
     const batches = embedBatches(extractor, items, setup, lanes, { check });
-    for await (const batch of savingInTime(batches, this.#writer, saveMs)) {
-      const shard = this.#writer.number;
-      const isWritten = (item: TriedInput): boolean =>
-        !isAgain || !item.error || item.cut !== undefined || this.#inputs.isNews(item);
-      const written = new Set<TriedInput>(batch.items.filter(isWritten));
-      await this.#writer.append(batch, (item) => written.has(item));
-      for (const item of written) {
-        if (isAgain) this.#inputs.replace(item, shard);
-        else this.#inputs.addNew(item, shard);
-      }
+    for await (const batch of savingInTime(batches, this.#saver, saveMs)) {
+      await this.#write(batch, isAgain);
       batch.release();
-      onBatch(batch, pending.skipped);
+      onBatch(batch, pending.skipped + this.#reused);
     }
     await this.#writer.finish();
+  }
+
+  /** Appends a batch after those that are being appended. */
+  #write(batch: TriedBatch, isAgain: boolean): Promise<void> {
+    return this.#alone(() => this.#writeNow(batch, isAgain));
+  }
+
+  /** Runs a step on the writer when those before it have ended. */
+  #alone(step: () => Promise<void>): Promise<void> {
+    const done = this.#writing.then(step);
+    this.#writing = done.catch(() => undefined);
+    return done;
+  }
+
+  async #writeNow(batch: TriedBatch, isAgain: boolean): Promise<void> {
+    const shard = this.#writer.number;
+    const isWritten = (item: TriedInput): boolean =>
+      !isAgain || !item.error || item.cut !== undefined || this.#inputs.isNews(item);
+    const written = new Set<TriedInput>(batch.items.filter(isWritten));
+    await this.#writer.append(batch, (item) => written.has(item));
+    for (const item of written) {
+      if (isAgain) this.#inputs.replace(item, shard);
+      else this.#inputs.addNew(item, shard);
+    }
   }
 
   /** Removals come last, in their own shards: they count only after the whole source was read. Returns their number. */

@@ -1,6 +1,7 @@
 /** Source items → features, batch by batch: decoding, the model and the consumer overlap. */
 import { isTapirError, TapirError } from '../../base/errors.js';
 import { extractorInternals, runsAtOnce, type Extractor } from '../../extract/extractor.js';
+import type { Checksum } from '../../photos/images/file/image-file.js';
 import { DecodeLanes } from '../../photos/images/lanes/decode-lanes.js';
 import type { Feed } from '../../onnx/tensor/image-feed.js';
 import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
@@ -135,12 +136,17 @@ export function decodeThreadsOf(extractor: Extractor, { decodeThreads }: EmbedSe
 export function openDecodeLanes(
   extractor: Extractor,
   setup: EmbedSetup,
-  warm: DecodeLanes = new DecodeLanes(setup.transform, 1, setup),
+  warm: DecodeLanes = new DecodeLanes(setup.transform, 1, { checksum: hashing(setup) }),
 ): DecodeLanes {
   // A defect of the caller: running threads cannot change it.
-  if (warm.checksum !== setup.checksum) throw new Error('warm decoding threads differ in checksum');
+  if (warm.checksum !== hashing(setup)) throw new Error('warm decoding threads differ in checksum');
   warm.most = decodeThreadsOf(extractor, setup);
   return warm;
+}
+
+/** What of photos is hashed: a dataset keeps their digests. */
+function hashing({ checksum, isKept }: EmbedSetup): Checksum {
+  return checksum || (isKept === true && 'digest');
 }
 
 /** Opens a loader that keeps enough batches ahead for the devices to stay busy. */

@@ -9,6 +9,7 @@ import {
   number,
   oneOf,
   optional,
+  texts,
   unchecked,
   type Fields,
 } from '../../base/options.js';
@@ -90,6 +91,13 @@ export interface EmbedFolderOptions extends EmbedOptions {
    */
   readonly removeMissing: boolean;
   /**
+   * Folders of datasets whose rows are copied, bit for bit, for photos that they have, under any name: the bytes of the file (SHA-256), the
+   * model, the outputs, the transform, the engine and the precision are the same. Each photo is read and hashed to know. A dataset of other settings is
+   * refused. Rows that are copied may come before others. Not for crops, tiles and clips.
+   * @default []
+   */
+  readonly reuse: readonly string[];
+  /**
    * Replace an existing dataset instead of adding to it; with `shard`, replace this part. Only the files of the dataset are
    * removed. Other files in its folder stay.
    * @default false
@@ -134,6 +142,7 @@ export const EMBED_FOLDER_FIELDS: Fields<EmbedFolderOptions> = {
     false,
     'mark images that are no longer in the source as removed: search, dedupe, report and probe leave them out',
   ),
+  reuse: texts([], 'copy the vectors of photos that another dataset has, under any name'),
   overwrite: boolean(false, 'replace a dataset that exists; only files of the dataset are removed'),
   onProgress: callback(),
 };
@@ -168,6 +177,8 @@ export function readFolderOptions(
     parts: partsOf(describeParts(setup)),
     signal: setup.signal,
   };
+  if (options.reuse.length > 0 && plan.parts !== undefined)
+    throw invalidOption('reuse', `left out where each ${plan.parts} has a row`, options.reuse);
   return { ...options, setup, limit, plan };
 }
 

@@ -36,6 +36,7 @@ import { checkFailures } from './failure-limit.js';
 import type { ImageError } from '../../photos/images/file/image-errors.js';
 import { planRemoval } from './missing-inputs.js';
 import { createPrecisionCheck } from './precision-check.js';
+import { ReusableRows } from './reuse-rows.js';
 import { ProgressMeter } from './progress.js';
 import { identifyWeights } from './run-weights.js';
 
@@ -56,6 +57,8 @@ export interface EmbedSummary {
   readonly embedded: number;
   /** The number of those inputs that failed. */
   readonly failed: number;
+  /** The number of inputs whose rows were copied from another dataset: `reuse`. */
+  readonly reused: number;
   /** The number of inputs that the dataset already held unchanged. */
   readonly skipped: number;
   /** The number of repetitions in the source. Each input is embedded once. */
@@ -167,8 +170,13 @@ export async function embedWarm(
     await using check = createPrecisionCheck(extractor, setup, { before, minCosine, exact });
     await using journal = await JournalWriter.open(out, identity, folder.before);
     const removal = options.removeMissing ? planRemoval(opened.description, setup.source.clips) : undefined;
+    const reuse =
+      options.reuse.length > 0
+        ? await ReusableRows.open(options.reuse, identity, await weights())
+        : undefined;
     const plan = {
       ...options.plan,
+      reuse,
       extractor,
       setup,
       lanes,

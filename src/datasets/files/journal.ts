@@ -50,6 +50,8 @@ export interface JournalShard {
   readonly reduced: ReducedSums;
   /** Missing in journals that were written before they were counted. */
   readonly marked?: MarkedCounts;
+  /** Rows that were copied from another dataset; left out for none. */
+  readonly reused?: number;
   /** Missing if no image of the run needed it so far, and in journals that were written before it was recorded. */
   readonly decoder?: DecoderVersions;
   /** The comparison of this and all earlier shards. Missing in float32, and as long as no image was embedded. */

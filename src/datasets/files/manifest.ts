@@ -121,6 +121,8 @@ export interface LatestRun {
    * before they were counted.
    */
   readonly marked?: MarkedCounts;
+  /** Rows of all shards that were copied from other datasets (`reuse`); left out for none. */
+  readonly reused?: number;
   /**
    * Files of the source that look like images and are not read, by extension, and links that were left out. Missing in manifests that were written before they
    * were counted.
@@ -142,7 +144,7 @@ export interface FeatureRecord extends Omit<ShardFeatures, 'path'> {
 export interface RunRecord
   extends
     Pick<Manifest, 'request'>,
-    Omit<LatestRun, 'againstFloat32' | 'reduced' | 'marked' | 'unreadFiles' | 'seconds'> {
+    Omit<LatestRun, 'againstFloat32' | 'reduced' | 'marked' | 'reused' | 'unreadFiles' | 'seconds'> {
   readonly model: Omit<ModelIdentity, 'weights'>;
   readonly transform: TransformRecord;
   readonly engine: string;
@@ -220,11 +222,13 @@ function describeModel({ model }: RunRecord, runs: readonly JournalRun[]): Model
 function describeLatest(run: RunRecord, { shards, unreadFiles, seconds }: DatasetState): LatestRun {
   const { model: _, request: _request, transform, engineVersion: _version, ...settings } = run;
   const isFast = transform.decode === 'fast';
+  const reused = shards.reduce((sum, shard) => sum + (shard.reused ?? 0), 0);
   return {
     ...settings,
     againstFloat32: latestComparison(shards) ?? null,
     reduced: isFast ? summarizeReduced(shards.map(({ reduced }) => reduced)) : null,
     marked: sumMarked(shards.map(({ marked }) => marked)),
+    ...(reused > 0 && { reused }),
     unreadFiles,
     seconds,
   };

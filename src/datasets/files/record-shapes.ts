@@ -75,6 +75,7 @@ export const SHARD_SHAPE: Shapes = {
   unfinished: optional(fields({ path: text, tile: count })),
   reduced: fields({ images: count, measured: count, sum: number, max: number }),
   marked: optional(marked),
+  reused: optional(count),
   decoder,
   againstFloat32: optional(comparison),
 };
@@ -130,6 +131,7 @@ export const MANIFEST_SHAPE: Shapes = {
       againstFloat32: optional(nullable(comparison)),
       reduced: nullable(fields({ images: count, deviation: anything })),
       marked: optional(marked),
+      reused: optional(count),
       seconds: number,
     }),
   ),

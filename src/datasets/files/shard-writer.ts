@@ -74,6 +74,7 @@ export class ShardWriter {
   #unfinished: JournalShard['unfinished'];
   #reduced: ReducedSums = NOTHING_REDUCED;
   #marked: MarkedCounts = NOTHING_MARKED;
+  #reused = 0;
   #writers = new Map<string, FeatureWriter>();
 
   /**
@@ -103,6 +104,7 @@ export class ShardWriter {
     if (open.unfinished && !this.#goesOn.has(open.unfinished.path)) this.#begun.add(open.unfinished.path);
     this.#reduced = open.reduced;
     this.#marked = open.marked ?? NOTHING_MARKED;
+    this.#reused = open.reused ?? 0;
   }
 
   /** The number of the current shard. */
@@ -136,6 +138,7 @@ export class ShardWriter {
       if (item.cut?.isBegun === true) continue;
       this.#reduced = addReduced(this.#reduced, item);
       this.#marked = addMarked(this.#marked, item);
+      if (item.isReused) this.#reused++;
     }
     this.#isTorn = false;
     await this.#added();
@@ -188,6 +191,7 @@ export class ShardWriter {
     this.#begun.clear();
     this.#reduced = NOTHING_REDUCED;
     this.#marked = NOTHING_MARKED;
+    this.#reused = 0;
   }
 
   get #inputs(): number {
@@ -212,6 +216,7 @@ export class ShardWriter {
       ...(this.#unfinished ? { unfinished: this.#unfinished } : {}),
       reduced: this.#reduced,
       marked: this.#marked,
+      ...(this.#reused > 0 && { reused: this.#reused }),
     };
   }
 

@@ -52,7 +52,10 @@ const COLUMNS = {
   sha256: 'STRING',
 } as const;
 const NAMES = Object.keys(COLUMNS) as (keyof typeof COLUMNS)[];
-const OWN_NAMES: ReadonlySet<string> = new Set([...NAMES, ...PART_NAMES]);
+/** The digest of a stamp; datasets from before it was kept do not have it. */
+const DIGEST = 'content_digest';
+const OPTIONAL = [...PART_NAMES, DIGEST];
+const OWN_NAMES: ReadonlySet<string> = new Set([...NAMES, ...OPTIONAL]);
 /** Names that a row of a dataset has itself, in the metadata or in JavaScript. */
 const RESERVED: ReadonlySet<string> = new Set([
   ...OWN_NAMES,
@@ -98,7 +101,11 @@ export class MetadataTable {
   readonly #library = loadWriter();
 
   constructor(parts?: PartKind) {
-    const types: readonly (readonly [string, string])[] = [...Object.entries(COLUMNS), ...partColumns(parts)];
+    const types: readonly (readonly [string, string])[] = [
+      ...Object.entries(COLUMNS),
+      [DIGEST, 'STRING'],
+      ...partColumns(parts),
+    ];
     this.#columns = types.map(([name, type]) => ({ name, type, values: [] }));
   }
 
@@ -130,6 +137,7 @@ export class MetadataTable {
       size_bytes: stamp?.sizeBytes ?? null,
       modified: stamp?.modifiedMs ?? null,
       sha256: stamp?.sha256 ?? null,
+      [DIGEST]: stamp?.digest ?? null,
       ...partValues(added),
     };
     for (const { name, values } of this.#columns) values.push(cells[name]!);
@@ -178,7 +186,7 @@ export async function* readMetadata(path: string, totalRows: number = Infinity):
     return carried.map(({ name }) => name);
   };
   try {
-    for await (const record of readParquetRecords(path, NAMES, { others, optional: PART_NAMES })) {
+    for await (const record of readParquetRecords(path, NAMES, { others, optional: OPTIONAL })) {
       const row = toRow(record, path, totalRows);
       const texts = carried.map(({ name, type }) => [name, toJson(record[name], type)] as const);
       yield carried.length === 0 ? row : { ...row, columns: new Map(texts) };
@@ -216,6 +224,7 @@ function toRow(record: Readonly<Record<string, unknown>>, path: string, totalRow
     throw datasetInvalid(path, `column "${name}" holds values that are not numbers from 0`);
   };
   const level = integer('tile_level');
+  const digest = text(DIGEST);
   const sizeBytes = integer('size_bytes');
   const modified = record['modified'] ?? null;
   // A number beyond the range of dates counts as no date.
@@ -250,6 +259,11 @@ function toRow(record: Readonly<Record<string, unknown>>, path: string, totalRow
     stamp:
       sizeBytes === null
         ? null
-        : { sizeBytes, modifiedMs: modified && modified.getTime(), sha256: text('sha256') },
+        : {
+            sizeBytes,
+            modifiedMs: modified && modified.getTime(),
+            sha256: text('sha256'),
+            ...(digest !== null && { digest }),
+          },
   };
 }

@@ -43,8 +43,8 @@ function nameFailure(item: SourceItem, error: ImageError): ImageError {
 /** Completes the stamp of bytes, which lack a time, with what the source knows (from the index of an archive). */
 export function joinStamps(read: FileStamp | undefined, listed: FileStamp | undefined): FileStamp | null {
   if (!read || !listed) return read ?? listed ?? null;
-  const { sizeBytes, modifiedMs, sha256 } = read;
-  return { sizeBytes, modifiedMs: modifiedMs ?? listed.modifiedMs, sha256: sha256 ?? listed.sha256 };
+  const { modifiedMs, sha256 } = read;
+  return { ...read, modifiedMs: modifiedMs ?? listed.modifiedMs, sha256: sha256 ?? listed.sha256 };
 }
 
 /** A limit on the bytes that are in memory at once. Grants them in the order of the requests. */

@@ -37,6 +37,8 @@ export interface TriedInput {
   /** The stamp of its file when it was read; null if unknown. */
   readonly stamp: FileStamp | null;
   readonly columns?: ItemColumns | undefined;
+  /** Its row was copied from another dataset. */
+  readonly isReused?: true;
   readonly error: TapirError<ImageErrorCode> | null;
 }
 

@@ -75,7 +75,9 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   const transform = readTransformFlag(terminal, given, model, inputs);
   const flags = settleForm(terminal, given, model, readDeviceFlags(given));
   // Meanwhile the session opens.
-  const lanes = new DecodeLanes(transform, 1, { checksum: flags.checksum });
+  const lanes = new DecodeLanes(transform, 1, {
+    checksum: flags.checksum || (flags.out !== '-' && 'digest'),
+  });
   lanes.warm();
   const few = await hasFew;
   const opening = openExtractor(model, flags, transform, few);

@@ -63,6 +63,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
     maxFailures: rare('--max-failures <n>'),
     removeMissing: rare('--remove-missing'),
     overwrite: '--overwrite',
+    reuse: rare('--reuse <folder...>'),
   });
   addSettings(command, EMBED_ROWS_FIELDS, ['inputFormat', 'maxWaitMs', 'nulSeparated', 'name']);
   addSettings(command, EMBED_FOLDER_FIELDS, [

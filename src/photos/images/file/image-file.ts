@@ -20,10 +20,12 @@ export function labelOf(file: ImageFile): string {
   return typeof file === 'string' ? file : `an image of ${file.byteLength} bytes`;
 }
 
+/** Whether to hash the content: for the stamp's `sha256`, or for its `digest`. */
+export type Checksum = boolean | 'digest';
+
 /** Receives the stamp of a file that is read. */
 export interface StampTaker {
-  /** Whether to hash the content. */
-  readonly checksum: boolean;
+  readonly checksum: Checksum;
   /** Undefined until the file is open. */
   stamp?: FileStamp;
 }
@@ -37,7 +39,7 @@ export interface StampTaker {
  */
 export function readImageFile(file: ImageFile, taker?: StampTaker): Uint8Array {
   if (typeof file !== 'string') {
-    if (taker) taker.stamp = { sizeBytes: file.byteLength, modifiedMs: null, sha256: hashIf(taker, file) };
+    if (taker) taker.stamp = { sizeBytes: file.byteLength, modifiedMs: null, ...hashIf(taker, file) };
     return file;
   }
   try {
@@ -64,7 +66,7 @@ function readFile(path: string, taker?: StampTaker): Uint8Array {
       filled += bytesRead;
     }
     const read = bytes.subarray(0, filled);
-    if (taker) taker.stamp = { ...stampFrom(stats), sha256: hashIf(taker, read) };
+    if (taker) taker.stamp = { ...stampFrom(stats), ...hashIf(taker, read) };
     return read;
   } finally {
     closeSync(file);
@@ -124,8 +126,11 @@ function stampFrom({ size, mtimeMs }: Stats): FileStamp {
   return { sizeBytes: size, modifiedMs: Math.floor(mtimeMs), sha256: null };
 }
 
-function hashIf({ checksum }: StampTaker, bytes: Uint8Array): string | null {
-  return checksum ? digestOf(bytes) : null;
+function hashIf({ checksum }: StampTaker, bytes: Uint8Array): Pick<FileStamp, 'sha256' | 'digest'> {
+  if (checksum === false) return { sha256: null };
+  const sha256 = digestOf(bytes);
+  const digest = sha256.slice(0, sha256.length / 2);
+  return { sha256: checksum === true ? sha256 : null, digest };
 }
 
 /**
@@ -134,12 +139,9 @@ function hashIf({ checksum }: StampTaker, bytes: Uint8Array): string | null {
  * @param options - `checksum`: hash the content too, unless the file is too long to be read (1 GiB).
  * @throws {@link TapirError} `IMAGE_NOT_FOUND`, `IMAGE_DENIED`, `IMAGE_UNREADABLE`.
  */
-export async function stampOf(
-  path: string,
-  { checksum }: { readonly checksum: boolean },
-): Promise<FileStamp> {
+export async function stampOf(path: string, { checksum }: Pick<StampTaker, 'checksum'>): Promise<FileStamp> {
   try {
-    if (!checksum) {
+    if (checksum !== true) {
       const stats = await stat(path);
       checkRegular(stats);
       return stampFrom(stats);

@@ -14,7 +14,7 @@ import type { DecodeReply, DecodeRequest } from './decode-protocol.js';
 export async function answerRequest(
   { id, source, into, isMeasured, augmentSeed, pages }: DecodeRequest,
   transform: Transform,
-  checksum: boolean,
+  checksum: StampTaker['checksum'],
 ): Promise<DecodeReply> {
   const taker: StampTaker = { checksum };
   try {

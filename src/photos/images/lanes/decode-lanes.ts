@@ -5,7 +5,7 @@ import { packageFile } from '../../../base/package.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
 import type { PageRange } from '../decode/decode-pages.js';
 import { sharpState, type DecoderVersions } from '../decode/open-sharp.js';
-import type { ImageFile } from '../file/image-file.js';
+import type { Checksum, ImageFile, StampTaker } from '../file/image-file.js';
 import type { TilePlan } from '../transform/tile-options.js';
 import type { Transform } from '../transform/transform.js';
 import type {
@@ -57,7 +57,7 @@ interface Lane {
   readonly ended: Promise<void>;
 }
 
-const NO_CHECKSUM = { checksum: false };
+const NO_CHECKSUM = { checksum: false } as const;
 
 const failedStamps = new WeakMap<Error, FileStamp>();
 
@@ -77,7 +77,7 @@ export class DecodeLanes {
   /** The most threads to start. */
   most: number;
   /** Whether the threads hash the content of each file. */
-  readonly checksum: boolean;
+  readonly checksum: Checksum;
   readonly #lanes: Lane[] = [];
   readonly #queue: Job[] = [];
   #spent = { decodeMs: 0, resampleMs: 0 };
@@ -90,7 +90,7 @@ export class DecodeLanes {
   #isPumping = false;
   #isClosed = false;
 
-  constructor(transform: Transform, most: number, options: { readonly checksum: boolean } = NO_CHECKSUM) {
+  constructor(transform: Transform, most: number, options: Pick<StampTaker, 'checksum'> = NO_CHECKSUM) {
     this.#transform = transform;
     this.most = most;
     this.checksum = options.checksum;

@@ -9,14 +9,13 @@ import type { Marks } from '../formats/marks.js';
 import type { RgbImage } from '../pixels/rgb-image.js';
 import type { Tile } from '../pixels/tile-grid.js';
 import type { TilePlan } from '../transform/tile-options.js';
-import type { ImageFile } from '../file/image-file.js';
+import type { Checksum, ImageFile } from '../file/image-file.js';
 import type { TransformOptions } from '../transform/transform-options.js';
 
 /** What a thread gets when it starts. */
 export interface DecodeThreadData {
   readonly transform: TransformOptions;
-  /** Whether to hash the content of each file. */
-  readonly checksum: boolean;
+  readonly checksum: Checksum;
   /** Not 0 once the thread must not begin another image. */
   readonly stop: Int32Array;
   /** For `joinSharpState`. */

@@ -30,7 +30,7 @@ async function decodeRun(requests: readonly DecodeRequest[]): Promise<void> {
   port.postMessage(replies);
 }
 
-const pictures = new OpenPictures(transform, checksum);
+const pictures = new OpenPictures(transform, checksum === true);
 
 async function runTiles(request: TileRequest): Promise<void> {
   if (Atomics.load(stop, 0) === 0) port.postMessage([await pictures.load(request)]);
