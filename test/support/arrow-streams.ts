@@ -26,7 +26,7 @@ export async function* inPieces(bytes: Uint8Array, size: number): AsyncGenerator
 
 /** What is tried with a stream. */
 export interface RowsPlan {
-  readonly input?: InputFormat;
+  readonly input?: Exclude<InputFormat, 'tar'>;
   readonly output?: RowFormat;
   readonly options?: Partial<SourceOptions>;
   readonly piece?: number;

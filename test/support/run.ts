@@ -17,7 +17,7 @@ export interface RunOptions {
   readonly cwd?: string;
   readonly env?: NodeJS.ProcessEnv;
   /** What is on standard input. */
-  readonly input?: string;
+  readonly input?: string | Uint8Array;
   /** More may come on standard input. */
   readonly isInputOpen?: boolean;
   /** Sent as soon as what was printed matches, or a condition holds. */

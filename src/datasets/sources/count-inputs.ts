@@ -1,5 +1,6 @@
 /** How many inputs a source has, to estimate how long a run takes. */
-import { openSource, type EmbedSource } from './open-source.js';
+import { isListedTar } from './archives/listed-tars.js';
+import { openListed, openSource, type EmbedSource } from './open-source.js';
 import type { SourcePlan } from '../../photos/feeds/items/source-options.js';
 
 /** Inputs counted at once. Between such groups the run continues. */
@@ -21,14 +22,18 @@ export async function countInputs(
 ): Promise<number | null> {
   if (Array.isArray(source) && !isCounted && !options.clips) return source.length;
   if (typeof source !== 'string' && !Array.isArray(source)) return null;
-  const opened = openSource(source, options, signal);
+  const { clips, ...reading } = options;
+  const opened = clips ? openSource(source, options, signal) : openListed(source, reading, signal);
   if (opened.description.kind === 'tar') return null;
   const tables = await opened.tables?.();
   if (tables && !isCounted) return tables.rows;
   if (tables?.mayHoldImages) return null;
   let count = 0;
   let position = 0;
-  for await (const { path } of opened) {
+  for await (const item of opened) {
+    // Whoever counts them reads them.
+    if (isListedTar(item)) return null;
+    const { path } = item;
     if (!isCounted || isCounted(path, position)) count++;
     if (++position % INPUTS_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
     if (signal.aborted) return null;

@@ -1,5 +1,5 @@
 /** A source of images, in any of its forms → items. */
-import { statSync, type Stats } from 'node:fs';
+import { createReadStream, statSync, type Stats } from 'node:fs';
 import { basename, extname } from 'node:path';
 import { Readable } from 'node:stream';
 import { checkOneOf, invalidOption } from '../../base/checks.js';
@@ -21,6 +21,8 @@ import { withColumns } from './lists/column-names.js';
 import { UnreadFiles, type UnreadCounts } from './items/unread-files.js';
 import { archiveKind } from './archives/archive-entry.js';
 import { listArchive, listShards } from './archives/archives.js';
+import { isListedTar, listListedTar } from './archives/listed-tars.js';
+import { listTarStream } from './archives/tar.js';
 import type { EntryPlan } from '../../photos/feeds/items/entries.js';
 import { itemOfImage } from '../../photos/feeds/items/item-of-image.js';
 import { findMatches, isPattern, readPattern, type Pattern } from './folders/pattern.js';
@@ -43,8 +45,8 @@ export interface PathStream {
   readonly paths: AsyncIterable<Uint8Array>;
   /**
    * Format of the stream. `'paths'`: a path or URL per line. `'jsonl'`: a JSON object per line, with a path (`column`), or a file
-   * as base64 in `image`. `'arrow'`: an Arrow stream with a column of paths or of files (`column`, else `image`). `'auto'` decides by
-   * the first bytes.
+   * as base64 in `image`. `'arrow'`: an Arrow stream with a column of paths or of files (`column`, else `image`). `'tar'`: a
+   * tar of images, plain or gzipped, named by its entries. `'auto'` decides by the first bytes, and knows no tar.
    * @default 'paths'
    */
   readonly format?: InputFormat;
@@ -61,6 +63,8 @@ export interface PathStream {
  * (`.txt`, `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`) or an image. A pattern means images, archives or Parquet files (`photos/*.jpg`,
  * `shard-{000..009}.tar`). A Parquet file may hold the images: as bytes, or as `{ bytes, path }`, as Hugging Face's datasets do. Other
  * columns of a list become columns of a dataset's metadata.
+ *
+ * A named pipe gives a tar. A list may name tars, too, as files or URLs: their images are named `<tar>/<entry>`.
  *
  * Images that are given as bytes have no path: `path` of a result is null, and `index` identifies it. In a dataset they are named by
  * their position: `#0`, `#1`, …
@@ -100,7 +104,7 @@ export function openSource(
   { clips, ...options }: SourcePlan = SOURCE_DEFAULTS,
   signal?: AbortSignal,
 ): OpenedSource {
-  const images = openImages(source, options, signal);
+  const images = openTars(openListed(source, options, signal), options, signal);
   const { kind } = images.description;
   if (typeof options.name === 'object' && kind !== 'list' && kind !== 'stream')
     throw invalidOption(
@@ -118,14 +122,19 @@ export function openSource(
   };
 }
 
-function openImages(source: EmbedSource, options: SourceOptions, signal?: AbortSignal): OpenedSource {
+/** {@link openSource} without what is in tars that a list names: an item for each of them. */
+export function openListed(source: EmbedSource, options: SourceOptions, signal?: AbortSignal): OpenedSource {
   if (typeof source === 'string') return openLocation(source, options, signal);
   if (source === null || typeof source !== 'object') throw notASource(source);
   if ('paths' in source) {
     if (!isAsyncIterable(source.paths))
       throw invalidOption('source', '{ paths } with an asynchronous iterable of bytes', source.paths);
     const format = checkOneOf('format', source.format ?? 'paths', INPUT_FORMATS);
-    return opened('stream', null, () => readItems(source.paths, format, options, signal));
+    return opened('stream', null, (unread) =>
+      format === 'tar'
+        ? listTarStream(source.paths, 'the stream', '', unread)
+        : readItems(source.paths, format, options, signal),
+    );
   }
   if (isOneImage(source) && !(Symbol.asyncIterator in source))
     throw invalidOption('source', 'an iterable: put a single image in a list', source);
@@ -149,7 +158,10 @@ function openLocation(source: string, options: SourceOptions, signal?: AbortSign
   if (!stats && isPattern(source)) return openPattern(source, options, signal);
   if (!stats) throw invalidSource(source, `no such file or folder; ${ACCEPTED}`);
   if (stats.isDirectory()) return opened('folder', source, (unread) => listImages(source, unread));
-  if (!stats.isFile()) throw invalidSource(source, `it is neither a folder nor a regular file; ${ACCEPTED}`);
+  if (stats.isFIFO())
+    return opened('stream', null, (unread) => listTarStream(createReadStream(source), source, '', unread));
+  if (!stats.isFile())
+    throw invalidSource(source, `it is neither a folder, a regular file nor a pipe with a tar; ${ACCEPTED}`);
   const archive = archiveKind(source);
   if (archive) return opened(archive, source, (unread) => listArchive(source, unread));
   const extension = extname(source).toLowerCase();
@@ -231,7 +243,7 @@ async function pathsOf(pattern: Pattern): Promise<string[]> {
 
 async function* readItems(
   bytes: AsyncIterable<Uint8Array>,
-  format: InputFormat,
+  format: Exclude<InputFormat, 'tar'>,
   options: SourceOptions,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<SourceItem> {
@@ -250,6 +262,26 @@ async function* readIterable(
   for await (const image of source) {
     yield itemOfImage(image, plan, 'source', !isHeld);
   }
+}
+
+/** A source with the images of the tars that it names. */
+function openTars(listed: OpenedSource, options: SourceOptions, signal?: AbortSignal): OpenedSource {
+  const { kind, location } = listed.description;
+  if (kind !== 'list' && kind !== 'iterable' && kind !== 'stream') return listed;
+  const tables = listed.tables;
+  return opened(kind, location, (unread) => withTars(listed, options, unread, signal), tables);
+}
+
+async function* withTars(
+  items: OpenedSource,
+  options: SourceOptions,
+  unread: UnreadFiles,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<SourceItem> {
+  for await (const item of items)
+    if (isListedTar(item)) yield* listListedTar(item, options, unread, signal);
+    else yield item;
+  unread.addAll(items.unread);
 }
 
 async function* iterate(item: SourceItem): AsyncGenerator<SourceItem> {

@@ -67,7 +67,7 @@ export const EMBED_ROWS_FIELDS: Fields<EmbedRowsOptions> = {
   inputFormat: oneOf(
     INPUT_FORMATS,
     'auto',
-    'format of standard input: a path per line, a JSON object per line, an Arrow stream; auto checks the first bytes',
+    'format of standard input: a path per line, a JSON object per line, an Arrow stream, a tar; auto checks the first bytes, and knows no tar',
   ),
   maxWaitMs: MAX_WAIT,
   maxFailures: EMBED_FOLDER_FIELDS.maxFailures,
@@ -124,8 +124,15 @@ async function openInput(
 ): Promise<RecordInput> {
   // Whoever sends images one by one goes on after a URL that may not be fetched.
   const each = { ...options, isUrlRow: true } as const;
-  if (typeof source !== 'string') return openRecords(source, 'standard input', inputFormat, each, signal);
-  const items = openSource(source, options, signal);
+  const isTar = inputFormat === 'tar';
+  if (typeof source !== 'string' && !isTar)
+    return openRecords(source, 'standard input', inputFormat, each, signal);
+  const name = typeof source === 'string' ? source : 'standard input';
+  const items = openSource(
+    typeof source === 'string' ? source : { paths: source, format: 'tar' },
+    options,
+    signal,
+  );
   async function* records(): AsyncGenerator<SourceRecord<Carried>> {
     for await (const item of items)
       yield { item, extra: item.columns ? { kind: 'json', line: undefined, fields: item.columns } : NOTHING };
@@ -133,7 +140,7 @@ async function openInput(
   }
   // What a list says about its images is carried as JSON is.
   const format = items.description.kind === 'list' ? 'jsonl' : 'paths';
-  return { format, name: source, records: records() };
+  return { format, name, records: records() };
 }
 
 async function createEncoder(

@@ -1,6 +1,6 @@
 /** The images in a tar, plain or gzipped. */
 import { createReadStream } from 'node:fs';
-import { pipeline } from 'node:stream';
+import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { reasonOf } from '../../../base/errors.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
@@ -110,10 +110,39 @@ async function readEntry(file: SharedFile, entry: TarPlace, path: string): Promi
   throw unavailableImage('IMAGE_NOT_FOUND', path, 'the tar was truncated while it was read');
 }
 
+/**
+ * The images of a tar that is read once, from front to back: a pipe, or the answer of a server; plain or gzipped. Its items hold their bytes.
+ *
+ * @param name - Of the stream, for messages.
+ */
+export async function* listTarStream(
+  stream: AsyncIterable<Uint8Array>,
+  name: string,
+  prefix: string,
+  unread: UnreadFiles,
+): AsyncGenerator<SourceItem> {
+  const reader = new ByteReader(stream);
+  try {
+    const magic = await reader.peek(2);
+    const isGzipped = magic[0] === 0x1f && magic[1] === 0x8b;
+    const tar = isGzipped
+      ? pipeline(Readable.from(reader.rest()), createGunzip(), () => undefined)
+      : undefined;
+    yield* listOnce(tar ? new ByteReader(tar) : reader, prefix, unread);
+  } catch (error) {
+    throw asInvalidSource(name, error);
+  } finally {
+    await reader.close();
+  }
+}
+
 async function* listGzipped(path: string, prefix: string, unread: UnreadFiles): AsyncGenerator<SourceItem> {
-  // The loop below throws what fails in either stream.
+  // The loop in listOnce throws what fails in either stream.
   const tar = pipeline(createReadStream(path), createGunzip(), () => undefined);
-  const bytes = new ByteReader(tar);
+  yield* listOnce(new ByteReader(tar), prefix, unread);
+}
+
+async function* listOnce(bytes: ByteReader, prefix: string, unread: UnreadFiles): AsyncGenerator<SourceItem> {
   try {
     for await (const entry of readTarEntries(bytes)) {
       if (isLeftOut(entry, unread, false)) continue;
@@ -136,7 +165,7 @@ async function* listGzipped(path: string, prefix: string, unread: UnreadFiles): 
         )
       : error;
   } finally {
-    tar.destroy();
+    await bytes.close();
   }
 }
 

@@ -27,6 +27,12 @@ export class UnreadFiles {
     this.#counts.set(what, (this.#counts.get(what) ?? 0) + 1);
   }
 
+  /** Adds what another source left out. */
+  addAll(counts: UnreadCounts): void {
+    for (const [what, count] of Object.entries(counts))
+      this.#counts.set(what, (this.#counts.get(what) ?? 0) + count);
+  }
+
   clear(): void {
     this.#counts.clear();
   }

@@ -8,7 +8,6 @@ import { ByteReader } from '../items/byte-reader.js';
 import { nameFault, ofSource } from '../items/source-errors.js';
 import { readJsonlRecords } from './jsonl-records.js';
 import {
-  INPUT_FORMATS,
   NOTHING,
   type Carried,
   type InputFormat,
@@ -27,12 +26,12 @@ import {
 export async function openRecords(
   bytes: AsyncIterable<Uint8Array>,
   name: string,
-  format: InputFormat,
+  format: Exclude<InputFormat, 'tar'>,
   options: SourceOptions & Pick<EntryPlan, 'isUrlRow'>,
   signal?: AbortSignal,
 ): Promise<RecordInput> {
   const reader = new ByteReader(bytes);
-  const chosen = checkOneOf('inputFormat', format, INPUT_FORMATS);
+  const chosen = checkOneOf<typeof format>('inputFormat', format, ['auto', 'paths', 'jsonl', 'arrow']);
   const known = chosen === 'auto' ? await detectFormat(reader, options) : chosen;
   const plan = { ...options, base: '', signal };
   if (known === 'arrow') {
@@ -50,7 +49,7 @@ export async function openRecords(
 async function detectFormat(
   reader: ByteReader,
   { nulSeparated }: SourceOptions,
-): Promise<Exclude<InputFormat, 'auto'>> {
+): Promise<Exclude<InputFormat, 'auto' | 'tar'>> {
   const head = await reader.peek(4);
   if (head.length === 4 && head.every((byte) => byte === 0xff)) return 'arrow';
   // Only a list of paths ends its entries with NUL, whose first name may begin with a brace.

@@ -3,8 +3,8 @@ import type { Data } from '../../formats/library.js';
 import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 import type { StreamSchema } from './stream-schema.js';
 
-/** Formats of a stream of images: a path per line, a JSON object per line, or Arrow's stream format. */
-export const INPUT_FORMATS = ['auto', 'paths', 'jsonl', 'arrow'] as const;
+/** Formats of a stream of images: a path per line, a JSON object per line, Arrow's stream format, or a tar, plain or gzipped. */
+export const INPUT_FORMATS = ['auto', 'paths', 'jsonl', 'arrow', 'tar'] as const;
 export type InputFormat = (typeof INPUT_FORMATS)[number];
 
 /** An image, and what its row carries along. */
@@ -35,7 +35,7 @@ export const NOTHING: Carried = { kind: 'nothing' };
 
 /** An open stream of images. */
 export interface RecordInput {
-  readonly format: Exclude<InputFormat, 'auto'>;
+  readonly format: Exclude<InputFormat, 'auto' | 'tar'>;
   /** Name of the stream in messages. */
   readonly name: string;
   /** The columns that Arrow rows carry. */

@@ -65,8 +65,9 @@ const RETRY_AFTER_MS: readonly number[] = [250, 1000];
 
 /** Makes the item of a URL. The image is fetched when it is read, and stamped then. */
 export function itemOfUrl(text: string, plan: FetchPlan): SourceItem {
-  const item: { path: string; image: () => Promise<Uint8Array>; stamp?: FileStamp } = {
+  const item: { path: string; url: string; image: () => Promise<Uint8Array>; stamp?: FileStamp } = {
     path: nameOfEntry(text, plan),
+    url: text,
     image: async () => {
       const { bytes, stamp } = await fetchImage(text, plan);
       item.stamp = stamp;

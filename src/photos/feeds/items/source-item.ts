@@ -36,6 +36,8 @@ export interface SourceItem {
   readonly clip?: ItemClip;
   /** The tile of the picture to begin with: what embeds it has those before. Left out for the first. */
   readonly firstTile?: number;
+  /** Of what is fetched: its address, with all that it needs. */
+  readonly url?: string;
   /** Why the image cannot be read. Such an image is never opened. */
   readonly error?: TapirError<ImageErrorCode>;
 }
