@@ -87,7 +87,7 @@ export function runTapirProcess(args: readonly string[], options: RunOptions = {
   return runNode([projectPath('dist/lib/bin.cjs'), ...args], options);
 }
 
-async function runHere(args: readonly string[], input: string): Promise<Ended> {
+async function runHere(args: readonly string[], input: string | Uint8Array): Promise<Ended> {
   const { run, inCommandWords } = (await import(projectPath('build/modules/cli/run.js'))) as {
     readonly run: typeof runLine;
     readonly inCommandWords: typeof inWords;
@@ -105,7 +105,7 @@ async function runHere(args: readonly string[], input: string): Promise<Ended> {
       signal: new AbortController().signal,
       stopped: undefined,
       exitCode: undefined,
-      input: () => Readable.from(input === '' ? [] : [Buffer.from(input)]),
+      input: () => Readable.from(input.length === 0 ? [] : [Buffer.from(input as string)]),
       confirm: () => Promise.resolve(false),
       out: (text) => void (stdout += printable(text)),
       write: (bytes) => Promise.resolve(void (stdout += Buffer.from(bytes).toString())),
