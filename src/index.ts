@@ -9,7 +9,7 @@ export {
   type ModelSource,
   type NodeInfo,
 } from './run/model/open/open-model.js';
-export { pruneModel, type PruneOptions } from './run/model/oracle/prune-model.js';
+export { pruneModel, type PruneOptions } from './extract/prune-model.js';
 export type { PrunedModel } from './run/model/prune/pruned-model.js';
 export type { SaveOptions } from './run/model/open/save-whole.js';
 export type { Parameter, ParameterOrigin } from './run/model/open/named-parameters.js';

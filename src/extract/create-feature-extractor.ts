@@ -159,7 +159,7 @@ export async function createFeatureExtractor(
   // The thread of the session starts while the model is being pruned: both take about as long.
   const prune = (onto: ResolvedDevice): Promise<PrunedModel> => {
     warmLane(setup.lane, onto);
-    return pruneSource(model, returnNodes, rewriting, asked);
+    return pruneSource(model, returnNodes, rewriting, asked, transform);
   };
   const how = { setup, transform, outputDtype: rewriting.outputDtype, own };
   if ('device' in place) return createSingle(prune(place.device), place.device, how);

@@ -1,5 +1,7 @@
 /** What an extractor is made of → the pruned model that it runs. */
 import { invalidOption, type Options } from '../base/checks.js';
+import type { TransformRequest } from '../photos/feeds/choose-transform.js';
+import { resolvePhotoInput } from '../photos/feeds/photo-input.js';
 import { pruneToRun } from '../run/model/oracle/prune-model.js';
 import { modelInternals } from '../run/model/open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../run/model/open/open-model.js';
@@ -22,11 +24,13 @@ export async function pruneSource(
   returnNodes: ReturnNodes | undefined,
   rewriting: RewriteOptions,
   asked: Options<RewriteOptions>,
+  transform: TransformRequest,
 ): Promise<PrunedModel> {
   const pruned = extractorInternals.has(model) ? model.model : prunedInternals.has(model) ? model : undefined;
-  if (!pruned) return pruneOpened(readModel(model as ModelSource | OnnxModel), returnNodes, rewriting);
+  if (!pruned)
+    return pruneOpened(readModel(model as ModelSource | OnnxModel), returnNodes, rewriting, transform);
   if (returnNodes !== undefined)
-    return pruneOpened(await sourceOf(pruned, returnNodes), returnNodes, rewriting);
+    return pruneOpened(await sourceOf(pruned, returnNodes), returnNodes, rewriting, transform);
   const changed = Object.keys(REWRITE_FIELDS).find(
     (option) => option !== 'outputDtype' && Object.hasOwn(asked, option),
   );
@@ -39,15 +43,18 @@ export async function pruneSource(
 }
 
 /** Cuts a model for names, without them for its outputs. */
-function pruneOpened(
+async function pruneOpened(
   model: OnnxModel,
   returnNodes: ReturnNodes | undefined,
   rewriting: RewriteOptions,
+  transform: TransformRequest,
 ): Promise<PrunedModel> {
   const nodes = returnNodes ?? outputNodes(model);
   const keys = readReturnNodes(nodes).pairs.map(({ key }) => key);
   const outputDtype = dtypesInGraph(rewriting.outputDtype, keys, modelInternals.of(model).graph);
-  return pruneToRun(model, nodes, { ...rewriting, outputDtype, keepTensorNames: returnNodes === undefined });
+  const input = await resolvePhotoInput(model, nodes, rewriting, transform);
+  const keepTensorNames = returnNodes === undefined;
+  return pruneToRun(model, nodes, { ...rewriting, input, outputDtype, keepTensorNames });
 }
 
 /** The outputs of a graph, as nodes to return. The name of an output may be the path of a module as well. */

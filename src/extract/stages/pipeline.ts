@@ -171,7 +171,7 @@ export class Pipeline<Key extends string = string, Type extends DType = 'float32
     const { options: asked, own } = withOwnSettings(model, named, returnNodes !== undefined, lanes);
     const request = readPipeline(asked);
     const { chains: places, setup, microBatch, split: how, rewriting } = request;
-    const pruned = await pruneSource(model, returnNodes, rewriting, asked);
+    const pruned = await pruneSource(model, returnNodes, rewriting, asked, 'auto');
     const { split, whole, costs } = await splitMeasured(pruned, ...how);
     const mixed = await findMixedRows(whole, costs);
     const rows = { batches: openBatches(pruned), mixed: mixed.nodes };

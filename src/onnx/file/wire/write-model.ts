@@ -9,8 +9,15 @@ import { fieldChunks, sizeOf, type Chunk } from './chunk.js';
 import { ENTRY, GRAPH, MODEL, NODE, TENSOR, VALUE_INFO, type Dim } from './schema.js';
 import { encodeFieldHead, encodeText } from './wire.js';
 
-/** The value of an attribute: integers as plain numbers, a float in an object. */
-export type NewAttribute = number | string | readonly number[] | { readonly float: number };
+/** A body of a node such as If: it reads values of the graph around it, and gives one. */
+export interface NewBody {
+  readonly nodes: readonly NewNode[];
+  readonly output: string;
+}
+
+/** The value of an attribute: integers as plain numbers, a float or a body in an object. */
+export type NewAttribute =
+  number | string | readonly number[] | { readonly float: number } | { readonly body: NewBody };
 
 /** A node of the default domain. */
 export interface NewNode {
@@ -62,7 +69,7 @@ export interface NewModel<Data extends Chunk = Uint8Array> {
 type Bytes = readonly Uint8Array[];
 
 /** AttributeProto.AttributeType. */
-const ATTRIBUTE_TYPE = { float: 1, int: 2, text: 3, ints: 7 } as const;
+const ATTRIBUTE_TYPE = { float: 1, int: 2, text: 3, graph: 5, ints: 7 } as const;
 
 let loaded: typeof onnx | undefined;
 
@@ -81,9 +88,7 @@ export function writeName(fieldNumber: number, name: string): Uint8Array {
 
 /** A node of a graph. */
 export function writeNode(node: NewNode): Bytes {
-  const attribute = Object.entries(node.attributes ?? {}).map(([name, value]) =>
-    Object.assign(attributeValue(value), { name }),
-  );
+  const attribute = attributesOf(node);
   return fieldChunks(GRAPH.node, [
     ...node.inputs.map((name) => writeName(NODE.input, name)),
     ...node.outputs.map((name) => writeName(NODE.output, name)),
@@ -92,17 +97,30 @@ export function writeNode(node: NewNode): Bytes {
   ]);
 }
 
-function attributeValue(value: NewAttribute): {
-  type: number;
-  f?: number;
-  i?: number;
-  s?: Uint8Array;
-  ints?: number[];
-} {
+function attributesOf(node: NewNode): onnx.IAttributeProto[] {
+  return Object.entries(node.attributes ?? {}).map(([name, value]) =>
+    Object.assign(attributeValue(value), { name }),
+  );
+}
+
+function attributeValue(value: NewAttribute): onnx.IAttributeProto {
   if (typeof value === 'number') return { type: ATTRIBUTE_TYPE.int, i: value };
   if (typeof value === 'string') return { type: ATTRIBUTE_TYPE.text, s: encodeText(value) };
   if ('float' in value) return { type: ATTRIBUTE_TYPE.float, f: value.float };
+  if ('body' in value) return { type: ATTRIBUTE_TYPE.graph, g: bodyOf(value.body) };
   return { type: ATTRIBUTE_TYPE.ints, ints: [...value] };
+}
+
+/** Only for added nodes, whose names are texts. */
+function bodyOf({ nodes, output }: NewBody): onnx.IGraphProto {
+  const node = nodes.map((one) => ({
+    name: one.name,
+    opType: one.opType,
+    input: [...one.inputs],
+    output: [...one.outputs],
+    attribute: attributesOf(one),
+  }));
+  return { name: output, node, output: [{ name: output }] };
 }
 
 /** An initializer of a graph. */

@@ -7,6 +7,7 @@ import { layOut } from '../../file/emit.js';
 import { replaceElements } from '../../file/wire/replace-elements.js';
 import { GRAPH, MODEL, NODE, VALUE_INFO } from '../../file/wire/schema.js';
 import {
+  writeEntry,
   writeInitializer,
   writeName,
   writeNode,
@@ -95,7 +96,10 @@ export function layOutRewrite(
   }
   const hasNewNodes = front.length > 0 || rewrite.back.length > 0 || renaming.length > 0;
   const imports = hasNewNodes && !model.opsets.has('') ? writeOpset(ADDED_OPSET) : [];
-  return layOut(model, { dropped, replaced, front, added, addedToModel: imports });
+  const metadata = Object.entries(rewrite.metadata).flatMap(([key, value]) =>
+    writeEntry(MODEL.metadataProps, key, value),
+  );
+  return layOut(model, { dropped, replaced, front, added, addedToModel: [...imports, ...metadata] });
 }
 
 /** One output entry per name: the same tensor asked for twice under its own name is one output. */

@@ -64,6 +64,11 @@ export class NodeBuilder {
     return outputs;
   }
 
+  /** Collects the nodes of a body, whose names differ from all others. */
+  body(): NodeBuilder {
+    return new NodeBuilder(this.#names, this.#label, this.opset, this.#refuse);
+  }
+
   #nameOf(opType: string): string {
     const reason = refuseOperator(opType, this.opset);
     if (reason !== undefined && this.#refuse) throw this.#refuse(reason);

@@ -7,6 +7,7 @@ import { provenLayout } from '../layout.js';
 import type { TokenParts } from '../token-parts.js';
 import { isPlain, withFeatureParts, type FeatureParts } from './feature-parts.js';
 import { withImageInput, type ImageNormalization } from './image-input.js';
+import { withPhotoInput, type PhotoFront } from './photo-input.js';
 import type { Rewrite, RewriteOutput } from './rewrite.js';
 import type { TokenPlaces } from '../places.js';
 import type { MeasuredTokens, Size } from './token-grid.js';
@@ -15,6 +16,7 @@ import { withNumbers } from './whole-numbers.js';
 /** The parts of a request. */
 export interface RequestedParts {
   readonly image: ImageNormalization | undefined;
+  readonly photo: PhotoFront | undefined;
   /** The parts after an output, by its key. */
   readonly partsOf: (key: string) => FeatureParts;
 }
@@ -38,7 +40,7 @@ export interface KnownValues {
  *
  * @param named - How many outputs are requested. Further ones exist only for comparison.
  * @param pixels - The input that takes the pixels, if it is known.
- * @throws {@link TapirError} those of {@link withImageInput} and {@link withFeatureParts}.
+ * @throws {@link TapirError} those of {@link withImageInput}, {@link withPhotoInput} and {@link withFeatureParts}.
  */
 export function withRequestedParts(
   cut: Rewrite,
@@ -47,10 +49,15 @@ export function withRequestedParts(
   named: number,
   pixels?: Value,
 ): Rewrite {
-  let rewrite = request.image ? withImageInput(cut, request.image, pixels) : cut;
+  let rewrite = withPixels(cut, request, pixels);
   for (const output of rewrite.outputs.slice(0, named))
     rewrite = withParts(rewrite, output, request.partsOf(output.key), known);
   return rewrite;
+}
+
+function withPixels(cut: Rewrite, { image, photo }: RequestedParts, pixels: Value | undefined): Rewrite {
+  if (photo) return withPhotoInput(cut, photo, pixels);
+  return image ? withImageInput(cut, image, pixels) : cut;
 }
 
 function withParts(

@@ -77,6 +77,8 @@ export interface Rewrite {
   readonly opset: number | undefined;
   /** Whether nodes are put in execution order under distinct names, and unused operator sets are dropped. */
   readonly isTidy: boolean;
+  /** Entries that the metadata of the written file gets. */
+  readonly metadata: Readonly<Record<string, string>>;
   /** The outcome of the option `batch: 'dynamic'`; undefined without it. */
   readonly batch: BatchPlan | undefined;
   /** Gives names to all additions. */
@@ -122,6 +124,7 @@ export function startRewrite(
     notes: [],
     opset: undefined,
     isTidy,
+    metadata: {},
     batch: undefined,
     names,
   };

@@ -6,6 +6,7 @@ import type { FeatureParts, Pool } from '../../../onnx/graph/rewrite/feature-par
 import { readInputSizes, type CheckedSizes, type InputSizes } from '../open/input-sizes.js';
 import { checkNames } from '../open/return-nodes.js';
 import type { ImageNormalization } from '../../../onnx/graph/rewrite/image-input.js';
+import type { PhotoFront } from '../../../onnx/graph/rewrite/photo-input.js';
 import type { TokenPart } from '../../../onnx/graph/token-parts.js';
 
 export type { Pool } from '../../../onnx/graph/rewrite/feature-parts.js';
@@ -27,6 +28,33 @@ export interface ImageInput {
   readonly values?: Float32Array;
 }
 
+/** An input for photos as they are decoded, whose pixels the graph prepares: `[height, width, 3]`, or `[batch, height, width, 3]`. */
+export interface PhotoInput {
+  readonly type: PhotoKind;
+}
+
+export type PhotoKind = (typeof PHOTO_KINDS)[number];
+export const PHOTO_KINDS = ['photo', 'photo-batch'] as const;
+
+/** The fronts of inputs for photos. Who knows the transform makes them; a cut only adds them. */
+const fronts = new WeakMap<object, PhotoFront>();
+
+/** An input for photos with the nodes that it stands for. */
+export function photoInput(front: PhotoFront): PhotoInput {
+  const input: PhotoInput = Object.freeze({ type: front.hasBatch ? 'photo-batch' : 'photo' });
+  fronts.set(input, front);
+  return input;
+}
+
+/** Which photos an input takes; undefined for tensors and bytes. */
+export function photoKindOf(input: unknown): PhotoKind | undefined {
+  const type: unknown =
+    typeof input === 'object' && input !== null && 'type' in input && Object.keys(input).length === 1
+      ? input.type
+      : input;
+  return PHOTO_KINDS.find((kind) => kind === type);
+}
+
 /** Options that change what is computed, shared by {@link pruneModel} and {@link createFeatureExtractor}. */
 export interface RewriteOptions {
   /**
@@ -38,9 +66,11 @@ export interface RewriteOptions {
   /**
    * `image-uint8` takes pixels `[N, H, W, 3]` and normalises them in the graph, bit for bit as torchvision does. Pixels are a
    * quarter of the bytes of floats. Mean and std are ImageNet's unless you pass `{ type: 'image-uint8', mean, std }`.
+   * `photo` takes a decoded photo of any size, uint8 `[height, width, 3]` in RGB, and computes the whole transform in the graph, bit for bit;
+   * `photo-batch` takes photos of one size, `[batch, height, width, 3]`.
    * @default 'tensor'
    */
-  readonly input: 'tensor' | 'image-uint8' | ImageInput;
+  readonly input: 'tensor' | 'image-uint8' | PhotoKind | ImageInput | PhotoInput;
   /**
    * `dynamic` rewrites a graph that was exported for a fixed batch to take any batch, and verifies it by running it. If that
    * fails, the plan says why, and each run takes one fixed batch after the other. The model's own file can state it (`dynamicBatch`).
@@ -105,6 +135,7 @@ export const OUTPUT_DTYPES: readonly OutputDtype[] = ['keep', 'float32', 'float1
 export interface RewriteSetup {
   readonly inputs: readonly string[] | undefined;
   readonly image: ImageNormalization | undefined;
+  readonly photo: PhotoFront | undefined;
   readonly batch: 'keep' | 'dynamic';
   readonly inputSizes: CheckedSizes;
   readonly partsOf: (key: string) => FeatureParts;
@@ -119,7 +150,7 @@ export function readRewriteOptions(options: RewriteOptions, keys: readonly strin
   const dtype = readPerOutput('outputDtype', options.outputDtype, keys, oneOf(OUTPUT_DTYPES, 'keep'));
   return {
     inputs: options.inputs,
-    image: readImageInput(options.input),
+    ...readInput(options.input),
     batch: options.batch,
     inputSizes: readInputSizes(options.inputSizes),
     partsOf: (key) => ({
@@ -157,11 +188,18 @@ function entriesOf(given: object): [unknown, unknown][] {
   return given instanceof Map ? [...given] : Object.entries(given);
 }
 
+function readInput(given: unknown): Pick<RewriteSetup, 'image' | 'photo'> {
+  if (photoKindOf(given) === undefined) return { image: readImageInput(given), photo: undefined };
+  const photo = typeof given === 'object' && given !== null ? fronts.get(given) : undefined;
+  if (photo) return { image: undefined, photo };
+  throw invalidOption('input', '"tensor" or "image-uint8" here: cut the model with pruneModel first', given);
+}
+
 function readImageInput(given: unknown): ImageNormalization | undefined {
   if (given === 'tensor') return undefined;
   const imagenet = { mean: IMAGENET_MEAN, std: IMAGENET_STD };
   if (given === 'image-uint8') return imagenet;
-  const expected = '"tensor", "image-uint8" or { type: "image-uint8", mean, std }';
+  const expected = '"tensor", "photo", "photo-batch", "image-uint8" or { type: "image-uint8", mean, std }';
   if (given === null || typeof given !== 'object' || !('type' in given) || given.type !== 'image-uint8')
     throw invalidOption('input', expected, given);
   const unknown = Object.keys(given).find((key) => !['type', 'mean', 'std', 'values'].includes(key));

@@ -1,0 +1,48 @@
+/** The input `photo` of a cut: the transform of its model as nodes. */
+import type { Options } from '../../base/checks.js';
+import { inputsOf } from '../../run/model/prune/pruned-model.js';
+import {
+  photoInput,
+  photoKindOf,
+  type PhotoInput,
+  type RewriteOptions,
+} from '../../run/model/prune/rewrite-options.js';
+import type { OnnxModel } from '../../run/model/open/open-model.js';
+import type { ReturnNodes } from '../../run/model/open/return-nodes.js';
+import { pruneToRun } from '../../run/model/oracle/prune-model.js';
+import type { ImageType } from '../../onnx/tensor/image-feed.js';
+import type { Transform } from '../images/transform/transform.js';
+import { checkPhotoGraph } from '../graph/photo-graph.js';
+import { createPhotoFront } from '../graph/photo-front.js';
+import type { TransformRequest } from './choose-transform.js';
+import { chooseModelTransform } from './model-transform.js';
+import { planPicture } from './plan-feeds.js';
+
+/**
+ * What a cut is fed, with the nodes of its transform where it takes photos.
+ *
+ * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED` for what has no exact form in operators of ONNX; `OPTION_INVALID` for a transform that does not
+ * fit the model; those of {@link chooseModelTransform}.
+ */
+export async function resolvePhotoInput(
+  model: OnnxModel,
+  returnNodes: ReturnNodes,
+  { input = 'tensor', inputs: fed }: Options<Pick<RewriteOptions, 'input' | 'inputs'>>,
+  request: TransformRequest,
+): Promise<RewriteOptions['input']> {
+  const kind = photoKindOf(input);
+  if (kind === undefined) return input;
+  const isPlain = model.inputs.length === 1 && fed === undefined;
+  const inputs = isPlain ? model.inputs : inputsOf(await pruneToRun(model, returnNodes, { inputs: fed }));
+  const transform = chooseModelTransform(request, model, 'auto', inputs);
+  return frontOf(inputs, transform, kind === 'photo-batch');
+}
+
+function frontOf(inputs: OnnxModel['inputs'], transform: Transform, hasBatch: boolean): PhotoInput {
+  checkPhotoGraph(transform);
+  const { inputs: fed, isLast } = planPicture({ inputs, imageNormalization: null }, transform);
+  const input = inputs.find(({ name }) => name === fed[0])!;
+  // The plan refuses other types.
+  const dtype = input.dtype as ImageType;
+  return photoInput(createPhotoFront(transform, { input: input.name, dtype, isLast, hasBatch }));
+}
