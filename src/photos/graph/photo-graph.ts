@@ -78,13 +78,14 @@ export function addPhotoGraph(
     options.resize === null
       ? cutWhole(g, image, part)
       : resampleFormula(g, image, down, across, samplingOf(options));
-  const pads = neverPads(options) ? undefined : padsOf(g, region, part);
   const isFloat = options.fill === null && !transform.givesBytes;
+  const pads = neverPads(options) ? undefined : padsOf(g, region, part, isFloat);
   const padded = pads && !isFloat ? padWith(g, pixels, pads, options.fill ?? 0, image.channels) : pixels;
-  const ordered = options.channelOrder === 'bgr' ? g.gather(padded, g.int([2, 1, 0]), 3) : padded;
+  const planes = g.transpose(padded, [3, 0, 1, 2]);
+  const ordered = options.channelOrder === 'bgr' ? g.gather(planes, g.int([2, 1, 0]), 0) : planes;
   const values = valueNodes(g, ordered, transform, target);
   const tensor = pads && isFloat ? g.op('Pad', [values, pads]) : values;
-  const laidOut = target.isLast ? tensor : g.transpose(tensor, [0, 3, 1, 2]);
+  const laidOut = g.transpose(tensor, target.isLast ? [1, 2, 3, 0] : [1, 0, 2, 3]);
   // The sizes are stated for what reads them.
   const { outputSize, channels } = transform;
   const { height, width } = outputSize ?? { height: region.height, width: region.width };
@@ -157,13 +158,20 @@ function leastSize(resize: ResizeTarget): Size | null {
   return isFixedSize(resize) ? resize : null;
 }
 
-/** What is missing around the visible part of a region, as Pad takes it. */
-function padsOf(g: Formula, region: Place, part: ReturnType<typeof visibleFormula>): Name {
+/** What is missing around the visible part of a region, as Pad takes it: of `[photos, height, width, channels]`, or with the channels first. */
+function padsOf(
+  g: Formula,
+  region: Place,
+  part: ReturnType<typeof visibleFormula>,
+  isFirst: boolean,
+): Name {
   const top = g.sub(part.top, region.top);
   const left = g.sub(part.left, region.left);
   const bottom = g.sub(g.add(region.top, region.height), part.bottom);
   const right = g.sub(g.add(region.left, region.width), part.right);
-  return g.list([0, top, left, 0, 0, bottom, right, 0]);
+  return g.list(
+    isFirst ? [0, 0, top, left, 0, 0, bottom, right] : [0, top, left, 0, 0, bottom, right, 0],
+  );
 }
 
 /** Pads with a colour, which is 0 while Pad runs. */
@@ -180,15 +188,21 @@ function padWith(
   return g.add(g.op('Pad', [g.sub(pixels, shift), pads]), shift);
 }
 
-/** The value of each byte and channel, looked up: no runtime rounds that otherwise (docs/decisions/052-bytes-as-feeds.md). */
-function valueNodes(g: Formula, bytes: Name, transform: Transform, { dtype }: PixelTarget): Name {
-  if (dtype === 'uint8') return g.cast(bytes, 'uint8');
+/**
+ * The value of each byte and channel, looked up: no runtime rounds that otherwise (docs/decisions/052-bytes-as-feeds.md).
+ *
+ * @param planes - `[channels, photos, height, width]` float32.
+ */
+function valueNodes(g: Formula, planes: Name, transform: Transform, { dtype }: PixelTarget): Name {
+  if (dtype === 'uint8') return g.cast(planes, 'uint8');
   const values = valuesOf(transform);
+  const dims = [transform.channels, 256];
   const table =
     dtype === 'float32'
-      ? g.nodes.floats([values.length], values)
-      : g.nodes.tensor(ELEMENT_TYPE.float16, [values.length], encodeFloat16(values));
-  const starts = Int32Array.from({ length: transform.channels }, (_, channel) => channel * 256);
-  const offsets = g.nodes.tensor(ELEMENT_TYPE.int32, [starts.length], starts);
-  return g.gather(table, g.add(g.cast(bytes, 'int32'), offsets), 0);
+      ? g.nodes.floats(dims, values)
+      : g.nodes.tensor(ELEMENT_TYPE.float16, dims, encodeFloat16(values));
+  const bytes = g.reshape(g.cast(planes, 'int32'), [transform.channels, -1]);
+  // ONNX Runtime's Gather takes ten times as long.
+  const found = g.op('GatherElements', [table, bytes], { axis: 1 });
+  return g.op('Reshape', [found, g.op('Shape', [planes])]);
 }
