@@ -5,10 +5,10 @@ import { Option, type Command } from 'commander';
 import { invalidOption } from '../../base/checks.js';
 import { QUANTIZE_FIELDS, quantizeModel } from '../../products/precision/quantize/quantize-model.js';
 import { settingsPath } from '../../run/model/open/model-settings.js';
-import { OUTPUT_DTYPES } from '../../run/model/prune/rewrite-options.js';
+import { OUTPUT_DTYPES, PHOTO_KINDS, photoKindOf } from '../../run/model/prune/rewrite-options.js';
 import { lowerPrecision, type LoweredModel } from '../../products/precision/lowering/lower-precision.js';
 import type { LoweredPrecision } from '../../run/runtime/capabilities/capabilities.js';
-import { PRUNE_FIELDS, pruneModel, type PruneOptions } from '../../run/model/oracle/prune-model.js';
+import { PRUNE_FIELDS, pruneModel, type PruneOptions } from '../../extract/prune-model.js';
 import { checkTarget, SAVE_FIELDS, type SaveOptions } from '../../run/model/open/save-whole.js';
 import { verifyModel, type VerifyReport } from '../../run/model/oracle/verify.js';
 import type { PrunedModel } from '../../run/model/prune/pruned-model.js';
@@ -32,7 +32,7 @@ import { addSettings } from '../flags/settings.js';
 interface ExtractFlags extends CommonFlags, PhotoFlags, PartFlags, SizeFlags, SaveOptions {
   readonly return: readonly string[];
   readonly inputs?: readonly string[];
-  readonly input: 'tensor' | 'image-uint8';
+  readonly input: (typeof INPUTS)[number];
   readonly outputDtype: PruneOptions['outputDtype'];
   readonly precision: 'float32' | LoweredPrecision;
   readonly samples?: string;
@@ -45,6 +45,8 @@ interface ExtractFlags extends CommonFlags, PhotoFlags, PartFlags, SizeFlags, Sa
   readonly verify: boolean;
 }
 
+const INPUTS = ['tensor', 'image-uint8', ...PHOTO_KINDS] as const;
+
 export function addCommand(program: Command, terminal: Terminal): void {
   const extract = program
     .command('extract')
@@ -55,8 +57,11 @@ export function addCommand(program: Command, terminal: Terminal): void {
     .requiredOption('-o, --out <file>', 'ONNX file to write')
     .option('--inputs <name>', 'feed this tensor instead of the model’s input; repeatable', collect)
     .addOption(
-      new Option('--input <kind>', 'what to feed; image-uint8 normalises pixels in the graph')
-        .choices(['tensor', 'image-uint8'])
+      new Option(
+        '--input <kind>',
+        'what to feed; image-uint8 normalises pixels in the graph, photo takes a decoded photo and resizes as well (photo-batch: several of one size)',
+      )
+        .choices(INPUTS)
         .default(PRUNE_FIELDS.input.fallback),
     )
     .addOption(
@@ -96,8 +101,10 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
   const path = await findModelFile(model, terminal, flags.yes);
   const inputSizes = readSizeFlags(flags);
   const options = { inputs, input, outputDtype, keepTensorNames, fillTypes, tidy, inputSizes };
+  const takesPhotos = photoKindOf(input) !== undefined;
+  const pixels = takesPhotos ? { transform: flags.transform } : {};
   const exact = await withReturnNodes(flags.return, path, (nodes) =>
-    pruneModel(path, nodes, { ...readPartFlags(flags), ...options }),
+    pruneModel(path, nodes, { ...readPartFlags(flags), ...options, ...pixels }),
   );
   const lowered = await lower(terminal, exact, flags);
   const pruned = lowered?.model ?? exact;
@@ -105,9 +112,11 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
   const verified = flags.verify ? await verifyModel(pruned) : undefined;
   const isRight = verified === undefined || verified.maxRelative <= verified.tolerance;
   terminal.signal.throwIfAborted();
-  const transform = isRight
-    ? readOwnTransform(terminal, path, flags.out, flags.transform, exact.source)
-    : undefined;
+  // A file that takes photos has its transform inside.
+  const transform =
+    isRight && !takesPhotos
+      ? readOwnTransform(terminal, path, flags.out, flags.transform, exact.source)
+      : undefined;
   const [first] = pruned.plan.resolved;
   const isScores = first?.tensor === exact.source.outputs[0]?.name && first?.computed.length === 0;
   const settings = settingsFor(transform, path, isScores ? ['labels'] : []);
@@ -121,6 +130,8 @@ async function runExtract(terminal: Terminal, model: string, flags: ExtractFlags
   report(terminal, pruned.plan, flags);
   if (lowered) terminal.out(`\n${loweringText(lowered.report)}`);
   if (verified) reportVerified(terminal, verified);
+  if (takesPhotos)
+    terminal.out('\npixels: in the file, which takes decoded RGB photos, uint8 [height, width, 3]\n');
   const origin = flags.transform === 'auto' ? 'from the model’s configuration' : 'as --transform says';
   if (transform) terminal.out(`\npixels: ${settingsPath(flags.out)}, ${origin}\n`);
   terminal.out(isRight ? `\nwritten: ${flags.out}\n` : '\nnot written: its values differ from the model’s\n');

@@ -4,6 +4,7 @@ import { invalidOption, show, type Options } from '../../base/checks.js';
 import { chooseTransform, type TransformRequest } from './choose-transform.js';
 import { TRANSFORM_PRESETS, type TransformOptions } from '../images/transform/transform-options.js';
 import { makeTransform, Transform } from '../images/transform/transform.js';
+import { photoFileTransform } from './photo-files.js';
 import { fitSize } from './photo-size.js';
 import { isTokenIds } from '../../run/model/token-ids.js';
 import { notOneImage } from './plan-images.js';
@@ -41,6 +42,13 @@ export function chooseModelTransform(
   inputs: readonly TensorInfo[] = [],
 ): Transform {
   const { path } = modelInternals.of(model);
+  const ofPhotos = photoFileTransform(
+    request,
+    model,
+    inputs,
+    () => chooseTransform(own ?? 'auto', path, () => undefined).transform,
+  );
+  if (ofPhotos) return ofPhotos;
   const { transform, size } = chooseTransform(request, path, () => assumeTransform(model, inputs), own);
   return fitSize(transform, size, model);
 }

@@ -16,7 +16,7 @@ import { checkPhotoGraph } from '../graph/photo-graph.js';
 import { createPhotoFront } from '../graph/photo-front.js';
 import type { TransformRequest } from './choose-transform.js';
 import { chooseModelTransform } from './model-transform.js';
-import { planPicture } from './plan-feeds.js';
+import { planFeeds } from './plan-feeds.js';
 
 /**
  * What a cut is fed, with the nodes of its transform where it takes photos.
@@ -40,7 +40,7 @@ export async function resolvePhotoInput(
 
 function frontOf(inputs: OnnxModel['inputs'], transform: Transform, hasBatch: boolean): PhotoInput {
   checkPhotoGraph(transform);
-  const { inputs: fed, isLast } = planPicture({ inputs, imageNormalization: null }, transform);
+  const { inputs: fed, isLast } = planFeeds({ inputs }, transform, { takes: 'picture' });
   const input = inputs.find(({ name }) => name === fed[0])!;
   // The plan refuses other types.
   const dtype = input.dtype as ImageType;

@@ -10,7 +10,9 @@ import type { TilePlan } from '../images/transform/tile-options.js';
 import type { Transform } from '../images/transform/transform.js';
 import { elementCount } from '../../onnx/tensor/tensor.js';
 import { dimsText, type TensorInfo } from '../../onnx/tensor/tensor-info.js';
+import { isPhotoInput } from '../../onnx/graph/rewrite/photo-input.js';
 import type { FeedPlan, Processor, RowChoice } from './feed-plan.js';
+import { planPhotos } from './photo-files.js';
 import { planImages, type ImageTaker } from './plan-images.js';
 import { planPatches } from './plan-patches.js';
 
@@ -35,6 +37,8 @@ export function planFeeds(
     throw invalidOption('transform', 'one with a single tensor here, a picture', names);
   }
   const processor = processorOf(transform, rows);
+  const photo = model.inputs.find(isPhotoInput);
+  if (photo) return planPhotos(photo, processor);
   const plan = patches ? planPatches(model, processor, patches) : planImages(model, processor);
   if (takes === 'one size' && plan.unlike)
     throw invalidOption('transform', 'one whose results all have the same size (set crop)', 'no fixed size');
