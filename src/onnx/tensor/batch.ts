@@ -3,7 +3,7 @@ import { TapirError } from '../../base/errors.js';
 import type { Feed } from './image-feed.js';
 import { wholePart, type FeedPart } from './tensor-part.js';
 import { mismatch } from './tensor.js';
-import { dimsText, type TensorInfo } from './tensor-info.js';
+import { dimsText, takesOnePhoto, type TensorInfo } from './tensor-info.js';
 
 /** The feeds of a call, and their batch. */
 export interface Batch {
@@ -30,7 +30,9 @@ export interface RowRange {
  */
 export function readBatch(inputs: readonly TensorInfo[], feeds: readonly Feed[], axis: number): Batch {
   const ratios = inputs.map((input, i) => rowRatio(input, feeds[i]!, axis));
-  const isOpen = ratios.map((ratio, i) => ratio === undefined && feeds[i]!.dims.length > axis);
+  const isOpen = ratios.map(
+    (ratio, i) => ratio === undefined && feeds[i]!.dims.length > axis && !takesOnePhoto(inputs[i]!),
+  );
   const hasOpen = isOpen.includes(true);
   // With an open batch, the rows of fixed inputs belong to every run.
   const runs = hasOpen ? 1 : (ratios.find((ratio) => ratio !== undefined) ?? 1);

@@ -13,3 +13,18 @@ export interface TensorInfo {
 export function dimsText({ dims }: TensorInfo): string {
   return `[${(dims ?? []).map((size) => size ?? '?').join(', ')}]`;
 }
+
+/** The name of an input that takes decoded photos, whose graph prepares them. */
+export const PHOTO_INPUT = 'photo';
+/** Its axes, behind that of the batch where it has one. */
+export const PHOTO_AXES = ['height', 'width', 3] as const;
+
+/** Whether an input takes decoded photos, and its graph prepares them. */
+export function isPhotoInput({ name, dtype, dims }: TensorInfo): boolean {
+  return name === PHOTO_INPUT && dtype === 'uint8' && dims?.slice(-3).join() === PHOTO_AXES.join();
+}
+
+/** Whether such an input takes one photo a run: its first axis is no batch. */
+export function takesOnePhoto(input: TensorInfo): boolean {
+  return isPhotoInput(input) && input.dims!.length === PHOTO_AXES.length;
+}

@@ -3,10 +3,9 @@ import { invalidOption } from '../../base/checks.js';
 import { reasonOf, TapirError } from '../../base/errors.js';
 import { readModelMetadata } from '../../onnx/file/model-metadata.js';
 import { WireReader } from '../../onnx/file/wire/wire.js';
-import { isPhotoInput } from '../../onnx/graph/rewrite/photo-input.js';
 import type { SharedImages } from '../../onnx/tensor/image-feed.js';
 import { takeRow } from '../../onnx/tensor/rows.js';
-import type { TensorInfo } from '../../onnx/tensor/tensor-info.js';
+import { isPhotoInput, takesOnePhoto, type TensorInfo } from '../../onnx/tensor/tensor-info.js';
 import { modelInternals } from '../../run/model/open/model-state.js';
 import type { OnnxModel } from '../../run/model/open/open-model.js';
 import { TRANSFORM_ENTRY } from '../graph/photo-front.js';
@@ -68,6 +67,10 @@ function readStated(model: OnnxModel): Partial<TransformOptions> | undefined {
   }
 }
 
+function rowsOfPixels({ height, width, data }: HeldPhoto): Uint8Array[] {
+  return Array.from({ length: height }, (_, row) => data.subarray(row * width * 3, (row + 1) * width * 3));
+}
+
 /** Larger than any side. */
 const MOST_SIDE = 2 ** 24;
 
@@ -79,7 +82,7 @@ export function planPhotos(input: TensorInfo, processor: Processor): FeedPlan {
   if (tiles ?? clips)
     throw invalidOption('tiles', 'left out: the graph of this model takes whole photos', tiles);
   const [batch] = input.dims!;
-  const hasBatch = input.dims!.length === 4;
+  const hasBatch = !takesOnePhoto(input);
   const numbers = new WeakMap<HeldPhoto, number>();
   let next = 0;
   // Where the graph takes one photo, no two are alike.
@@ -99,7 +102,8 @@ export function planPhotos(input: TensorInfo, processor: Processor): FeedPlan {
       holds: 'bytes',
       values: null,
       dims,
-      images: photos.map(({ data }) => data),
+      // The feed of one photo has a row of pixels for each of its own.
+      images: hasBatch ? photos.map(({ data }) => data) : rowsOfPixels(photos[0]!),
     };
   };
   return {

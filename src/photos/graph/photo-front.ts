@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { packageVersion } from '../../base/package.js';
 import type { DecodedPhoto, PhotoFront } from '../../onnx/graph/rewrite/photo-input.js';
 import { encodeFloat16 } from '../../onnx/tensor/float16.js';
-import { makeTensor, type Tensor } from '../../onnx/tensor/tensor.js';
+import { createData, elementCount, makeTensor, type Tensor } from '../../onnx/tensor/tensor.js';
 import { imageOf } from '../images/transform/load-pixels.js';
 import type { Transform } from '../images/transform/transform.js';
 import { addPhotoGraph, checkPhotoGraph, type PixelTarget } from './photo-graph.js';
@@ -58,8 +58,9 @@ export function createPhotoFront(
 ): PhotoFront {
   checkPhotoGraph(transform);
   const { input, hasBatch } = target;
-  const tensorOf = (photo: DecodedPhoto): Tensor => tensorOfPhoto(transform, target, photo);
-  const proven = tensorOf(testPicture(SIZE));
+  const tensorOf = (photos: readonly DecodedPhoto[]): Tensor =>
+    stack(photos.map((photo) => tensorOfPhoto(transform, target, photo)));
+  const proven = tensorOf([testPicture(SIZE)]);
   const proof: PhotoProof = {
     tensor: input,
     dtype: proven.dtype,
@@ -101,6 +102,17 @@ function tensorOfPhoto(transform: Transform, { dtype, isLast }: PixelTarget, pho
   const [, ...axes] = dims;
   const bytes = transform.channels === 1 ? loaded.data.filter((_, at) => at % 3 === 0) : loaded.data;
   return makeTensor(dtype, dims, isLast || axes[0] === 1 ? bytes : planesOf(bytes));
+}
+
+/** Tensors of one row and one shape as rows of one tensor. */
+function stack(tensors: readonly Tensor[]): Tensor {
+  const { dtype, dims } = tensors[0]!;
+  const rows = tensors.length * elementCount(dims);
+  const data = createData(dtype, rows) as Uint8Array;
+  // All have the same dtype.
+  for (const [row, tensor] of tensors.entries())
+    data.set(tensor.data as Uint8Array, row * elementCount(dims));
+  return makeTensor(dtype, [tensors.length, ...dims.slice(1)], data);
 }
 
 function planesOf(pixels: Uint8Array): Uint8Array {

@@ -90,7 +90,7 @@ export function addPhotoGraph(
   const { outputSize, channels } = transform;
   const { height, width } = outputSize ?? { height: region.height, width: region.width };
   const sizes = target.isLast ? [height, width, channels] : [channels, height, width];
-  nodes.add('Reshape', [laidOut, g.list([-1, ...sizes])], {}, last);
+  nodes.add('Reshape', [laidOut, g.list([hasBatch ? -1 : 1, ...sizes])], {}, last);
 }
 
 function sidesOf(g: Formula, size: number | Size): { readonly height: Name; readonly width: Name } {
@@ -159,19 +159,12 @@ function leastSize(resize: ResizeTarget): Size | null {
 }
 
 /** What is missing around the visible part of a region, as Pad takes it: of `[photos, height, width, channels]`, or with the channels first. */
-function padsOf(
-  g: Formula,
-  region: Place,
-  part: ReturnType<typeof visibleFormula>,
-  isFirst: boolean,
-): Name {
+function padsOf(g: Formula, region: Place, part: ReturnType<typeof visibleFormula>, isFirst: boolean): Name {
   const top = g.sub(part.top, region.top);
   const left = g.sub(part.left, region.left);
   const bottom = g.sub(g.add(region.top, region.height), part.bottom);
   const right = g.sub(g.add(region.left, region.width), part.right);
-  return g.list(
-    isFirst ? [0, 0, top, left, 0, 0, bottom, right] : [0, top, left, 0, 0, bottom, right, 0],
-  );
+  return g.list(isFirst ? [0, 0, top, left, 0, 0, bottom, right] : [0, top, left, 0, 0, bottom, right, 0]);
 }
 
 /** Pads with a colour, which is 0 while Pad runs. */

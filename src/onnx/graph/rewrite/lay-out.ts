@@ -87,6 +87,7 @@ export function layOutRewrite(
     // Before IR version 4, every initializer is listed as an input as well.
     ...(model.irVersion < 4 ? rewrite.tensors : []).flatMap((tensor) => writeValue(GRAPH.input, tensor)),
     ...rewrite.inputs.flatMap((input) => writeValue(GRAPH.input, input)),
+    ...rewrite.stated.flatMap((value) => writeValue(GRAPH.valueInfo, value)),
     ...(areOriginal ? [] : outputs.flatMap((output) => fieldChunks(GRAPH.output, outputBody(output)))),
   ];
   const front: Chunk[] = rewrite.front.flatMap(writeNode);

@@ -4,7 +4,7 @@
  */
 import { TapirError } from '../../../base/errors.js';
 import { ELEMENT_TYPE } from '../../file/wire/schema.js';
-import { dimsText, type TensorInfo } from '../../tensor/tensor-info.js';
+import { dimsText, PHOTO_AXES, PHOTO_INPUT } from '../../tensor/tensor-info.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { tensorType, type Value } from '../graph.js';
 import { opsetOf } from '../operator-sets.js';
@@ -28,20 +28,12 @@ export interface PhotoFront {
   readonly metadata: Readonly<Record<string, string>>;
   /** Adds the nodes from the photo to the model's input, whose name is `last`. */
   readonly build: (nodes: NodeBuilder, photo: string, last: string) => void;
-  /** The tensor that the model's input takes for a photo, without a graph. */
-  readonly tensorOf: (photo: DecodedPhoto) => Tensor;
+  /** The tensor that the model's input takes for photos, without a graph. Throws `IMAGE_MISFIT` for photos that the transform refuses. */
+  readonly tensorOf: (photos: readonly DecodedPhoto[]) => Tensor;
 }
 
-/** The name of the input. */
-export const PHOTO_INPUT = 'photo';
 /** Reductions, Unsqueeze and Pad take the forms that they have since then. */
 const LEAST_OPSET = 13;
-const SIDES = ['height', 'width', 3] as const;
-
-/** Whether an input takes decoded photos, and its graph prepares them. */
-export function isPhotoInput({ name, dtype, dims }: TensorInfo): boolean {
-  return name === PHOTO_INPUT && dtype === 'uint8' && dims?.slice(-3).join() === SIDES.join();
-}
 
 /**
  * Replaces a model's input by photos.
@@ -67,17 +59,22 @@ export function withPhotoInput(rewrite: Rewrite, front: PhotoFront, chosen?: Val
       dimsText({ name: input.name, dtype: null, dims: type.dims! }),
     );
   const name = names.claim(PHOTO_INPUT);
+  if (name !== PHOTO_INPUT) throw mismatch('that no tensor is called so', 'one');
   const nodes = new NodeBuilder(names, PHOTO_INPUT, opset, (reason) =>
     mismatch('a later operator set', reason),
   );
   front.build(nodes, name, input.name);
   const rows = front.hasBatch ? [batch ?? 'batch'] : [];
+  const [first = 1] = rows;
+  // Runtimes fuse nodes of the model only where they know that shapes are the same, so the tensor keeps the name of its batch.
+  const stated = { name: input.name, elemType: type.elemType, dims: [first, ...type.dims!.slice(1)] };
   return {
     ...rewrite,
-    inputs: [...rewrite.inputs, { name, elemType: ELEMENT_TYPE.uint8, dims: [...rows, ...SIDES] }],
+    inputs: [...rewrite.inputs, { name, elemType: ELEMENT_TYPE.uint8, dims: [...rows, ...PHOTO_AXES] }],
     computedInputs: new Set([...rewrite.computedInputs, input]),
     front: [...nodes.nodes, ...rewrite.front],
     tensors: [...rewrite.tensors, ...nodes.tensors],
+    stated: [...rewrite.stated, stated],
     metadata: { ...rewrite.metadata, ...front.metadata },
   };
 }

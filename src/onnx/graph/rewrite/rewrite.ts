@@ -77,6 +77,8 @@ export interface Rewrite {
   readonly opset: number | undefined;
   /** Whether nodes are put in execution order under distinct names, and unused operator sets are dropped. */
   readonly isTidy: boolean;
+  /** Types of tensors that added nodes compute. */
+  readonly stated: readonly NewValue[];
   /** Entries that the metadata of the written file gets. */
   readonly metadata: Readonly<Record<string, string>>;
   /** The outcome of the option `batch: 'dynamic'`; undefined without it. */
@@ -124,6 +126,7 @@ export function startRewrite(
     notes: [],
     opset: undefined,
     isTidy,
+    stated: [],
     metadata: {},
     batch: undefined,
     names,

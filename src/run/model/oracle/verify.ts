@@ -12,6 +12,7 @@ import { describeInputs } from '../open/value-info.js';
 import type { Prepared } from '../prune/prepared.js';
 import { completeModel, prunedInternals, type PrunedModel, type PrunedState } from '../prune/pruned-model.js';
 import { prepareWhole } from './prepare.js';
+import { photoCases } from './photo-cases.js';
 import { runMadeUp } from './run-made-up.js';
 import { SessionHolder, type SessionForm } from './session-holder.js';
 
@@ -161,38 +162,56 @@ export async function verifyModel(
 
 async function comparePruned(
   part: PrunedState,
-  { seed, rows, inputSizes, graphOptimizationLevel: level }: Comparison,
+  { seed, rows: asked, inputSizes, graphOptimizationLevel: level }: Comparison,
   sessions: SessionHolder,
 ): Promise<VerifyReport> {
-  const whole = prepareWhole(part);
+  const { photo } = part.request;
+  // The full graph gets the product's own pixels.
+  const whole = prepareWhole(photo ? { ...part, request: { ...part.request, photo: undefined } } : part);
   // A dynamic batch runs at once; the full graph takes the same rows batch by batch.
-  const runs = part.rewrite.batch?.mode === 'dynamic' ? rows : 1;
+  const runs = part.rewrite.batch?.mode === 'dynamic' ? asked : 1;
+  const rows = photo?.hasBatch === false ? 1 : asked;
   const replica = await sessions.open({ rewrite: whole.rewrite, graphOptimizationLevel: level });
   const fetches = whole.rewrite.outputs.map(({ tensor }) => tensor);
   const madeUp = { rewrite: whole.rewrite, given: inputSizes, seed, rows, runs };
   const inputs = describeInputs(whole.rewrite);
   const run = await runMadeUp(madeUp, (made) => runBatch(replica, inputs, made, fetches));
-  const { result: expected, feeds, fed, refused } = run;
-  const partFeeds = feedsOf(part, whole, feeds, expected);
+  const { result, feeds, fed, refused } = run;
+  const cases = photo ? photoCases(photo, feeds, seed) : [{ feeds, photos: undefined }];
+  const expected: Tensor[][] = [];
+  for (const { feeds: made, photos } of cases)
+    expected.push(photos ? await runBatch(replica, inputs, made, fetches) : result);
+  const partFeeds = cases.map(({ feeds: made, photos }, i) =>
+    feedsOf(part, whole, photos ? [...made, photos] : made, expected[i]!),
+  );
   const written: SessionForm = { rewrite: part.rewrite, naming: part.request.naming };
   const actual = await runIn(part, partFeeds, { ...written, graphOptimizationLevel: level }, sessions);
   const optimized = level === 'all' ? actual : await runOptimized(part, partFeeds, written, sessions);
-  const outputs = part.rewrite.outputs.map(({ key }, i): VerifiedOutput => {
-    const { dtype, dims } = actual[i]!;
-    return { name: key, dtype, dims, ...compareTensors(actual[i]!, expected[i]!) };
-  });
+  const outputs = actual.map((tensors, one) =>
+    part.rewrite.outputs.map(({ key }, i): VerifiedOutput => {
+      const { dtype, dims } = tensors[i]!;
+      return { name: key, dtype, dims, ...compareTensors(tensors[i]!, expected[one]![i]!) };
+    }),
+  );
+  const worst = outputs[0]!.map((first, i) =>
+    outputs
+      .map((one) => one[i]!)
+      .reduce((most, one) => (one.maxDifference > most.maxDifference ? one : most), first),
+  );
   return {
     seed,
     rows: feeds[0]?.dims[0] ?? rows,
     rowsRefused: refused ?? null,
     inputs: feeds.map(({ name, dims }, i) => ({ name, dims, madeUp: fed[i]!.madeUp })),
-    isEqual: outputs.every((output) => output.isEqual),
-    maxRelative: Math.max(...outputs.map((output) => output.maxRelative)),
+    isEqual: worst.every((output) => output.isEqual),
+    maxRelative: Math.max(...worst.map((output) => output.maxRelative)),
     tolerance: toleranceOf(part),
     maxRelativeOptimized: Math.max(
-      ...optimized.map((tensor, i) => compareTensors(tensor, expected[i]!).maxRelative),
+      ...optimized.flatMap((tensors, one) =>
+        tensors.map((tensor, i) => compareTensors(tensor, expected[one]![i]!).maxRelative),
+      ),
     ),
-    outputs,
+    outputs: worst,
   };
 }
 
@@ -211,25 +230,27 @@ function toleranceOf({ rewrite, typeOf, lowered }: PrunedState): number {
   return Math.max(TOLERANCE, ...[...types].map((type) => HALF_TOLERANCE.get(type) ?? 0));
 }
 
-/** Runs a model on feeds; outputs come in the order of the request. */
+/** Runs a model on feeds, one run after the other; outputs come in the order of the request. */
 async function runIn(
   { rewrite }: Prepared,
-  feeds: readonly NamedTensor[],
+  feeds: readonly (readonly NamedTensor[])[],
   form: SessionForm,
   sessions: SessionHolder,
-): Promise<Tensor[]> {
+): Promise<Tensor[][]> {
   const replica = await sessions.open(form);
   const fetches = rewrite.outputs.map(({ key, tensor }) => (form.naming === 'keys' ? key : tensor));
-  return runBatch(replica, describeInputs(rewrite), feeds, fetches);
+  const runs: Tensor[][] = [];
+  for (const run of feeds) runs.push(await runBatch(replica, describeInputs(rewrite), run, fetches));
+  return runs;
 }
 
 /** Runs the written model with the default optimisation, which can fail by itself (docs/decisions/022-output-names.md). */
 async function runOptimized(
   part: Prepared,
-  feeds: readonly NamedTensor[],
+  feeds: readonly (readonly NamedTensor[])[],
   form: SessionForm,
   sessions: SessionHolder,
-): Promise<Tensor[]> {
+): Promise<Tensor[][]> {
   try {
     return await runIn(part, feeds, { ...form, graphOptimizationLevel: 'all' }, sessions);
   } catch (error) {
