@@ -33,6 +33,7 @@ const HOUSE: Readonly<Record<string, Readonly<Record<string, Floors>>>> = {
       ['transform'],
       ['.', 'configs', 'lanes'],
     ],
+    graph: [['.']],
     feeds: [['items'], ['.'], ['pictures']],
   },
   extract: { '.': [['replicas'], ['.']], stages: [['graph'], ['.']] },

@@ -2,7 +2,7 @@
 import { pickFields, type Options } from '../base/checks.js';
 import { readOptions, type Fields } from '../base/options.js';
 import { TRANSFORM_FIELDS, type TransformRequest } from '../photos/feeds/choose-transform.js';
-import { resolvePhotoInput } from '../photos/feeds/photo-input.js';
+import { resolvePhotoInput } from './photo-input.js';
 import { readModel, type ModelSource, type OnnxModel } from '../run/model/open/open-model.js';
 import type { ReturnNodes } from '../run/model/open/return-nodes.js';
 import {

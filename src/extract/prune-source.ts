@@ -1,7 +1,7 @@
 /** What an extractor is made of → the pruned model that it runs. */
 import { invalidOption, type Options } from '../base/checks.js';
 import type { TransformRequest } from '../photos/feeds/choose-transform.js';
-import { resolvePhotoInput } from '../photos/feeds/photo-input.js';
+import { resolvePhotoInput } from './photo-input.js';
 import { pruneToRun } from '../run/model/oracle/prune-model.js';
 import { modelInternals } from '../run/model/open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../run/model/open/open-model.js';

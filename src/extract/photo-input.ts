@@ -1,22 +1,22 @@
 /** The input `photo` of a cut: the transform of its model as nodes. */
-import type { Options } from '../../base/checks.js';
-import { inputsOf } from '../../run/model/prune/pruned-model.js';
+import type { Options } from '../base/checks.js';
+import { inputsOf } from '../run/model/prune/pruned-model.js';
 import {
   photoInput,
   photoKindOf,
   type PhotoInput,
   type RewriteOptions,
-} from '../../run/model/prune/rewrite-options.js';
-import type { OnnxModel } from '../../run/model/open/open-model.js';
-import type { ReturnNodes } from '../../run/model/open/return-nodes.js';
-import { pruneToRun } from '../../run/model/oracle/prune-model.js';
-import type { ImageType } from '../../onnx/tensor/image-feed.js';
-import type { Transform } from '../images/transform/transform.js';
-import { checkPhotoGraph } from '../graph/photo-graph.js';
-import { createPhotoFront } from '../graph/photo-front.js';
-import type { TransformRequest } from './choose-transform.js';
-import { chooseModelTransform } from './model-transform.js';
-import { planFeeds } from './plan-feeds.js';
+} from '../run/model/prune/rewrite-options.js';
+import type { OnnxModel } from '../run/model/open/open-model.js';
+import type { ReturnNodes } from '../run/model/open/return-nodes.js';
+import { pruneToRun } from '../run/model/oracle/prune-model.js';
+import type { ImageType } from '../onnx/tensor/image-feed.js';
+import type { Transform } from '../photos/images/transform/transform.js';
+import { checkPhotoGraph } from '../photos/graph/photo-graph.js';
+import { createPhotoFront } from '../photos/graph/photo-front.js';
+import type { TransformRequest } from '../photos/feeds/choose-transform.js';
+import { chooseModelTransform } from '../photos/feeds/model-transform.js';
+import { planFeeds } from '../photos/feeds/plan-feeds.js';
 
 /**
  * What a cut is fed, with the nodes of its transform where it takes photos.
