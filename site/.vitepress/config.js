@@ -59,7 +59,7 @@ const sidebar = [
   { text: 'Speed', items: guides('devices', 'engines', 'int8') },
   { text: 'Vectors', items: guides('words', 'probes') },
   { text: 'Learning', items: guides('gradients', 'attribution', 'training', 'statistics') },
-  { text: 'Service', items: [page('docs/serve.md'), ...guides('other-servers')] },
+  { text: 'Service', items: [page('docs/serve.md'), ...guides('one-file-everywhere', 'other-servers')] },
   {
     text: 'Reference',
     items: [

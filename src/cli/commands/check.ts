@@ -16,8 +16,12 @@ import { addFlags, readFlags } from '../flags/option-flags.js';
 import { readReturnFlags, RETURN_HELP } from '../flags/return-flags.js';
 import { CHECK_FIELDS, checkModel, type CheckModelOptions, type ModelCheck } from '../measure/check-model.js';
 import { ENGINE_COLUMNS, engineRows, engineTable } from '../terminal/engine-table.js';
-import type { Verdict } from '../measure/finding.js';
+import { checkProof, readProof } from '../measure/check-proof.js';
+import { judge, type Finding, type Verdict } from '../measure/finding.js';
 import { saveCheck } from '../measure/save-check.js';
+import { askedDevices } from '../../products/precision/lowering/forms.js';
+import { openModel } from '../../run/model/open/open-model.js';
+import { invalidOption } from '../../base/checks.js';
 import { EXIT } from '../terminal/exit-code.js';
 import type { Terminal } from '../terminal/terminal.js';
 import { rare } from '../flags/rare.js';
@@ -50,7 +54,10 @@ export function addCommand(program: Command, terminal: Terminal): void {
       'check what a model gives here: names, pixels, cuts, splits, engines; exit code 1 if it is wrong',
     )
     .argument('<model>', MODEL_HELP)
-    .argument('<photos>', 'folder, list, archive or pattern of images; the first 16 are measured')
+    .argument(
+      '[photos]',
+      'folder, list, archive or pattern of images; the first 16 are measured; without, the test picture in a file that takes photos',
+    )
     .option(rare(YES_FLAG), YES_HELP, false)
     .option('--return <name[=key]>', `${RETURN_HELP} (default: the graph outputs)`, collect)
     .option('--out <file>', 'also write an HTML page')
@@ -60,7 +67,9 @@ export function addCommand(program: Command, terminal: Terminal): void {
       false,
     )
     .option('--json', 'print JSON', false)
-    .action((model: string, photos: string, flags: CheckFlags) => runCheck(terminal, model, photos, flags));
+    .action((model: string, photos: string | undefined, flags: CheckFlags) =>
+      runCheck(terminal, model, photos, flags),
+    );
   addFlags(command, CHECK_FIELDS, {
     against: '--against <reference>',
     minCosine: '--min-cosine <c>',
@@ -70,8 +79,14 @@ export function addCommand(program: Command, terminal: Terminal): void {
   addSettings(command, SAVE_FIELDS, ['saveCosine']);
 }
 
-async function runCheck(terminal: Terminal, path: string, photos: string, flags: CheckFlags): Promise<void> {
+async function runCheck(
+  terminal: Terminal,
+  path: string,
+  photos: string | undefined,
+  flags: CheckFlags,
+): Promise<void> {
   const { out, json } = flags;
+  if (photos === undefined) return runProof(terminal, path, flags);
   if (out !== undefined) await checkReplaceable(resolve(out), 'check');
   const file = await findModelFile(path, terminal, flags.yes);
   const found = await checkModel(file, photos, {
@@ -93,6 +108,22 @@ async function runCheck(terminal: Terminal, path: string, photos: string, flags:
   );
   if (opens.verdict === 'refused') terminal.exitCode = EXIT.model;
   else if (isWrong) terminal.exitCode = EXIT.someFailed;
+}
+
+/** Runs the test picture of a file that takes photos, on each device that is asked for. Exit code 1 if its bits differ. */
+async function runProof(terminal: Terminal, path: string, flags: CheckFlags): Promise<void> {
+  const model = await openModel(await findModelFile(path, terminal, flags.yes));
+  const proof = readProof(model);
+  if (!proof)
+    throw invalidOption('photos', 'given for a model without a test picture in its metadata', undefined);
+  const findings: Finding[] = [];
+  for (const device of await askedDevices(flags.device, terminal.signal))
+    findings.push(await judge(() => checkProof(model, proof, device)));
+  if (flags.json) terminal.out(`${JSON.stringify({ proof, findings }, null, 2)}\n`);
+  else
+    for (const { verdict, says } of findings)
+      terminal.out(`${MARKS[verdict]} pixels  ${verdict}  ${shown(says)}\n`);
+  if (findings.some(({ verdict }) => verdict !== 'yes')) terminal.exitCode = EXIT.someFailed;
 }
 
 function describe(found: ModelCheck, columns: number | undefined): string {

@@ -22,6 +22,7 @@ import {
   type PhotoCheck,
   type PhotoCheckOptions,
 } from './check-photos.js';
+import { checkProof, readProof } from './check-proof.js';
 import { compared, judge, unproven, yes, type Finding } from './finding.js';
 import { readPhotoVectors } from './photo-vectors.js';
 
@@ -30,7 +31,10 @@ export interface ModelCheck {
   /** In the order of the table. */
   readonly findings: Readonly<
     Record<'opens' | 'names' | 'pixels' | 'cut' | 'split' | 'reference' | 'agree', Finding>
-  >;
+  > & {
+    /** Of a file that takes photos. */
+    readonly proof?: Finding;
+  };
   readonly engines: PhotoCheck['engines'];
 }
 
@@ -83,10 +87,17 @@ export async function checkModel(
     agree: opens,
     engines: [],
   };
+  const proof = readProof(model);
   const { engines, ...seen } = opened ? await checkPhotos(opened, photos, reference, options) : unopened;
   return {
     model: { ...(await identifyFile(model)), producer: model.producer },
-    findings: { opens, names: checkNames(model), cut: await judge(() => checkCut(model)), ...seen },
+    findings: {
+      opens,
+      names: checkNames(model),
+      ...(proof && { proof: await judge(() => checkProof(model, proof, devices[0]!)) }),
+      cut: await judge(() => checkCut(model)),
+      ...seen,
+    },
     engines,
   };
 }
