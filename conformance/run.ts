@@ -1,6 +1,6 @@
 /**
- * `npm run conformance [-- counts | names | pixels | processors | FOLDER…]`: counts what is right, wrong and refused, and writes the tables into
- * README.md. With `counts`, `names` or `pixels`, only that part, and with `processors` what processors.ts finds; without, `tapir check` runs on every model at hand as well.
+ * `npm run conformance [-- counts | names | pixels | photo-files | processors | FOLDER…]`: counts what is right, wrong and refused, and writes the tables into
+ * README.md. With `counts`, `names`, `pixels` or `photo-files`, only that part, and with `processors` what processors.ts finds; without, `tapir check` runs on every model at hand as well.
  *
  * Models: torchvision's networks by `tapir models create`; with Python (environment variable PYTHON, with torch, torchvision and timm) also
  * timm's families; the ONNX files of the tests; and those of the given folders. A `reference.npz` beside a file is what it must give.
@@ -29,6 +29,7 @@ import type { ModelCheck } from '../src/cli/measure/check-model.js';
 import { countFixtures, describeCounts } from './count.js';
 import { describeNames, judgeNames } from './names.js';
 import { comparePixels, describePixels } from './pixels.js';
+import { countPhotoFiles, describePhotoFiles } from './photo-files.js';
 import { findLikeClasses } from './processors.js';
 import { describeRow, writePart, writeTable, type Row } from './table.js';
 
@@ -68,13 +69,19 @@ const part = process.argv[2];
 const made = join(scratch, 'python');
 const python = process.env['PYTHON'];
 /** Parts that run alone where one is named. */
-const PARTS = new Set(['counts', 'names', 'pixels', 'processors']);
+const PARTS = new Set(['counts', 'names', 'pixels', 'processors', 'photo-files']);
 const asked = (one: string): boolean => part === one || !PARTS.has(part ?? '');
 if (asked('counts')) writePart(readme, 'counts', describeCounts(await countFixtures(fixtures)));
 if (asked('names') && python !== undefined)
   writePart(readme, 'names', describeNames(await judgeNames(python, join(scratch, 'names'))));
 if (asked('pixels') && python !== undefined)
   writePart(readme, 'pixels', describePixels(await comparePixels(python, join(scratch, 'pixels'))));
+if (asked('photo-files'))
+  writePart(
+    readme,
+    'photo-files',
+    describePhotoFiles(await countPhotoFiles(Number(process.env['PHOTO_FILE_SIZES'] ?? 50))),
+  );
 if (part === 'processors' && python !== undefined) await findLikeClasses(python, join(scratch, 'processors'));
 if (PARTS.has(part ?? '')) process.exit();
 if (python !== undefined)

@@ -27,7 +27,7 @@ const CELLS: Readonly<Record<Verdict, string>> = {
 const COUNTED = new Set(['corpus']);
 
 /** The parts of README.md that a run writes. */
-export type Part = 'counts' | 'names' | 'pixels' | 'models';
+export type Part = 'counts' | 'names' | 'pixels' | 'photo-files' | 'models';
 
 /** Replaces a part of the README: what stands between its mark and the next one. */
 export function writePart(path: string, part: Part, content: string): void {
