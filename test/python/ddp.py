@@ -32,7 +32,7 @@ def vit():
 
 MODELS = {"resnet18": lambda: resnet18(num_classes=CLASSES), "vit": vit, "mlp": mlp}
 SHAPES = {"resnet18": (3, 48, 48), "vit": (3, 32, 32), "mlp": (6,)}
-SGD = {"kind": "sgd", "lr": 1e-4, "momentum": 0.9}
+SGD = {"kind": "sgd", "lr": 1e-5, "momentum": 0.9}
 CASES = [
     {"name": "ResNet-18, frozen, SGD", "model": "resnet18", "batchNorm": "frozen", "optimizer": SGD},
     {"name": "ResNet-18, batch, SGD", "model": "resnet18", "batchNorm": "batch", "optimizer": SGD},
