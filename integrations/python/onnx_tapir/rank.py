@@ -39,6 +39,8 @@ _LAUNCHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py"
 _VERDICT, _TROUBLE, _AT = "lost", "trouble", "at/"
 #: How often a rank looks into the store, and how long it waits for the others' answers.
 _LOOK_S, _ANSWER_S = 0.5, 5.0
+#: Bytes of a call whose memory is used again.
+_LARGE = 2**20
 #: What a rank answers that has closed its group.
 _LEFT = -1
 
@@ -92,10 +94,13 @@ class Rank:
 
     def _read(self) -> None:
         """The thread that reads. Collectives wait in another one, so that the end of this rank is heard at any time."""
+        large = torch.empty(0, dtype=torch.uint8)
         with contextlib.suppress(OSError, ValueError):
             while True:
                 kind, size = self._header()
-                data = torch.empty(size, dtype=torch.uint8)
+                # The gradients of each step fill the same memory: a call is answered before the next one comes.
+                data = large if size == len(large) else torch.empty(size, dtype=torch.uint8)
+                large = data if size >= _LARGE else large
                 self._fill(memoryview(data.numpy()))
                 if kind == _CLOSE:
                     self._leave(json.loads(bytes(data.numpy())))
