@@ -4,14 +4,14 @@ import { elementCount } from '../../onnx/tensor/tensor.js';
 import { readFeatureRows } from '../formats/feature-files.js';
 import type { FeatureFile } from '../formats/feature-format.js';
 import { valuesOf } from '../formats/carried-columns.js';
-import { readMetadata, type DatasetRow, type MetadataRow } from '../formats/metadata.js';
+import { NAMES, type DatasetRow, type MetadataGroup } from '../formats/metadata-columns.js';
+import { nameAt, readInputGroups } from './input-groups.js';
 import { locateFile } from '../records/locate-file.js';
-import { rowsOf, type Manifest } from './manifest.js';
+import type { Manifest } from './manifest.js';
 import { readManifest } from './read-manifest.js';
 import { readSavedColumns } from './saved-columns.js';
 import { placeCells, type SavedColumns } from '../formats/saved-columns.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
-import { nameOfUrl } from '../../base/url-names.js';
 
 /** Consecutive rows of a feature. */
 export interface FeatureBlock {
@@ -125,28 +125,17 @@ function checkOptions(manifest: Manifest, key: string, options: BlockOptions): n
 }
 
 async function* inputsOf(folder: string, manifest: Manifest): AsyncGenerator<DatasetRow> {
-  const totalRows = rowsOf(manifest);
   const columns = await readSavedColumns({ folder, manifest });
   const saved = columns.names.length > 0 ? columns : undefined;
-  for (const { metadata } of manifest.shards)
-    for await (const row of readMetadata(await locateFile(folder, metadata), totalRows))
-      if (isInput(row)) yield withColumns(withName(row), saved);
+  for await (const group of readInputGroups({ folder, manifest }, { own: NAMES, withCarried: true }))
+    for (let i = 0; i < group.length; i++)
+      if (group.statuses[i] !== 'removed') yield inputAt(group, i, saved);
 }
 
-/** The names of older datasets have signatures. */
-function withName<Row extends DatasetRow>(row: Row): Row {
-  const path = row.path && nameOfUrl(row.path, 'url');
-  return path === row.path ? row : { ...row, path };
-}
-
-function isInput(row: MetadataRow): row is DatasetRow & MetadataRow {
-  return row.status !== 'removed';
-}
-
-function withColumns(
-  { columns, ...input }: DatasetRow & MetadataRow,
-  saved: SavedColumns | undefined,
-): DatasetRow {
+/** An input with the columns of its list, and those that were saved later. */
+export function inputAt(group: MetadataGroup, i: number, saved: SavedColumns | undefined): DatasetRow {
+  const { columns, ...own } = group.rowAt(i);
+  const input = { ...own, path: nameAt(group, i) } as DatasetRow;
   const later = saved?.valuesOf(placeCells(input));
   return columns || later ? { ...later, ...(columns && valuesOf(columns)), ...input } : input;
 }

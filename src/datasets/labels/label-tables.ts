@@ -2,7 +2,7 @@
 import { extname } from 'node:path';
 import { isTapirError, TapirError } from '../../base/errors.js';
 import type { Dataset } from '../files/dataset.js';
-import { readParquetRecords } from '../formats/parquet-reading.js';
+import { readParquetColumns, readParquetRecords } from '../formats/parquet-reading.js';
 import { datasetUnreadable } from '../../base/files/dataset-invalid.js';
 import { readSavedColumns } from '../files/saved-columns.js';
 import { PART_NAMES } from '../formats/part-columns.js';
@@ -80,12 +80,13 @@ export interface LabelledInput {
  * Reads a column of a dataset: of the metadata or of the embedded list, one that you added to the Parquet files, or one that was saved on
  * the dataset's page.
  *
+ * @returns The inputs of a row group at a time.
  * @throws {@link TapirError} `DATASET_INVALID` for a dataset without the column, naming those that there are.
  */
 export async function* readColumnLabels(
   { folder, manifest }: Dataset,
   column: string,
-): AsyncGenerator<LabelledInput> {
+): AsyncGenerator<LabelledInput[]> {
   const saved = await readSavedColumns({ folder, manifest });
   const isSaved = saved.has(column);
   const columns = ['row', 'status', ...(isSaved ? ['path'] : [column])];
@@ -98,11 +99,18 @@ export async function* readColumnLabels(
       return new TapirError('DATASET_INVALID', message, { details: { path, reason } });
     };
     try {
-      for await (const record of readParquetRecords(path, columns, { missing, optional })) {
-        if (record['status'] === 'removed') continue;
-        const row = record['row'] ?? null;
-        const value = record[column] ?? (isSaved ? saved.get(record, column) : null);
-        yield { row: row === null ? null : Number(row), label: textOf(value) };
+      for await (const group of readParquetColumns(path, columns, { missing, optional })) {
+        const [rows, statuses, values] = ['row', 'status', column].map((name) => group.columns.get(name));
+        const cellsOf = (i: number) =>
+          Object.fromEntries([...group.columns].map(([name, ofGroup]) => [name, ofGroup[i]]));
+        const inputs: LabelledInput[] = [];
+        for (let i = 0; i < group.rows; i++) {
+          if (statuses![i] === 'removed') continue;
+          const row = rows![i] ?? null;
+          const value = values?.[i] ?? (isSaved ? saved.get(cellsOf(i), column) : null);
+          inputs.push({ row: row === null ? null : Number(row), label: textOf(value) });
+        }
+        yield inputs;
       }
     } catch (error) {
       throw datasetUnreadable(path, error);

@@ -5,6 +5,7 @@ import { groupBy } from '../../base/group-by.js';
 import { counted } from '../../base/printable.js';
 import { nameOfUrl } from '../../base/url-names.js';
 import type { RowSet } from '../../base/row-set.js';
+import { nameAt, readInputGroups } from '../files/input-groups.js';
 import { countRows } from './live-rows.js';
 import { compareBytes } from '../sources/folders/list-folder.js';
 import { readColumnLabels, readTableLabels, type LabelledInput } from './label-tables.js';
@@ -52,12 +53,13 @@ export async function readLabels(
   const names = new NameTable();
   const ofRow = new Int32Array(countRows(dataset)).fill(NO_LABEL);
   let [unlabelled, failed] = [0, 0];
-  for await (const { row, label } of inputs) {
-    if (row !== null && among?.has(row) === false) continue;
-    if (row === null) failed++;
-    else if (label === null) unlabelled++;
-    else ofRow[row] = names.place(label);
-  }
+  for await (const group of inputs)
+    for (const { row, label } of group) {
+      if (row !== null && among?.has(row) === false) continue;
+      if (row === null) failed++;
+      else if (label === null) unlabelled++;
+      else ofRow[row] = names.place(label);
+    }
   const { classes, places } = names.sorted();
   for (const [row, label] of ofRow.entries()) if (label !== NO_LABEL) ofRow[row] = places[label]!;
   const unknown = unmet.size === 0 ? [] : [describeUnmet(unmet, firstPath())];
@@ -98,7 +100,8 @@ function describeUnmet(unmet: ReadonlySet<string>, path: string | null): string 
 
 /** An open source of labels. */
 interface OpenLabels {
-  readonly inputs: AsyncIterable<LabelledInput>;
+  /** A row group at a time. */
+  readonly inputs: AsyncIterable<readonly LabelledInput[]>;
   /** Paths of a table that no input had so far. */
   readonly unmet: ReadonlySet<string>;
   /** The first path of the inputs, once they are read; null without one. */
@@ -110,7 +113,7 @@ export async function openLabels(dataset: Dataset, given: ProbeLabels, option: s
   const unmet = new Set<string>();
   let first: string | null = null;
   const firstPath = (): string | null => first;
-  const ofPaths = (labelOf: (path: string) => string | undefined): AsyncIterable<LabelledInput> =>
+  const ofPaths = (labelOf: (path: string) => string | undefined): OpenLabels['inputs'] =>
     labelPaths(dataset, (path) => {
       first ??= path;
       return labelOf(path);
@@ -145,9 +148,16 @@ function urlsByName(listed: ReadonlyMap<string, string>): ReadonlyMap<string, re
 async function* labelPaths(
   dataset: Dataset,
   labelOf: (path: string) => string | undefined,
-): AsyncGenerator<LabelledInput> {
-  for await (const { path, row } of dataset.rows())
-    yield { row, label: (path === null ? undefined : labelOf(path)) ?? null };
+): AsyncGenerator<LabelledInput[]> {
+  for await (const group of readInputGroups(dataset, { own: ['path'] })) {
+    const inputs: LabelledInput[] = [];
+    for (const [i, row] of group.rows.entries()) {
+      if (group.statuses[i] === 'removed') continue;
+      const path = nameAt(group, i);
+      inputs.push({ row: row < 0 ? null : row, label: (path === null ? undefined : labelOf(path)) ?? null });
+    }
+    yield inputs;
+  }
 }
 
 /** Names in the order in which they are met. */

@@ -1,6 +1,7 @@
 /** Rows of a dataset and the inputs that they belong to. */
 import type { Dataset } from '../files/dataset.js';
-import type { DatasetRow } from '../formats/metadata.js';
+import type { DatasetRow } from '../formats/metadata-columns.js';
+import { nameAt, readInputGroups } from '../files/input-groups.js';
 import { RowSet } from '../../base/row-set.js';
 
 /** The number of rows in all shards. */
@@ -12,7 +13,8 @@ export function countRows({ manifest }: Dataset): number {
 /** Reads the rows that belong to an input. Other rows are outdated, and no results. */
 export async function readLiveRows(dataset: Dataset): Promise<RowSet> {
   const live = new RowSet();
-  for await (const { row } of dataset.rows()) if (row !== null) live.add(row);
+  for await (const { rows } of readInputGroups(dataset, { own: [] }))
+    for (const row of rows) if (row >= 0) live.add(row);
   return live;
 }
 
@@ -28,15 +30,17 @@ export async function readInputOfRows(dataset: Dataset): Promise<Int32Array> {
   const inputOf = new Int32Array(countRows(dataset)).fill(-1);
   const known = new Map<string, number>();
   let count = 0;
-  for await (const { row, path } of dataset.rows()) {
-    if (row === null) continue;
-    let input = path === null ? undefined : known.get(path);
-    if (input === undefined) {
-      input = count++;
-      if (path !== null) known.set(path, input);
+  for await (const group of readInputGroups(dataset, { own: ['path'] }))
+    for (const [i, row] of group.rows.entries()) {
+      if (row < 0) continue;
+      const path = nameAt(group, i);
+      let input = path === null ? undefined : known.get(path);
+      if (input === undefined) {
+        input = count++;
+        if (path !== null) known.set(path, input);
+      }
+      inputOf[row] = input;
     }
-    inputOf[row] = input;
-  }
   return inputOf;
 }
 
@@ -52,17 +56,14 @@ export async function readPaths(
 /** What a row belongs to: an image, and a part of it. */
 export type RowPlace = Pick<DatasetRow, 'path' | 'crop' | 'tile' | 'clipStart'>;
 
-/** Reads what some rows belong to. It reads the metadata again, so that memory never holds all paths of a large dataset. */
+/** Reads what some rows belong to, from the shards that hold them. */
 export async function readPlaces(
   dataset: Dataset,
   rows: ReadonlySet<number>,
 ): Promise<ReadonlyMap<number, RowPlace>> {
   const places = new Map<number, RowPlace>();
-  if (rows.size === 0) return places;
-  for await (const { row, path, crop, tile, clipStart } of dataset.rows()) {
-    if (row === null || !rows.has(row)) continue;
-    places.set(row, { path, crop, tile, clipStart });
-    if (places.size === rows.size) break;
-  }
+  for await (const group of readInputGroups(dataset, { own: ['path'], among: rows }))
+    for (const [i, row] of group.rows.entries())
+      if (rows.has(row)) places.set(row, { path: nameAt(group, i), ...group.partAt(i) });
   return places;
 }

@@ -31,15 +31,16 @@ export async function readRowsWhere(dataset: Dataset, where: string | undefined)
   const { inputs } = await openLabels(dataset, where.slice(0, split), 'where');
   const [live, others] = [new RowSet(), new Set<string>()];
   let isFound = false;
-  for await (const { row, label } of inputs) {
-    if (row === null || label === null) continue;
-    if (label !== wanted) {
-      if (others.size < LABELS_NAMED) others.add(label);
-      continue;
+  for await (const group of inputs)
+    for (const { row, label } of group) {
+      if (row === null || label === null) continue;
+      if (label !== wanted) {
+        if (others.size < LABELS_NAMED) others.add(label);
+        continue;
+      }
+      live.add(row);
+      isFound = true;
     }
-    live.add(row);
-    isFound = true;
-  }
   if (isFound) return live;
   const named = [...others].map((label) => JSON.stringify(label)).join(', ');
   throw invalidOption('where', `a label that an image has (${named || 'no image has one'})`, where);

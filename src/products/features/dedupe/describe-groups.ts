@@ -1,5 +1,6 @@
 /** Groups of rows as users see them: their inputs, the best copy, and how near the others are to it. */
 import type { Dataset } from '../../../datasets/files/dataset.js';
+import { nameAt, readInputGroups } from '../../../datasets/files/input-groups.js';
 import type { Tile } from '../../../photos/images/pixels/tile-grid.js';
 import { cosineOf, readTiles, sliceTile, type Tile as RowTile, type TileRequest } from './tiles.js';
 
@@ -57,24 +58,27 @@ export async function describeGroups(
   }));
 }
 
+const IMAGE_COLUMNS = ['path', 'width', 'height', 'size_bytes', 'modified', 'sha256'] as const;
+
 async function readImages(
   dataset: Dataset,
   wanted: ReadonlySet<number>,
 ): Promise<ReadonlyMap<number, DuplicateImage>> {
   const images = new Map<number, DuplicateImage>();
-  if (wanted.size === 0) return images;
-  for await (const { row, path, width, height, stamp, crop, tile, clipStart } of dataset.rows())
-    if (row !== null && wanted.has(row))
+  for await (const group of readInputGroups(dataset, { own: IMAGE_COLUMNS, among: wanted }))
+    for (const [i, row] of group.rows.entries()) {
+      if (!wanted.has(row)) continue;
+      const { crop, tile, clipStart } = group.partAt(i);
       images.set(row, {
         row,
-        path,
-        width,
-        height,
-        sizeBytes: stamp?.sizeBytes ?? null,
+        path: nameAt(group, i),
+        ...group.sizeAt(i),
+        sizeBytes: group.stampAt(i)?.sizeBytes ?? null,
         ...(crop === null ? {} : { crop }),
         ...(tile === null ? {} : { tile }),
         ...(clipStart === null ? {} : { clipStart }),
       });
+    }
   return images;
 }
 

@@ -3,6 +3,7 @@ import { partName } from '../../../photos/images/pixels/tile-grid.js';
 import { invalidOption, show } from '../../../base/checks.js';
 import { nameOfUrl } from '../../../base/url-names.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
+import { nameAt, readInputGroups } from '../../../datasets/files/input-groups.js';
 
 /** A row of the dataset as a query. */
 export interface RowQuery {
@@ -30,12 +31,15 @@ export async function readRowQueries(
     paths.flatMap(namesOf).map((name) => [name, []]),
   );
   let first: string | undefined;
-  for await (const { row, ...input } of dataset.rows()) {
-    if (input.path === null) continue;
-    const name = input.path + partName(input);
-    first ??= name;
-    for (const one of new Set([input.path, name])) asked.get(one)?.push({ name, row });
-  }
+  for await (const group of readInputGroups(dataset, { own: ['path'] }))
+    for (const [i, number] of group.rows.entries()) {
+      const path = nameAt(group, i);
+      if (path === null || group.statuses[i] === 'removed') continue;
+      const part = partName(group.partAt(i));
+      first ??= path + part;
+      for (const one of part === '' ? [path] : [path, path + part])
+        asked.get(one)?.push({ name: path + part, row: number < 0 ? null : number });
+    }
   const rows = [...asked.values()].flat().flatMap(({ row }) => row ?? []);
   const vectors = await readRows(dataset, key, new Set(rows));
   return paths.flatMap((path) => {
