@@ -1,9 +1,10 @@
 /** Datasets of the probes' fixtures, and folders like those that embedFolder writes. */
 import { readFileSync } from 'node:fs';
-import type { Dataset, DatasetRow } from 'onnx-tapir';
+import { openDataset, type Dataset } from 'onnx-tapir';
 import type { Probe } from 'onnx-tapir/features';
 import { fixturePath } from './fixtures.js';
 import { readNpy } from './npy.js';
+import { storeDataset } from './stored-dataset.js';
 
 /** A linear classifier as scikit-learn found it. */
 export interface GoldenLinear {
@@ -44,32 +45,11 @@ export function readGolden(name: string): Golden & Labelled {
   return { ...golden, vectors };
 }
 
-/** A dataset in memory; the image of row 3 with the label 7 is `7/3.png`. */
-export function datasetOf({ elements, vectors, labels }: Labelled, block = 100): Dataset {
-  const features = { f: { dtype: 'float32', dims: [elements] } };
-  const failure = { errorCode: null, errorMessage: null };
-  const nothing = { ...failure, stamp: null, crop: null, tile: null, clipStart: null, width: 1, height: 1 };
-  return {
-    folder: 'memory',
-    // Nothing else of it is read.
-    manifest: { features, shards: [{ firstRow: 0, rows: vectors.length }] } as unknown as Dataset['manifest'],
-    async *rows() {
-      yield { ...nothing, path: '0/broken.png', status: 'error', row: null } satisfies DatasetRow;
-      for (const [row, label] of labels.entries())
-        yield { ...nothing, path: `${label}/${row}.png`, status: 'ok', row } satisfies DatasetRow;
-    },
-    vectors: () => {
-      throw new Error('nothing here asks for them');
-    },
-    async *blocks() {
-      for (let at = 0; at < vectors.length; at += block) {
-        const part = vectors.slice(at, at + block);
-        const data = new Float32Array(part.length * elements);
-        for (const [i, vector] of part.entries()) data.set(vector, i * elements);
-        yield { firstRow: at, rows: part.length, dims: [elements], data };
-      }
-    },
-  };
+/** A dataset on disk; the image of row 3 with the label 7 is `7/3.png`. */
+export function datasetOf({ vectors, labels }: Labelled, shard?: number): Dataset {
+  const inputs = labels.map((label, row) => ({ path: `${label}/${row}.png`, row }));
+  const shape = { key: 'f', rows: vectors, inputs: [{ path: '0/broken.png' }, ...inputs] };
+  return storeDataset({ ...shape, ...(shard === undefined ? {} : { shard }) }, openDataset);
 }
 
 /** Rows of weights of a linear probe. */

@@ -7,7 +7,7 @@ import { FlatTable } from './flatbuffers.js';
 import { unpackBits } from '../../onnx/tensor/bits.js';
 import { createData, elementBytes } from '../../onnx/tensor/tensor.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
-import { checkFacts, readExactly, type FeatureFile } from './feature-format.js';
+import { checkFacts, readExactly, type FeatureFile, type StoredRows } from './feature-format.js';
 import type { Elements } from '../../onnx/tensor/widen.js';
 
 /** The ids of the fields that are read, from Arrow's File.fbs, Schema.fbs and Message.fbs. */
@@ -39,6 +39,21 @@ export async function* readArrowRows(handle: FileHandle, file: FeatureFile): Asy
       ? unpackBits(values, rows * file.elements)
       : (createData(file.dtype, 0, values.buffer) as Elements);
   }
+}
+
+/** Where the rows of a file lie; undefined for bits. */
+export async function locateArrowRows(
+  handle: FileHandle,
+  file: FeatureFile,
+): Promise<StoredRows[] | undefined> {
+  const { size, blocks } = await checkArrow(handle, file);
+  if (file.dtype === 'bool') return undefined;
+  const located: StoredRows[] = [];
+  for (const block of blocks) {
+    const { offset, rows } = await locateValues(handle, block, size, file);
+    located.push({ offset, rows, dtype: file.dtype });
+  }
+  return located;
 }
 
 /** Compares the footer and the size with the manifest. Returns where the record batches lie. */

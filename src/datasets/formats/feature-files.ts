@@ -5,12 +5,12 @@ import { AtomicFile } from '../../base/atomic-file.js';
 import { checkOneOf, invalidOption } from '../../base/checks.js';
 import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
 import { elementCount, type DType } from '../../onnx/tensor/tensor.js';
-import { checkArrow, readArrowRows } from './arrow-reader.js';
+import { checkArrow, locateArrowRows, readArrowRows } from './arrow-reader.js';
 import { createArrowEncoder } from './arrow-writer.js';
 import { datasetInvalid, datasetUnreadable } from '../../base/files/dataset-invalid.js';
-import type { FeatureEncoder, FeatureFile, FeatureRows } from './feature-format.js';
-import { checkNpy, createNpyEncoder, readNpyRows } from './npy.js';
-import { checkParquet, readParquetRows } from './parquet-reader.js';
+import type { FeatureEncoder, FeatureFile, FeatureRows, StoredRows } from './feature-format.js';
+import { checkNpy, createNpyEncoder, locateNpyRows, readNpyRows } from './npy.js';
+import { checkParquet, locateParquetRows, readParquetRows } from './parquet-reader.js';
 import { createParquetEncoder } from './parquet-writer.js';
 import { widenElements, type Elements } from '../../onnx/tensor/widen.js';
 
@@ -21,14 +21,26 @@ interface FormatImplementation {
   readonly createEncoder: (file: AtomicFile, column: FeatureColumn) => Promise<FeatureEncoder>;
   /** Reads the rows of a file in order, any number of whole rows at a time, with the dtype that was written. */
   readonly readRows: (handle: FileHandle, file: FeatureFile) => AsyncIterable<Elements>;
+  /** Where the rows lie in a file, if as whole numbers. */
+  readonly locate: (handle: FileHandle, file: FeatureFile) => Promise<StoredRows[] | undefined>;
   /** Checks what a file says about itself, and its size, without reading rows. Reading them checks the same. */
   readonly check: (handle: FileHandle, file: FeatureFile) => Promise<unknown>;
 }
 
 const FORMATS: Readonly<Record<FeatureFormat, FormatImplementation>> = {
-  npy: { createEncoder: createNpyEncoder, readRows: readNpyRows, check: checkNpy },
-  arrow: { createEncoder: createArrowEncoder, readRows: readArrowRows, check: checkArrow },
-  parquet: { createEncoder: createParquetEncoder, readRows: readParquetRows, check: checkParquet },
+  npy: { createEncoder: createNpyEncoder, readRows: readNpyRows, locate: locateNpyRows, check: checkNpy },
+  arrow: {
+    createEncoder: createArrowEncoder,
+    readRows: readArrowRows,
+    locate: locateArrowRows,
+    check: checkArrow,
+  },
+  parquet: {
+    createEncoder: createParquetEncoder,
+    readRows: readParquetRows,
+    locate: locateParquetRows,
+    check: checkParquet,
+  },
 };
 
 /** All formats that features can be written in. */
@@ -92,6 +104,20 @@ export async function* readStoredRows(file: FeatureFile): AsyncGenerator<Element
   try {
     await using handle = await open(file.path);
     yield* readRows(handle, file);
+  } catch (error) {
+    throw datasetUnreadable(file.path, error);
+  }
+}
+
+/** Finds where the rows of a feature file lie, for readers that take them as they are; undefined if they are stored as bits. Throws `DATASET_INVALID`. */
+export async function locateStoredRows(file: FeatureFile): Promise<StoredRows[] | undefined> {
+  const { locate } = formatOf(file);
+  try {
+    await using handle = await open(file.path);
+    const located = await locate(handle, file);
+    const rows = located?.reduce((sum, one) => sum + one.rows, 0) ?? file.rows;
+    if (rows === file.rows) return located;
+    throw datasetInvalid(file.path, `it holds ${rows} rows, the manifest says ${file.rows}`);
   } catch (error) {
     throw datasetUnreadable(file.path, error);
   }

@@ -1,7 +1,7 @@
 /** What every format of feature files implements: a writer and a reader. */
 import type { FileHandle } from 'node:fs/promises';
 import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
-import { elementBytes, elementCount, type Tensor } from '../../onnx/tensor/tensor.js';
+import { elementBytes, elementCount, type DType, type Tensor } from '../../onnx/tensor/tensor.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 
 /** Consecutive rows of a feature, to be written. */
@@ -30,6 +30,15 @@ export interface FeatureFile extends FeatureColumn {
   readonly firstRow: number;
   /** The largest number of rows to hold at once, if the format lets the reader choose. */
   readonly rowsPerBlock: number;
+}
+
+/** Consecutive rows as their file holds them: one after the other, little-endian. */
+export interface StoredRows {
+  /** In bytes. */
+  readonly offset: number;
+  readonly rows: number;
+  /** The type of the numbers in the file: another one than that of the feature, where the format has no such type. */
+  readonly dtype: DType;
 }
 
 const BLOCK_BYTES = 16 * 2 ** 20;
@@ -71,10 +80,20 @@ export async function readExactly(
 ): Promise<Buffer<ArrayBuffer>> {
   // Not zeroed: only bytes that were read are returned.
   const bytes = Buffer.allocUnsafeSlow(length);
-  for (let done = 0; done < length;) {
-    const { bytesRead } = await handle.read(bytes, done, length - done, offset + done);
+  await readInto(handle, offset, bytes, path);
+  return bytes;
+}
+
+/** Fills bytes from a file. Throws as {@link readExactly} does. */
+export async function readInto(
+  handle: FileHandle,
+  offset: number,
+  bytes: Uint8Array,
+  path: string,
+): Promise<void> {
+  for (let done = 0; done < bytes.length;) {
+    const { bytesRead } = await handle.read(bytes, done, bytes.length - done, offset + done);
     if (bytesRead === 0) throw datasetInvalid(path, `it ends at byte ${offset + done}, too early`);
     done += bytesRead;
   }
-  return bytes;
 }

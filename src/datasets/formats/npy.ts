@@ -7,7 +7,7 @@ import type { FeatureColumn } from '../../onnx/tensor/feature-column.js';
 import { permute } from '../../onnx/tensor/permute.js';
 import { createData, elementBytes, makeTensor, type DType, type Tensor } from '../../onnx/tensor/tensor.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
-import { readExactly, type FeatureEncoder, type FeatureFile } from './feature-format.js';
+import { readExactly, type FeatureEncoder, type FeatureFile, type StoredRows } from './feature-format.js';
 import { widen, type Elements } from '../../onnx/tensor/widen.js';
 
 /** NumPy's descriptors. All are little-endian, as are the machines that Node.js runs on. */
@@ -74,6 +74,11 @@ export async function* readNpyRows(handle: FileHandle, file: FeatureFile): Async
     offset += bytes.length;
     yield createData(file.dtype, 0, bytes.buffer) as Elements;
   }
+}
+
+/** Where the rows of a file lie. */
+export async function locateNpyRows(handle: FileHandle, file: FeatureFile): Promise<StoredRows[]> {
+  return [{ offset: await checkNpy(handle, file), rows: file.rows, dtype: file.dtype }];
 }
 
 /** Compares the header and the size with the manifest. Returns the offset of the first row. */

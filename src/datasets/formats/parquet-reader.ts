@@ -5,7 +5,7 @@ import { unpackBits } from '../../onnx/tensor/bits.js';
 import { createData, elementBytes, type DType } from '../../onnx/tensor/tensor.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import { readParquetIndex } from './parquet-reading.js';
-import { checkFacts, readExactly, type FeatureFile } from './feature-format.js';
+import { checkFacts, readExactly, type FeatureFile, type StoredRows } from './feature-format.js';
 import { CREATED_BY } from './parquet-writer.js';
 import type { Elements } from '../../onnx/tensor/widen.js';
 
@@ -31,6 +31,20 @@ export async function* readParquetRows(handle: FileHandle, file: FeatureFile): A
     const values = await readExactly(handle, offset, bytes, file.path);
     yield elementsOf(file.dtype, values, Number(group.num_rows) * file.elements);
   }
+}
+
+/** Where the rows of a file lie; undefined for bits. */
+export async function locateParquetRows(
+  handle: FileHandle,
+  file: FeatureFile,
+): Promise<StoredRows[] | undefined> {
+  const { size, metadata } = await checkParquet(handle, file);
+  const dtype = STORED_AS[file.dtype] ?? file.dtype;
+  if (dtype === 'bool') return undefined;
+  return metadata.row_groups.map((group) => {
+    const { offset } = locateValues(group, size, file);
+    return { offset, rows: Number(group.num_rows), dtype };
+  });
 }
 
 function elementsOf(dtype: DType, values: Buffer<ArrayBuffer>, count: number): Elements {

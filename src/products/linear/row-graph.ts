@@ -1,6 +1,12 @@
 /** Small ONNX graphs over blocks of rows, in a short notation. */
 import { ELEMENT_TYPE, type Dim } from '../../onnx/file/wire/schema.js';
-import { writeModel, type NewAttribute, type NewValue } from '../../onnx/file/wire/write-model.js';
+import {
+  writeModel,
+  type NewAttribute,
+  type NewExternalTensor,
+  type NewValue,
+} from '../../onnx/file/wire/write-model.js';
+import type { DType } from '../../onnx/tensor/tensor.js';
 
 /** The arrays that hold the elements of a tensor. */
 interface Arrays {
@@ -20,9 +26,16 @@ export type Step = readonly [
   attributes?: Readonly<Record<string, NewAttribute>>,
 ];
 
-/** A constant tensor: integers, or doubles and floats with their dims. */
+/** A constant tensor in a file below the folder of the session. */
+export interface StoredConstant extends Pick<NewExternalTensor, 'dims' | 'external'> {
+  readonly dtype: DType;
+}
+
+/** A constant tensor: integers, doubles and floats with their dims, or any numbers in a file. */
 export type Constant =
-  readonly number[] | { readonly dims: readonly number[]; readonly data: Arrays[keyof Arrays] };
+  | readonly number[]
+  | { readonly dims: readonly number[]; readonly data: Arrays[keyof Arrays] }
+  | StoredConstant;
 
 /** A graph that a {@link RowSession} runs. `Returned` has the elements of each output. */
 export interface RowGraph<Returned extends object = object> {
@@ -48,6 +61,10 @@ export function encodeRowGraph(graph: RowGraph): Uint8Array<ArrayBuffer> {
       attributes,
     })),
     tensors: Object.entries(constants).map(([name, constant]) => {
+      if ('external' in constant) {
+        const { dtype, dims, external } = constant;
+        return { name, elemType: ELEMENT_TYPE[dtype], dims, external };
+      }
       const { dims, data } =
         'dims' in constant
           ? constant

@@ -1,6 +1,6 @@
 /** The graphs of this room: products of rows with a matrix or with each other, and sums over rows. D is the number of elements of a row. */
 import { ELEMENT_TYPE } from '../../onnx/file/wire/schema.js';
-import type { RowGraph, Step } from './row-graph.js';
+import type { Constant, RowGraph, Step } from './row-graph.js';
 
 /** The rows in double precision, as `x`. */
 const WIDEN: Step = ['x', 'Cast', ['rows'], { to: ELEMENT_TYPE.float64 }];
@@ -47,6 +47,29 @@ export function queryGraph(queries: Float32Array, elements: number): RowGraph<Qu
     constants: { queries: { dims: [count, elements], data: queries } },
     steps: [['dots', 'Gemm', ['rows', 'queries'], { transB: 1 }], sumSquares('rows')],
     outputs: { dots: ['float32', 'R', count], squares: ['float32', 'R'] },
+  };
+}
+
+/** Rows that lie in files, one after the other: `[R, D]` of any numbers. */
+export type StoredRows = readonly Exclude<Constant, readonly number[]>[];
+
+/** As {@link queryGraph}, with the rows as constants and queries `[Q, D]` as input: rows that stay where they are are asked again and again. */
+export function storedGraph(rows: StoredRows, elements: number): RowGraph<QueryScores> {
+  const steps = rows.flatMap((constant, i): Step[] => {
+    const isFloat = 'data' in constant || constant.dtype === 'float32';
+    const read = isFloat ? `rows${i}` : `wide${i}`;
+    return [
+      ...(isFloat ? [] : [[read, 'Cast', [`rows${i}`], { to: ELEMENT_TYPE.float32 }] as const]),
+      [`dots${i}`, 'Gemm', [read, 'queries'], { transB: 1 }],
+      [`squares${i}`, 'ReduceSumSquare', [read], { axes: [1], keepdims: 0 }],
+    ];
+  });
+  const joined = (name: string): Step => [name, 'Concat', rows.map((_, i) => `${name}${i}`), { axis: 0 }];
+  return {
+    inputs: { queries: ['float32', 'Q', elements] },
+    constants: Object.fromEntries(rows.map((constant, i) => [`rows${i}`, constant])),
+    steps: [...steps, joined('dots'), joined('squares')],
+    outputs: { dots: ['float32', 'R', 'Q'], squares: ['float32', 'R'] },
   };
 }
 

@@ -10,7 +10,12 @@ import { nameTensor } from '../../onnx/tensor/tensor.js';
 import { encodeRowGraph, type RowGraph } from './row-graph.js';
 
 /** Short runs of several sessions alternate: threads that spin after each run would take the cores from the next one. */
-const QUIET = { extra: { session: { intra_op: { allow_spinning: '0' } } } };
+const QUIET = { intra_op: { allow_spinning: '0' } };
+/** Constants in files are read where they lie: they are neither computed with when the session opens, nor packed. */
+const AS_STORED = {
+  graphOptimizationLevel: 'disabled',
+  extra: { session: { ...QUIET, disable_prepacking: '1' } },
+} as const;
 
 /** Feeds by name. */
 export type Feeds = Readonly<Record<string, Tensor>>;
@@ -24,6 +29,11 @@ export interface RowSessionOptions {
    * @default false
    */
   readonly isQuiet?: boolean;
+  /**
+   * Folder of the files that hold constants. Their bytes are mapped, not copied, where the device can.
+   * @default undefined
+   */
+  readonly folder?: string | undefined;
   /** Ends the runs when it fires. */
   readonly signal: AbortSignal | undefined;
 }
@@ -46,11 +56,29 @@ export class RowSession<Returned extends object> implements AsyncDisposable {
   }
 
   /** Computes the graph. With `transfer`, the feeds' buffers move into the session. The outputs are in buffers that the caller owns. */
-  async run(feeds: Feeds, transfer = false): Promise<Returned> {
+  run(feeds: Feeds, transfer = false): Promise<Returned> {
+    return this.#run(feeds, this.#fetches, transfer) as Promise<Returned>;
+  }
+
+  /** Computes some of the outputs. */
+  runFor<Name extends keyof Returned & string>(
+    names: readonly Name[],
+    feeds: Feeds,
+    signal: AbortSignal | undefined = this.#signal,
+  ): Promise<Pick<Returned, Name>> {
+    return this.#run(feeds, names, false, signal) as Promise<Pick<Returned, Name>>;
+  }
+
+  async #run(
+    feeds: Feeds,
+    fetches: readonly string[],
+    transfer: boolean,
+    signal = this.#signal,
+  ): Promise<Readonly<Record<string, unknown>>> {
     const parts = Object.entries(feeds).map(([name, tensor]) => wholePart(nameTensor(name, tensor)));
-    const outputs = await this.#replica.run(parts, this.#fetches, { signal: this.#signal, transfer });
+    const outputs = await this.#replica.run(parts, fetches, { signal, transfer });
     // The graph states the types of its outputs.
-    return Object.fromEntries(outputs.map(({ data }, i) => [this.#fetches[i]!, data])) as Returned;
+    return Object.fromEntries(outputs.map(({ data }, i) => [fetches[i]!, data]));
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -61,12 +89,13 @@ export class RowSession<Returned extends object> implements AsyncDisposable {
 /** Opens a session of a graph. If its lane dies, runs fail. */
 export async function openRowSession<Returned extends object>(
   graph: RowGraph<Returned>,
-  { device: given = 'cpu', isQuiet = false, signal }: RowSessionOptions,
+  { device: given = 'cpu', isQuiet = false, folder, signal }: RowSessionOptions,
 ): Promise<RowSession<Returned>> {
   const device = readDevice('device', given);
-  const session = readSessionOptions(isQuiet ? QUIET : {});
+  const quiet = isQuiet ? { extra: { session: QUIET } } : {};
+  const session = readSessionOptions(folder === undefined ? quiet : AS_STORED);
   const place = { device, lane: LANE_DEFAULTS, sessions: 1, onLaneDeath: 'remove' } as const;
-  const description = { model: encodeRowGraph(graph), externalFolder: undefined, device, session };
+  const description = { model: encodeRowGraph(graph), externalFolder: folder, device, session };
   const replica = await openReplica(place, () => Promise.resolve(description));
   return new RowSession(replica, graph, signal);
 }

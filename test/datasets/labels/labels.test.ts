@@ -8,6 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { failureOf } from '../../support/failure.js';
 import { scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { photosAndPlace } from '../../support/photos.js';
+import { storeDataset } from '../../support/stored-dataset.js';
 import { datasetOf, farthest, weightsOf, type Labelled } from '../../support/probe-data.js';
 
 const scratch = scratchFolder();
@@ -115,12 +116,11 @@ describe('labels', () => {
     expect((await failureOf(train(dataset, misspelt), TapirError)).message).toBe(
       'option "labels" must be a source of at least two classes (the only class is "cat"; 1 label for paths that the dataset does not have: "dgo/1.png" (it has "0/broken.png")), got "a Map"',
     );
-    const flat: Dataset = {
-      ...dataset,
-      async *rows() {
-        for await (const row of dataset.rows()) yield { ...row, path: row.path!.replace('/', '-') };
-      },
-    };
+    const inputs = [
+      { path: '0-broken.png' },
+      ...easy.labels.map((label, row) => ({ path: `${label}-${row}.png`, row })),
+    ];
+    const flat = storeDataset({ key: 'f', rows: easy.vectors, inputs }, openDataset);
     expect((await failureOf(train(flat, 'by-folder'), TapirError)).message).toContain(
       'the photos lie in no folder, such as "0-broken.png"; give a table with the columns path and label',
     );

@@ -1,16 +1,13 @@
 /** Labels of a dataset whose photos have several rows. */
 import { expect, it } from 'vitest';
-import type { Dataset } from '../../../src/datasets/files/dataset.js';
+import { openDataset } from '../../../src/datasets/files/dataset.js';
 import { readLabels } from '../../../src/datasets/labels/labels.js';
+import { storeDataset } from '../../support/stored-dataset.js';
 
 it.each([1, 5])('labels of unknown paths are counted, with %i rows a photo', async (parts) => {
   const paths = ['a.jpg', 'b.jpg', 'c.jpg'].flatMap((path) => Array<string>(parts).fill(path));
-  const dataset = {
-    manifest: { shards: [{ firstRow: 0, rows: paths.length }] },
-    async *rows() {
-      yield* paths.map((path, row) => ({ path, row }));
-    },
-  };
+  const inputs = paths.map((path, row) => ({ path, row }));
+  const dataset = storeDataset({ key: 'f', rows: paths.map(() => [0]), inputs }, openDataset);
   const labels = new Map([
     ['a.jpg', 'x'],
     ['b.jpg', 'y'],
@@ -18,7 +15,7 @@ it.each([1, 5])('labels of unknown paths are counted, with %i rows a photo', asy
     ['d.jpg', 'x'],
     ['e.jpg', 'y'],
   ]);
-  const { ofRow, warnings } = await readLabels(dataset as unknown as Dataset, labels);
+  const { ofRow, warnings } = await readLabels(dataset, labels);
   expect([...ofRow]).toEqual([0, 1, 0].flatMap((label) => Array<number>(parts).fill(label)));
   expect(warnings).toEqual([
     '2 labels for paths that the dataset does not have: "d.jpg", "e.jpg" (it has "a.jpg")',

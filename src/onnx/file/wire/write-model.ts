@@ -38,6 +38,17 @@ export interface NewTensor<Data extends Chunk = Uint8Array> {
   readonly data: Data;
 }
 
+/** A tensor whose values lie in a file. */
+export interface NewExternalTensor extends Omit<NewTensor, 'data'> {
+  readonly external: {
+    /** Relative to the folder of the model, with `/`. */
+    readonly location: string;
+    readonly offset: number;
+    /** In bytes. */
+    readonly length: number;
+  };
+}
+
 /** The type of a tensor. */
 export interface TensorType {
   /** ONNX's number of the element type. */
@@ -60,7 +71,7 @@ export interface NewModel<Data extends Chunk = Uint8Array> {
   /** The name of the graph. */
   readonly name: string;
   readonly nodes: readonly NewNode[];
-  readonly tensors: readonly NewTensor<Data>[];
+  readonly tensors: readonly (NewTensor<Data> | NewExternalTensor)[];
   readonly inputs: readonly NewValue[];
   readonly outputs: readonly NewValue[];
 }
@@ -124,8 +135,20 @@ function bodyOf({ nodes, output }: NewBody): onnx.IGraphProto {
 }
 
 /** An initializer of a graph. */
-export function writeInitializer<Data extends Chunk>(tensor: NewTensor<Data>): (Data | Uint8Array)[] {
-  return writeTensor(GRAPH.initializer, tensor);
+export function writeInitializer<Data extends Chunk>(
+  tensor: NewTensor<Data> | NewExternalTensor,
+): (Data | Uint8Array)[] {
+  return 'external' in tensor ? writeExternal(tensor) : writeTensor(GRAPH.initializer, tensor);
+}
+
+function writeExternal({ name, elemType, dims, external }: NewExternalTensor): Uint8Array[] {
+  const externalData = Object.entries(external).map(([key, value]) => ({ key, value: String(value) }));
+  return fieldChunks(GRAPH.initializer, [
+    proto()
+      .TensorProto.encode({ dims: [...dims], dataType: elemType, externalData, dataLocation: 1 })
+      .finish(),
+    writeName(TENSOR.name, name),
+  ]);
 }
 
 /** A tensor as a field of any message, by its number there. */

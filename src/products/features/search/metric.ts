@@ -61,6 +61,22 @@ export function upperBound(
   return 2 * most - rowSquare - square + 2 * slack * (rowSquare + norm * rowNorm) + 1e-12 * square;
 }
 
+/** A lower bound of the exact value, as {@link upperBound} is an upper one. */
+export function lowerBound(
+  metric: Metric,
+  { norm, square }: Query,
+  dot: number,
+  rowSquare: number,
+  slack: number,
+): number {
+  if (!(rowSquare > LEAST_SQUARE && rowSquare < MOST_SQUARE)) return -Infinity;
+  const rowNorm = Math.sqrt(rowSquare);
+  if (metric === 'cosine') return dot / rowNorm - 2 * slack;
+  const least = (dot - slack * rowNorm) * norm;
+  if (metric === 'dot') return least - 1e-12 * norm * rowNorm;
+  return 2 * least - rowSquare - square - 2 * slack * (rowSquare + norm * rowNorm) - 1e-12 * square;
+}
+
 /**
  * The exact value of the metric, in double precision. It sums in order, so that equal rows have equal values. It is not finite for
  * a row with a NaN or an infinity.

@@ -5,6 +5,8 @@ import { readOptions, unchecked, type Fields } from '../../../base/options.js';
 import { TapirError } from '../../../base/errors.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import type { Options } from '../../../base/checks.js';
+import { readLiveRows } from '../../../datasets/labels/live-rows.js';
+import type { RowSet } from '../../../base/row-set.js';
 import { findTextTower } from '../text/text-tower.js';
 import { QueryModels } from './query-models.js';
 import {
@@ -17,6 +19,7 @@ import {
   type SearchOptions,
 } from './search-dataset.js';
 import { readSearchQuery, type SearchQuery } from './search-query.js';
+import { StoredScores } from './stored-scores.js';
 
 /** Options of {@link openSearch}. */
 export interface OpenSearchOptions extends Pick<SearchOptions, 'key' | 'textModel' | 'device'> {
@@ -90,9 +93,16 @@ export async function openSearch(
   const takesTexts = tower !== undefined && (await findTextTower(tower)) !== undefined;
   const models = new QueryModels(dataset, { key, model, textModel, device });
   let isClosed = false;
+  let stored: Promise<StoredScores> | undefined;
+  let live: Promise<RowSet> | undefined;
   const close = async (): Promise<void> => {
     isClosed = true;
     await models.close();
+    await (await stored?.catch(() => undefined))?.[Symbol.asyncDispose]();
+  };
+  const onFailure = (error: unknown): never => {
+    stored = live = undefined;
+    throw error;
   };
   return {
     key,
@@ -102,7 +112,11 @@ export async function openSearch(
       if (isClosed) throw new TapirError('CLOSED', 'the search is closed', { details: { what: 'search' } });
       const options = readOptions(QUERY_FIELDS, asked, 'search');
       const vectors = isList(query) ? query : [await readSearchQuery(query, models, options.signal)];
-      return searchVectors(dataset, key, vectors, { ...options, device });
+      stored ??= StoredScores.open(dataset, key, device, true).catch(onFailure);
+      // Labels may change between two questions, rows do not.
+      if (options.where === undefined) live ??= readLiveRows(dataset).catch(onFailure);
+      const known = options.where === undefined ? await live : undefined;
+      return searchVectors(dataset, await stored, key, vectors, options, known);
     },
     close,
     [Symbol.asyncDispose]: close,

@@ -1,4 +1,4 @@
-/** Exact nearest neighbours in a dataset. It reads block by block, so that memory does not grow with the dataset. */
+/** Exact nearest neighbours in a dataset. Its features are read where they lie, so that memory does not grow with the dataset. */
 import { DEVICE, type Device } from '../../../run/runtime/lanes/device.js';
 import { Internals } from '../../../run/model/open/internals.js';
 import { readPlaces } from '../../../datasets/labels/live-rows.js';
@@ -15,19 +15,17 @@ import {
   type Fields,
 } from '../../../base/options.js';
 import { checkText, invalidOption, type Options } from '../../../base/checks.js';
-import { mapInOrder } from '../../../base/map-in-order.js';
 import type { RowSet } from '../../../base/row-set.js';
 import { elementCount } from '../../../onnx/tensor/tensor.js';
 import { Largest } from '../../../onnx/tensor/vectors/largest.js';
 import { unitVector } from '../../../onnx/tensor/vectors/unit-vector.js';
-import { openRowSession, rowsTensor } from '../../linear/row-session.js';
-import { queryGraph, type QueryScores } from '../../linear/row-graphs.js';
-import type { Dataset, FeatureBlock } from '../../../datasets/files/dataset.js';
+import type { Dataset } from '../../../datasets/files/dataset.js';
 import type { Progress } from '../../../base/progress.js';
 import type { Tile } from '../../../photos/images/pixels/tile-grid.js';
 import {
   createQuery,
   exactValue,
+  lowerBound,
   METRICS,
   scoreOf,
   slackOf,
@@ -37,6 +35,7 @@ import {
 } from './metric.js';
 import { QueryModels } from './query-models.js';
 import { readSearchQuery, type SearchQuery } from './search-query.js';
+import { StoredScores, type GroupScores } from './stored-scores.js';
 
 /** Options of {@link searchDataset}. */
 export interface SearchOptions {
@@ -131,15 +130,14 @@ export interface SearchHit {
 }
 
 export const MOST_QUERIES = 1024;
-/** Size limit of a block's rows, and of its scores. */
-const BLOCK_BYTES = 16 * 2 ** 20;
 
 /**
  * Finds the exact nearest neighbours of vectors in a dataset. ONNX Runtime scores all rows in float32; every row that may be among
  * the nearest within rounding errors is then compared in double precision.
  *
  * @remarks Equally near rows are ordered by row number. Outdated rows, rows that `where` leaves out, and rows with a NaN or an
- * infinity, are never results. Memory holds a few blocks of 16 MiB, whatever the size of the dataset.
+ * infinity, are never results. ONNX Runtime maps the files of the features, a GiB at a time, into memory that the system takes back when
+ * it needs it. Beside them, memory holds 64 MiB of scores, and a bit for each row.
  *
  * @param dataset - From {@link openDataset}.
  * @param query - Up to 1024 vectors, one per query. Each has as many finite numbers as a row of the feature has elements. Or one
@@ -172,7 +170,8 @@ export async function searchDataset(
   const options = readOptions(SEARCH_FIELDS, given, 'searchDataset');
   const key = chooseKey(dataset, options.key);
   const vectors = isList(query) ? query : [await embedQuery(dataset, query, { ...options, key })];
-  return searchVectors(dataset, key, vectors, options);
+  await using stored = await StoredScores.open(dataset, key, options.device, false);
+  return await searchVectors(dataset, stored, key, vectors, options);
 }
 
 /** The vector of a query. Its models are closed before the dataset is read. */
@@ -185,33 +184,37 @@ async function embedQuery(
   return await readSearchQuery(query, models, signal);
 }
 
-/** {@link searchDataset} of a feature, with checked options. */
+/** {@link searchDataset} of a feature, with checked options. `known` are the rows that belong to an input, if they were read before. */
 export async function searchVectors(
   dataset: Dataset,
+  stored: StoredScores,
   key: string,
   vectors: readonly (Float32Array | readonly number[])[],
-  { top, metric, device, signal, onProgress, ...options }: Omit<SearchOptions, 'key' | 'model' | 'textModel'>,
+  {
+    top,
+    metric,
+    signal,
+    onProgress,
+    ...options
+  }: Omit<SearchOptions, 'key' | 'model' | 'textModel' | 'device'>,
+  known?: RowSet,
 ): Promise<SearchHit[][]> {
   const elements = elementCount(dataset.manifest.features[key]!.dims);
   const queries = readQueries(vectors, elements);
   if (queries.length === 0) return [];
   const exclude = readExclude(options.exclude, queries.length);
-  const live = await readRowsWhere(dataset, options.where);
+  const live = known ?? (await readRowsWhere(dataset, options.where));
   const units = new Float32Array(queries.length * elements);
   for (const [q, { vector }] of queries.entries()) units.set(unitVector(vector), q * elements);
-  await using session = await openRowSession(queryGraph(units, elements), { device, signal });
   const best = queries.map(() => new Largest(top));
-  const search: Search = { metric, queries, best, live, exclude, slack: slackOf(elements, session.isOnCpu) };
-  const widest = Math.max(elements, queries.length);
-  const rowsPerBlock = Math.max(1, Math.floor(BLOCK_BYTES / (4 * Math.max(1, widest))));
-  const score = async (block: FeatureBlock): Promise<[FeatureBlock, QueryScores]> => [
-    block,
-    await session.run({ rows: rowsTensor(block.data, elements) }),
-  ];
+  const atLeast = queries.map(() => new Largest(top));
+  const search: Search = { metric, queries, best, atLeast, live, exclude };
   const total = dataset.manifest.features[key]!.rows;
-  for await (const [block, scores] of mapInOrder(dataset.blocks(key, { rowsPerBlock }), 2, score)) {
-    merge(search, block, scores);
-    onProgress?.({ done: block.firstRow + block.rows, total, unit: 'rows', what: 'comparing rows' });
+  for await (const scores of stored.score(units, signal)) {
+    signal?.throwIfAborted();
+    await merge(search, scores);
+    if (scores.from + scores.count < queries.length) continue;
+    onProgress?.({ done: scores.firstRow + scores.rows, total, unit: 'rows', what: 'comparing rows' });
   }
   return await describeHits(dataset, metric, best);
 }
@@ -270,32 +273,59 @@ interface Search {
   readonly metric: Metric;
   readonly queries: readonly Query[];
   readonly best: readonly Largest[];
+  /** The largest lower bounds of each query. */
+  readonly atLeast: readonly Largest[];
   readonly live: RowSet;
   readonly exclude: readonly ReadonlySet<number>[];
-  readonly slack: number;
 }
 
 /** Compares the rows exactly that may be among the best. */
-function merge(
-  { metric, queries, best, live, exclude, slack }: Search,
-  block: FeatureBlock,
-  { dots, squares }: QueryScores,
-): void {
-  const count = queries.length;
-  for (const [q, query] of queries.entries()) {
-    const { length } = query.vector;
-    const found = best[q]!;
-    const own = exclude[q];
-    for (let i = 0; i < block.rows; i++) {
-      const bound = upperBound(metric, query, dots[i * count + q]!, squares[i]!, slack);
-      // Rows come in order, so a later row that is equally near is not better.
-      if (bound <= found.least) continue;
-      const row = block.firstRow + i;
-      if (own?.has(row) || !live.has(row)) continue;
-      const value = exactValue(metric, query, block.data, i * length);
-      if (Number.isFinite(value)) found.add(row, value);
+async function merge(search: Search, scores: GroupScores): Promise<void> {
+  const { metric, queries, best } = search;
+  const wanted = queries
+    .slice(scores.from, scores.from + scores.count)
+    .map((query, i) => findCandidates(search, scores, query, i));
+  const rows = wanted.length === 1 ? wanted[0]! : [...new Set(wanted.flat())].toSorted((a, b) => a - b);
+  const next = wanted.map(() => 0);
+  for await (const { rows: read, data } of scores.readRows(rows))
+    for (const [i, own] of wanted.entries()) {
+      const query = queries[scores.from + i]!;
+      const { length } = query.vector;
+      for (let place = 0; place < read.length && next[i]! < own.length; place++) {
+        if (read[place] !== own[next[i]!]) continue;
+        const value = exactValue(metric, query, data, place * length);
+        if (Number.isFinite(value)) best[scores.from + i]!.add(read[place]!, value);
+        next[i]!++;
+      }
     }
+}
+
+/** The rows of a group that may be among the best of a query, in order: no bound shows that others are nearer. */
+function findCandidates(
+  { metric, best, atLeast, live, exclude }: Search,
+  { firstRow, rows, from, count, dots, squares, isOnCpu }: GroupScores,
+  query: Query,
+  i: number,
+): number[] {
+  const slack = slackOf(query.vector.length, isOnCpu);
+  // Rows come in order, so a later row that is equally near is not better.
+  const beaten = best[from + i]!.least;
+  const bounds = atLeast[from + i]!;
+  const own = exclude[from + i];
+  const found: number[] = [];
+  const most: number[] = [];
+  for (let place = 0; place < rows; place++) {
+    const dot = dots[place * count + i]!;
+    const square = squares[place]!;
+    const bound = upperBound(metric, query, dot, square, slack);
+    if (bound <= beaten || bound < bounds.least) continue;
+    const row = firstRow + place;
+    if (own?.has(row) || !live.has(row)) continue;
+    found.push(row);
+    most.push(bound);
+    bounds.add(row, lowerBound(metric, query, dot, square, slack));
   }
+  return found.filter((_, at) => most[at]! >= bounds.least);
 }
 
 async function describeHits(

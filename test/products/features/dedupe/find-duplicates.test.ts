@@ -1,61 +1,25 @@
 /** Planted duplicates against a brute force in double precision. */
 import { describe, expect, it } from 'vitest';
-import { isTapirError, type Dataset } from 'onnx-tapir';
+import { isTapirError, openDataset, type Dataset } from 'onnx-tapir';
 import { findDuplicates } from 'onnx-tapir/features';
+import { storeDataset } from '../../../support/stored-dataset.js';
 
 interface Shape {
   readonly rows: readonly Float32Array[];
-  /** Rows per shard; blocks end there. */
+  /** Rows per shard. */
   readonly shard?: number;
   readonly dead?: ReadonlySet<number>;
   /** Width and bytes of images; 1 pixel of unknown bytes by default. */
   readonly sizes?: ReadonlyMap<number, readonly [width: number, bytes: number]>;
 }
 
-function createDataset({ rows, shard = rows.length, dead = new Set(), sizes = new Map() }: Shape): Dataset {
-  const elements = rows[0]?.length ?? 3;
-  const shards = Array.from({ length: Math.ceil(rows.length / Math.max(1, shard)) }, (_, i) => ({
-    firstRow: i * shard,
-    rows: Math.min(shard, rows.length - i * shard),
-  }));
-  return {
-    folder: 'memory',
-    // Nothing else of it is read.
-    manifest: {
-      features: { embedding: { dtype: 'float32', dims: [elements] } },
-      shards,
-    } as unknown as Dataset['manifest'],
-    async *rows() {
-      const nothing = {
-        errorCode: null,
-        errorMessage: null,
-        height: 1,
-        status: 'ok',
-        crop: null,
-        tile: null,
-        clipStart: null,
-      } as const;
-      for (let row = 0; row < rows.length; row++) {
-        if (dead.has(row)) continue;
-        const [width, sizeBytes] = sizes.get(row) ?? [1, null];
-        const stamp = sizeBytes === null ? null : { sizeBytes, modifiedMs: null, sha256: null };
-        yield { ...nothing, path: `image-${row}`, row, width, stamp };
-      }
-    },
-    vectors: () => {
-      throw new Error('nothing here asks for them');
-    },
-    async *blocks(_key, { rowsPerBlock = 64 } = {}) {
-      for (const { firstRow, rows: count } of shards) {
-        for (let at = 0; at < count; at += rowsPerBlock) {
-          const size = Math.min(rowsPerBlock, count - at);
-          const data = new Float32Array(size * elements);
-          for (let i = 0; i < size; i++) data.set(rows[firstRow + at + i]!, i * elements);
-          yield { firstRow: firstRow + at, rows: size, dims: [elements], data };
-        }
-      }
-    },
-  };
+function createDataset({ rows, shard, dead = new Set(), sizes = new Map() }: Shape): Dataset {
+  const inputs = rows.flatMap((_, row) => {
+    const [width, sizeBytes] = sizes.get(row) ?? [1, null];
+    return dead.has(row) ? [] : [{ path: `image-${row}`, row, width, sizeBytes }];
+  });
+  const shape = { key: 'embedding', rows, inputs, ...(shard === undefined ? {} : { shard }) };
+  return storeDataset(shape, openDataset);
 }
 
 /** Numbers in [-1, 1), the same on every run (mulberry32). */

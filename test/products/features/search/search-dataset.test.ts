@@ -1,67 +1,35 @@
 /** Search against a brute-force comparison of all rows in double precision. */
-import { type Dataset, type DatasetRow } from 'onnx-tapir';
+import { openDataset, type Dataset } from 'onnx-tapir';
 import { searchDataset, type Metric } from 'onnx-tapir/features';
 import { describe, expect, it } from 'vitest';
 import { createRandom } from '../../../../src/base/random.js';
+import { storeDataset } from '../../../support/stored-dataset.js';
 
 const METRICS: readonly Metric[] = ['cosine', 'dot', 'l2'];
 
-/** A dataset in memory. */
+/** A dataset. */
 interface Shape {
   readonly rows: readonly (readonly number[])[];
-  /** Rows per shard; blocks end there. */
   readonly shard?: number;
-  /** Rows per block, however many are asked for. */
-  readonly block?: number;
   /** Rows that no input refers to. */
   readonly dead?: ReadonlySet<number>;
   readonly dims?: readonly number[];
 }
 
-function createDataset({ rows, shard = rows.length, block = 7, dead = new Set(), dims }: Shape): Dataset {
-  const data = rows.map((row) => Float32Array.from(row));
-  const shards = Array.from({ length: Math.ceil(rows.length / Math.max(1, shard)) }, (_, i) => ({
-    firstRow: i * shard,
-    rows: Math.min(shard, rows.length - i * shard),
-  }));
-  const elements = data[0]?.length ?? 3;
-  const features = { embedding: { dtype: 'float32', dims: dims ?? [elements] } };
-  return {
-    folder: 'memory',
-    // Nothing else of it is read.
-    manifest: { features, shards } as unknown as Dataset['manifest'],
-    async *rows() {
-      const nothing = {
-        errorCode: null,
-        errorMessage: null,
-        stamp: null,
-        crop: null,
-        tile: null,
-        clipStart: null,
-        width: 1,
-        height: 1,
-      };
-      yield { ...nothing, path: 'broken', status: 'error', row: null } satisfies DatasetRow;
-      // Backwards: the order of inputs is not that of rows.
-      for (let row = rows.length - 1; row >= 0; row--)
-        if (!dead.has(row))
-          yield { ...nothing, path: `image-${row}`, status: 'ok', row } satisfies DatasetRow;
+function createDataset({ rows, shard, dead = new Set(), dims }: Shape): Dataset {
+  // Backwards: the order of inputs is not that of rows.
+  const inputs = rows.map((_, row) => ({ path: `image-${row}`, row })).toReversed();
+  const live = inputs.filter(({ row }) => !dead.has(row));
+  return storeDataset(
+    {
+      key: 'embedding',
+      rows,
+      ...(shard === undefined ? {} : { shard }),
+      ...(dims === undefined ? {} : { dims }),
+      inputs: [{ path: 'broken' }, ...live],
     },
-    vectors: () => {
-      throw new Error('nothing here asks for them');
-    },
-    async *blocks() {
-      for (const { firstRow, rows: count } of shards) {
-        for (let at = 0; at < count; at += block) {
-          const size = Math.min(block, count - at);
-          const part = data.slice(firstRow + at, firstRow + at + size);
-          const joined = new Float32Array(size * elements);
-          part.forEach((row, i) => joined.set(row, i * elements));
-          yield { firstRow: firstRow + at, rows: size, dims: [elements], data: joined };
-        }
-      }
-    },
-  };
+    openDataset,
+  );
 }
 
 /** All rows by their scores; equal scores by row. Rows with a NaN are left out. */
@@ -112,33 +80,30 @@ async function expectExact(
 }
 
 describe('searchDataset', () => {
-  it.each(METRICS)(
-    'finds what brute force finds, by %s: ties, odd blocks, shards, dead rows',
-    async (metric) => {
-      const random = createRandom(1);
-      for (const { count, elements, shard, block } of [
-        { count: 1, elements: 1, shard: 1, block: 1 },
-        { count: 211, elements: 5, shard: 50, block: 7 },
-        { count: 300, elements: 64, shard: 300, block: 129 },
-        { count: 97, elements: 333, shard: 31, block: 1 },
-      ]) {
-        const rows = Array.from({ length: count }, () =>
-          Array.from({ length: elements }, () => random() - 0.5),
-        );
-        // Copies, in other blocks too, and rows of zeros.
-        for (let i = 3; i < count; i += 3) rows[i] = rows[(i * 7) % i]!;
-        for (let i = 20; i < count; i += 41) rows[i] = rows[i]!.map(() => 0);
-        const dead = new Set(rows.flatMap((_, i) => (count > 1 && i % 10 === 4 ? [i] : [])));
-        const queries = [rows[0]!, rows.at(-1)!, rows[0]!.map(() => random() - 0.5), rows[0]!.map(() => 0)];
-        const shape = { rows, shard, block, dead };
-        await expectExact(shape, queries, metric, 10);
-        await expectExact(shape, queries, metric, 1);
-        // More than there are.
-        await expectExact(shape, queries, metric, count + 5);
-        await expectExact(shape, queries, metric, 10, [0, count - 1, null, null]);
-      }
-    },
-  );
+  it.each(METRICS)('finds what brute force finds, by %s: ties, shards, dead rows', async (metric) => {
+    const random = createRandom(1);
+    for (const { count, elements, shard } of [
+      { count: 1, elements: 1, shard: 1 },
+      { count: 211, elements: 5, shard: 50 },
+      { count: 300, elements: 64, shard: 300 },
+      { count: 97, elements: 333, shard: 31 },
+    ]) {
+      const rows = Array.from({ length: count }, () =>
+        Array.from({ length: elements }, () => random() - 0.5),
+      );
+      // Copies, in other shards too, and rows of zeros.
+      for (let i = 3; i < count; i += 3) rows[i] = rows[(i * 7) % i]!;
+      for (let i = 20; i < count; i += 41) rows[i] = rows[i]!.map(() => 0);
+      const dead = new Set(rows.flatMap((_, i) => (count > 1 && i % 10 === 4 ? [i] : [])));
+      const queries = [rows[0]!, rows.at(-1)!, rows[0]!.map(() => random() - 0.5), rows[0]!.map(() => 0)];
+      const shape = { rows, shard, dead };
+      await expectExact(shape, queries, metric, 10);
+      await expectExact(shape, queries, metric, 1);
+      // More than there are.
+      await expectExact(shape, queries, metric, count + 5);
+      await expectExact(shape, queries, metric, 10, [0, count - 1, null, null]);
+    }
+  });
 
   it('leaves several rows out of the results of a query', async () => {
     const dataset = createDataset({
@@ -170,7 +135,7 @@ describe('searchDataset', () => {
     const rows = Array.from({ length: 400 }, () =>
       base.map((value) => value * (1 + (random() - 0.5) * 4e-7)),
     );
-    await expectExact({ rows, block: 50 }, [base, rows[7]!], metric, 20);
+    await expectExact({ rows }, [base, rows[7]!], metric, 20);
   });
 
   it.each(METRICS)('bears huge and tiny numbers, by %s', async (metric) => {
