@@ -14,24 +14,26 @@ import {
 /** The numbers of a list. */
 export type ListType = 'float16' | 'float32' | 'float64';
 
-/** A list; undefined in the place of a number that is missing. */
-export type NumberList = readonly (number | undefined)[];
-
-/** A row of a column of lists. */
-export interface ListRow {
+/** Rows of a column of lists. */
+export interface ListBlock {
   readonly type: ListType;
-  /** Null for a row without a list. */
-  readonly list: NumberList | null;
+  /** The numbers of all its lists, one after the other. In the place of a number that is missing stands NaN. */
+  readonly numbers: Float32Array | Float64Array;
+  /** Where the list of each row begins, and at last where they all end. */
+  readonly starts: ArrayLike<number>;
+  /** Rows without a list. */
+  readonly absent: ReadonlySet<number>;
+  /** The place of the first missing number in the list of a row. */
+  readonly gaps: ReadonlyMap<number, number>;
 }
 
-type DataPage = ReturnType<typeof readPage>;
 type ColumnDecoder = Parameters<typeof readPage>[2];
 
 /** Bytes in which the header of a page lies; beyond them there are only statistics of pathological size. */
 const HEADER_BYTES = 2 ** 16;
 
 /**
- * Reads a column of lists of floating-point numbers, row by row.
+ * Reads a column of lists of floating-point numbers, a page at a time.
  *
  * @throws As `readParquetRecords` does, also for a column of anything else.
  */
@@ -39,17 +41,16 @@ export async function* readParquetLists(
   path: string,
   column: string,
   missing?: ParquetReading['missing'],
-): AsyncGenerator<ListRow> {
+): AsyncGenerator<ListBlock> {
   await using file = await openParquet(path);
   const { steps, type } = findNumbers(findColumn(file, column, missing));
   for (const group of file.metadata.row_groups) {
-    const levels = new ListLevels(steps);
-    for await (const { page, values } of readPages(file, group, steps))
-      for (const list of levels.add(page, values)) yield { type, list };
-    for (const list of levels.end()) yield { type, list };
-    if (levels.count !== countOf(group.num_rows))
+    const joiner = new ListJoiner(steps, type);
+    for await (const page of readPages(file, group, steps)) yield joiner.add(page);
+    yield joiner.end();
+    if (joiner.count !== countOf(group.num_rows))
       throw new Error(
-        `its column "${column}" has ${levels.count} lists in a group of ${group.num_rows} rows`,
+        `its column "${column}" has ${joiner.count} lists in a group of ${group.num_rows} rows`,
       );
   }
 }
@@ -81,44 +82,100 @@ function findNumbers(tree: SchemaTree): { steps: readonly SchemaTree[]; type: Li
   );
 }
 
+/** A list that the next page may continue. */
+interface OpenList {
+  readonly numbers: ListBlock['numbers'];
+  readonly isAbsent: boolean;
+  readonly gap: number | undefined;
+}
+
 /** Joins the numbers of pages to lists, by their levels. A list may go on in the next page. */
-class ListLevels {
+class ListJoiner {
   /** The definition levels of an empty list and of a number. Smaller ones are those of a row without a list. */
   readonly #empty: number;
   readonly #number: number;
-  #open: (number | undefined)[] | null | undefined;
+  readonly #type: ListType;
+  #open: OpenList | undefined;
   /** The number of lists so far. */
   count = 0;
 
-  constructor(steps: readonly SchemaTree[]) {
-    const isOptional = ({ element }: SchemaTree): boolean => element.repetition_type !== 'REQUIRED';
+  constructor(steps: readonly SchemaTree[], type: ListType) {
     const repeated = steps.findIndex(({ element }) => element.repetition_type === 'REPEATED');
     this.#empty = steps.slice(0, repeated).filter(isOptional).length;
     this.#number = steps.filter(isOptional).length;
+    this.#type = type;
   }
 
   /** Adds a page. Returns the lists that it completes. */
-  *add({ definitionLevels, repetitionLevels }: DataPage, values: DecodedArray): Generator<NumberList | null> {
-    let next = 0;
-    for (let i = 0; i < repetitionLevels.length; i++) {
-      // Left out where all entries are numbers.
-      const level = definitionLevels?.[i] ?? this.#number;
-      if (repetitionLevels[i] === 0) {
-        yield* this.end();
-        this.#open = level < this.#empty ? null : [];
-        this.count++;
+  add({ repetition, definition, values }: ListPage): ListBlock {
+    const before = this.#open;
+    const numbers = this.#numbers((before?.numbers.length ?? 0) + repetition.length);
+    if (before) numbers.set(before.numbers);
+    let filled = before?.numbers.length ?? 0;
+    // Usually, all entries are numbers.
+    if (!definition) numbers.set(values as ArrayLike<number>, filled);
+    const starts = before ? [0] : [];
+    const absent = new Set(before?.isAbsent === true ? [0] : []);
+    const gaps = new Map(before?.gap === undefined ? [] : [[0, before.gap]]);
+    for (let i = 0, next = 0; i < repetition.length; i++) {
+      const level = definition ? definition[i]! : this.#number;
+      if (repetition[i] === 0) {
+        if (level < this.#empty) absent.add(starts.length);
+        starts.push(filled);
       }
       if (level <= this.#empty) continue;
-      if (!this.#open) throw new Error('a page continues a list that has not begun');
-      this.#open.push(level === this.#number ? (values[next++] as number) : undefined);
+      const row = starts.length - 1;
+      if (repetition[i] !== 0 && (row < 0 || absent.has(row)))
+        throw new Error('a page continues a list that has not begun');
+      if (definition && level === this.#number) numbers[filled] = values[next++] as number;
+      else if (definition) {
+        numbers[filled] = Number.NaN;
+        if (!gaps.has(row)) gaps.set(row, filled - starts[row]!);
+      }
+      filled++;
     }
+    const last = starts.length - 1;
+    this.#open = last < 0 ? undefined : {
+      numbers: numbers.slice(starts[last], filled),
+      isAbsent: absent.has(last),
+      gap: gaps.get(last),
+    };
+    return this.#block({ numbers, starts: starts.length > 0 ? starts : [0], absent, gaps });
   }
 
   /** Returns the last list, if there is one. */
-  *end(): Generator<NumberList | null> {
-    if (this.#open !== undefined) yield this.#open;
-    this.#open = undefined;
+  end(): ListBlock {
+    const { numbers = this.#numbers(0), isAbsent = false, gap } = this.#open ?? {};
+    return this.#block({
+      numbers,
+      starts: this.#open ? [0, numbers.length] : [0],
+      absent: new Set(isAbsent ? [0] : []),
+      gaps: new Map(gap === undefined ? [] : [[0, gap]]),
+    });
   }
+
+  #block(block: Omit<ListBlock, 'type'>): ListBlock {
+    this.count += block.starts.length - 1;
+    return { type: this.#type, ...block };
+  }
+
+  #numbers(length: number): ListBlock['numbers'] {
+    return this.#type === 'float64' ? new Float64Array(length) : new Float32Array(length);
+  }
+}
+
+function isOptional({ element }: SchemaTree): boolean {
+  return element.repetition_type !== 'REQUIRED';
+}
+
+/** The entries of a page. */
+interface ListPage {
+  /** 0 where a list begins. */
+  readonly repetition: Uint8Array;
+  /** Undefined where all entries are numbers. */
+  readonly definition: Uint8Array | undefined;
+  /** The numbers that are there. */
+  readonly values: DecodedArray;
 }
 
 /** Reads and checks the pages of a column of a row group. */
@@ -126,7 +183,7 @@ async function* readPages(
   file: OpenParquet,
   group: RowGroup,
   steps: readonly SchemaTree[],
-): AsyncGenerator<{ readonly page: DataPage; readonly values: DecodedArray }> {
+): AsyncGenerator<ListPage> {
   const [
     { parquetHeader },
     { decompressPage, readDataPage, readDataPageV2 },
@@ -141,22 +198,20 @@ async function* readPages(
   const chunk = findChunk(group, steps);
   const { codec, type, path_in_schema: pathInSchema } = chunk;
   const { element } = steps.at(-1)!;
-  // The root of the schema is a step, too.
-  const schemaPath = [{ element: {} }, ...steps] as SchemaTree[];
+  const most = steps.filter(isOptional).length;
+  // The levels are read here, by runs. What is left of a page is a plain column.
+  const plain = { ...element, repetition_type: 'REQUIRED' };
+  const schemaPath = [{ element: {} }, { element: plain, children: [] }];
   const decoder = {
     pathInSchema,
-    element,
+    element: plain,
     schemaPath,
     type,
     codec,
     compressors: COMPRESSORS,
   } as unknown as ColumnDecoder;
-  const facts = {
-    codec,
-    definition: steps.filter((step) => step.element.repetition_type !== 'REQUIRED').length,
-    repetition: 1,
-    leastBytes: type === 'FIXED_LEN_BYTE_ARRAY' ? (element.type_length ?? 1) : leastBytesOf(type),
-  };
+  const leastBytes = type === 'FIXED_LEN_BYTE_ARRAY' ? (element.type_length ?? 1) : leastBytesOf(type);
+  const facts = { codec, definition: most, repetition: 1, leastBytes };
   let dictionary: DecodedArray | undefined;
   let at = Number(chunk.dictionary_page_offset || chunk.data_page_offset);
   const end = at + Number(chunk.total_compressed_size);
@@ -166,21 +221,102 @@ async function* readPages(
     const { dictionary_page_header: entries, data_page_header: first, data_page_header_v2: second } = header;
     if (!(header.compressed_page_size > 0)) throw new Error(`the page at byte ${at} of a column is damaged`);
     const bytes = await file.slice(at, Math.min(end, at + reader.offset + header.compressed_page_size));
-    await checkPages(bytes, { ...facts, values: (first ?? second)?.num_values ?? 0 });
+    let unpacked: Uint8Array | undefined;
+    const count = (first ?? second)?.num_values ?? 0;
+    await checkPages(bytes, { ...facts, values: count }, (page) => (unpacked = page));
     at += bytes.byteLength;
     const body = new Uint8Array(bytes, reader.offset);
-    const unpack = (): Uint8Array => decompressPage(body, header.uncompressed_page_size, codec, COMPRESSORS);
+    const unpack = (): Uint8Array =>
+      unpacked ?? decompressPage(body, header.uncompressed_page_size, codec, COMPRESSORS);
     if (entries) {
       const { buffer, byteOffset, byteLength } = unpack();
       const view = new DataView(buffer, byteOffset, byteLength);
-      const plain = readPlain({ view, offset: 0 }, type, entries.num_values, element.type_length);
-      dictionary = convertWithDictionary(plain, undefined, 'PLAIN', decoder);
-    } else {
-      const page = first ? readDataPage(unpack(), first, decoder) : readDataPageV2(body, header, decoder);
-      const { encoding } = (first ?? second)!;
-      yield { page, values: convertWithDictionary(page.dataPage, dictionary, encoding, decoder) };
+      const numbers = readPlain({ view, offset: 0 }, type, entries.num_values, element.type_length);
+      dictionary = convertWithDictionary(numbers, undefined, 'PLAIN', decoder);
+      continue;
     }
+    const page = first ? unpack() : body;
+    const levels = readLevels(page, count, most, second);
+    const present = levels.definition ? countOfLevel(levels.definition, most) : count;
+    const own = page.subarray(levels.end);
+    const { dataPage } = first
+      ? readDataPage(own, { ...first, num_values: present }, decoder)
+      : readDataPageV2(
+          own,
+          {
+            ...header,
+            uncompressed_page_size: header.uncompressed_page_size - levels.end,
+            data_page_header_v2: {
+              ...second!,
+              num_values: present,
+              num_nulls: 0,
+              repetition_levels_byte_length: 0,
+              definition_levels_byte_length: 0,
+            },
+          },
+          decoder,
+        );
+    yield {
+      repetition: levels.repetition,
+      definition: present === count ? undefined : levels.definition,
+      values: convertWithDictionary(dataPage, dictionary, (first ?? second)!.encoding, decoder),
+    };
   }
+}
+
+/** The levels of a page, and where its values begin. `checkPages` has checked their runs. */
+function readLevels(
+  page: Uint8Array,
+  count: number,
+  most: number,
+  second: { repetition_levels_byte_length: number; definition_levels_byte_length: number } | undefined,
+): { readonly repetition: Uint8Array; readonly definition: Uint8Array | undefined; readonly end: number } {
+  let at = 0;
+  const next = (bits: number, sized: number | undefined): Uint8Array => {
+    const size = sized ?? Buffer.from(page.buffer, page.byteOffset).readUInt32LE(at);
+    at += sized === undefined ? 4 : 0;
+    const levels = readRuns(page.subarray(at, at + size), bits, count);
+    at += size;
+    return levels;
+  };
+  const repetition = next(1, second?.repetition_levels_byte_length);
+  const definition =
+    most === 0 ? undefined : next(32 - Math.clz32(most), second?.definition_levels_byte_length);
+  return { repetition, definition, end: at };
+}
+
+/** Levels of at most 8 bits, in runs of equal ones and of packed bits. */
+function readRuns(bytes: Uint8Array, bits: number, count: number): Uint8Array {
+  const levels = new Uint8Array(count);
+  let at = 0;
+  for (let done = 0; done < count;) {
+    let header = 0;
+    for (let shift = 0; ; shift += 7) {
+      const byte = bytes[at++] ?? 0;
+      header += (byte & 0x7f) * 2 ** shift;
+      if (byte < 0x80) break;
+    }
+    const isPacked = header % 2 === 1;
+    const length = Math.min(count - done, isPacked ? ((header - 1) / 2) * 8 : header / 2);
+    if (length === 0) throw new Error('the levels of a page are damaged');
+    if (!isPacked) levels.fill(bytes[at++]!, done, done + length);
+    else {
+      for (let i = 0; i < length; i++) {
+        const bit = i * bits;
+        const pair = bytes[at + (bit >> 3)]! | ((bytes[at + (bit >> 3) + 1] ?? 0) << 8);
+        levels[done + i] = (pair >> (bit & 7)) & ((1 << bits) - 1);
+      }
+      at += ((header - 1) / 2) * bits;
+    }
+    done += length;
+  }
+  return levels;
+}
+
+function countOfLevel(levels: Uint8Array, level: number): number {
+  let count = 0;
+  for (const one of levels) if (one === level) count++;
+  return count;
 }
 
 function findChunk({ columns }: RowGroup, steps: readonly SchemaTree[]): ColumnMetaData {

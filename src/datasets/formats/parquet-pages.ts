@@ -4,12 +4,14 @@
  */
 import * as zlib from 'node:zlib';
 import type { Compressors, CompressionCodec } from 'hyparquet';
+import { unpackSnappy } from './snappy.js';
 
 /** Undefined in older versions of Node.js. */
 const { zstdDecompressSync } = zlib as { readonly zstdDecompressSync?: typeof zlib.gunzipSync };
 
-/** hyparquet itself knows Snappy only. */
+/** hyparquet itself knows Snappy only, and that byte by byte. */
 export const COMPRESSORS: Compressors = {
+  SNAPPY: unpackSnappy,
   GZIP: (bytes, maxOutputLength) => zlib.gunzipSync(bytes, { maxOutputLength }),
   BROTLI: (bytes, maxOutputLength) => zlib.brotliDecompressSync(bytes, { maxOutputLength }),
   ZSTD(bytes, maxOutputLength) {
@@ -44,24 +46,25 @@ const ENCODINGS = { dictionary: new Set([2, 8]), runs: 3 } as const;
  * Checks the pages of a column of a row group. They must follow each other, and none may be larger than what is left. Runs must be no
  * longer than the values of their page. Together, the pages must hold the values of the column.
  *
+ * @param onPage - Called with what is decompressed.
  * @throws Error that names the damaged page.
  */
-export async function checkPages(bytes: ArrayBuffer, facts: ColumnFacts): Promise<void> {
-  const [{ deserializeTCompactProtocol }, { snappyUncompress }] = await Promise.all([
-    import('hyparquet/src/thrift.js'),
-    import('hyparquet'),
-  ]);
+export async function checkPages(
+  bytes: ArrayBuffer,
+  facts: ColumnFacts,
+  onPage?: (unpacked: Uint8Array) => void,
+): Promise<void> {
+  const { deserializeTCompactProtocol } = await import('hyparquet/src/thrift.js');
   const unpack: Unpack = (packed, unpacked) => {
     if (facts.codec === 'UNCOMPRESSED') return packed;
     const compressor = COMPRESSORS[facts.codec];
-    if (compressor) return compressor(packed, unpacked);
-    if (facts.codec !== 'SNAPPY')
+    if (!compressor)
       throw new Error(
         `it is compressed with ${facts.codec}, which is not read; write it with Snappy, gzip or Zstandard`,
       );
-    if (unpacked > packed.length * MOST_SNAPPY_FACTOR + 64) return undefined;
-    const page = new Uint8Array(unpacked);
-    snappyUncompress(packed, page);
+    if (facts.codec === 'SNAPPY' && unpacked > packed.length * MOST_SNAPPY_FACTOR + 64) return undefined;
+    const page = compressor(packed, unpacked);
+    onPage?.(page);
     return page;
   };
   const reader = { view: new DataView(bytes), offset: 0 };

@@ -19,7 +19,7 @@ import { ShardWriter } from '../files/shard-writer.js';
 import type { DatasetIdentity } from '../records/dataset-identity.js';
 import { folderNames } from '../records/folder-name.js';
 import { KnownInputs } from '../records/known-inputs.js';
-import { invalidTable, listTableFiles, readTable, type TableColumns, type VectorRow } from './read-tables.js';
+import { invalidTable, listTableFiles, placeOf, readTable, type TableColumns, type VectorRow } from './read-tables.js';
 
 /** What to import, and where to. */
 export interface ImportPlan extends TableColumns {
@@ -136,40 +136,43 @@ function identityOf(column: string, dtype: ListType): DatasetIdentity {
 }
 
 /** The rows of all files. A dataset knows its inputs by name, so each name may occur once. */
-async function* readUnique(files: readonly string[], columns: TableColumns): AsyncGenerator<VectorRow> {
+async function* readUnique(files: readonly string[], columns: TableColumns): AsyncGenerator<VectorRow[]> {
   const known = new KnownInputs();
   let first: VectorRow | undefined;
   for (const file of files)
-    for await (const row of readTable(file, columns)) {
-      if (known.find(row.path)) throw invalidTable(file, `${row.where} has a name that occurred before`);
-      known.reserve(row.path);
-      if (row.vector) checkLike(row, (first ??= row));
-      yield row;
+    for await (const rows of readTable(file, columns)) {
+      for (const row of rows) {
+        if (known.find(row.path)) throw invalidTable(file, `${placeOf(row)} has a name that occurred before`);
+        known.reserve(row.path);
+        if (row.vector) checkLike(row, (first ??= row));
+      }
+      yield rows;
     }
 }
 
-function checkLike({ file, where, type, vector }: VectorRow, first: VectorRow): void {
+function checkLike({ file, type, vector, ...row }: VectorRow, first: VectorRow): void {
   const length = first.vector!.length;
   if (vector!.length !== length)
     throw invalidTable(
       file,
-      `${where} has a vector of ${vector!.length} numbers, ${first.where} of "${first.file}" one of ${length}`,
+      `${placeOf(row)} has a vector of ${vector!.length} numbers, ${placeOf(first)} of "${first.file}" one of ${length}`,
     );
   if (type !== first.type)
     throw invalidTable(file, `its vectors are ${type}, those of "${first.file}" ${first.type}`);
 }
 
-async function* batchRows(rows: AsyncIterable<VectorRow>): AsyncGenerator<VectorRow[]> {
+async function* batchRows(blocks: AsyncIterable<readonly VectorRow[]>): AsyncGenerator<VectorRow[]> {
   let batch: VectorRow[] = [];
   let numbers = 0;
-  for await (const row of rows) {
-    batch.push(row);
-    numbers += row.vector?.length ?? 0;
-    if (batch.length < MOST_BATCH_ROWS && 8 * numbers < BATCH_BYTES) continue;
-    yield batch;
-    batch = [];
-    numbers = 0;
-  }
+  for await (const rows of blocks)
+    for (const row of rows) {
+      batch.push(row);
+      numbers += row.vector?.length ?? 0;
+      if (batch.length < MOST_BATCH_ROWS && 8 * numbers < BATCH_BYTES) continue;
+      yield batch;
+      batch = [];
+      numbers = 0;
+    }
   if (batch.length > 0) yield batch;
 }
 
@@ -191,8 +194,7 @@ function featuresOf(key: string, rows: readonly VectorRow[]): Record<string, Ten
   const dims = [vectors.length, first.length];
   const numbers =
     type === 'float64' ? new Float64Array(dims[0]! * dims[1]!) : new Float32Array(dims[0]! * dims[1]!);
-  // readTable has checked that all numbers are there.
-  for (const [row, vector] of vectors.entries()) numbers.set(vector as readonly number[], row * first.length);
+  for (const [row, vector] of vectors.entries()) numbers.set(vector, row * first.length);
   const data = type === 'float16' ? encodeFloat16(numbers as Float32Array) : numbers;
   return { [key]: makeTensor<DType>(type, dims, data) };
 }

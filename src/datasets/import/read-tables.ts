@@ -2,8 +2,8 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { reasonOf, TapirError, type ImageErrorCode } from '../../base/errors.js';
-import { readParquetLists, type ListType, type NumberList } from '../formats/parquet-lists.js';
-import { readParquetRecords, type ParquetColumn } from '../formats/parquet-reading.js';
+import { readParquetLists, type ListBlock, type ListType } from '../formats/parquet-lists.js';
+import { readParquetColumns, type ParquetColumn, type ParquetGroup } from '../formats/parquet-reading.js';
 import { hideSecrets, nameOfUrl } from '../../base/url-names.js';
 import type { ItemColumns } from '../../photos/feeds/items/source-item.js';
 import { carriedIn, toJson } from '../formats/carried-columns.js';
@@ -19,19 +19,19 @@ export interface TableColumns {
 
 /** A row: its vector, or why it has none. */
 export interface VectorRow {
-  /** Where it is, for messages: `row 3 ("cat.jpg")`. */
-  readonly where: string;
+  /** Its number in the file. */
+  readonly number: number;
   readonly file: string;
   readonly path: string;
   readonly type: ListType;
-  readonly vector: NumberList | null;
+  readonly vector: ListBlock['numbers'] | null;
   /** For a row without a vector. */
   readonly error: TapirError<ImageErrorCode> | null;
   readonly columns: ItemColumns;
 }
 
 /** What the rows of `tapir embed --out -` and of the Python package say of each photo. */
-const OUTCOME = ['status', 'error_code', 'error_message'] as const;
+const OUTCOME: readonly string[] = ['status', 'error_code', 'error_message'];
 
 /** Makes the error for a table that cannot be imported. */
 export function invalidTable(source: string, reason: string, cause?: unknown): TapirError<'SOURCE_INVALID'> {
@@ -51,13 +51,18 @@ export async function listTableFiles(table: string): Promise<readonly string[]> 
   }
 }
 
+/** Where a row is, for messages: `row 3 ("cat.jpg")`. */
+export function placeOf({ number, path }: Pick<VectorRow, 'number' | 'path'>): string {
+  return `row ${number} (${JSON.stringify(path)})`;
+}
+
 /**
- * Reads a table, row by row.
+ * Reads a table, some rows at a time.
  *
  * @throws {@link TapirError} `SOURCE_INVALID` for a table without the columns, and for a row without a name or a whole vector, naming it.
  * A row that says itself that its photo failed is a failure, not an error.
  */
-export async function* readTable(file: string, { column, path }: TableColumns): AsyncGenerator<VectorRow> {
+export async function* readTable(file: string, { column, path }: TableColumns): AsyncGenerator<VectorRow[]> {
   let carried: readonly ParquetColumn[] = [];
   let hasOutcome = false;
   const missing = (name: string, names: readonly string[]): Error => {
@@ -71,28 +76,64 @@ export async function* readTable(file: string, { column, path }: TableColumns): 
     carried = carriedIn(columns, new Set([path]));
     return carried.map(({ name }) => name);
   };
-  const lists = readParquetLists(file, column, missing);
+  const columnsOf = (row: GroupReader): ItemColumns => {
+    const listed = hasOutcome ? carried.filter(({ name }) => !OUTCOME.includes(name)) : carried;
+    const texts = listed.map(({ name, type }) => [name, toJson(row.valueOf(name), type)] as const);
+    return nameColumns(texts, (reason) => new Error(reason));
+  };
+  const groups = readParquetColumns(file, [path], { missing, others });
   try {
+    const names = new GroupReader(groups);
     let number = 0;
-    for await (const record of readParquetRecords(file, [path], { missing, others })) {
-      const next = await lists.next();
-      if (next.done === true) throw new Error(`its column "${column}" ends at row ${number}`);
-      const { type, list: vector } = next.value;
-      const name = nameOf(record[path]);
-      if (name === undefined) throw new Error(`row ${number} has no text in the column "${path}"`);
-      const where = `row ${number++} (${JSON.stringify(name)})`;
-      const error = hasOutcome && record['status'] === 'error' ? failureOf(name, record) : null;
-      if (!error) checkWhole(vector, where);
-      const texts = carried
-        .filter((one) => !hasOutcome || !OUTCOME.includes(one.name as (typeof OUTCOME)[number]))
-        .map((one) => [one.name, toJson(record[one.name], one.type)] as const);
-      const columns = nameColumns(texts, (reason) => new Error(reason));
-      yield { where, file, path: name, type, vector: error ? null : vector, error, columns };
+    for await (const block of readParquetLists(file, column, missing)) {
+      const rows: VectorRow[] = [];
+      for (let i = 0; i + 1 < block.starts.length; i++, number++) {
+        const isThere = names.next();
+        if (isThere !== true && !(await isThere)) throw new Error(`its column "${path}" ends at row ${number}`);
+        const name = nameOf(names.valueOf(path));
+        if (name === undefined) throw new Error(`row ${number} has no text in the column "${path}"`);
+        const row = { number, path: name };
+        const error = hasOutcome && names.valueOf('status') === 'error' ? failureOf(name, names) : null;
+        if (!error) checkWhole(block, i, row);
+        const vector = error ? null : block.numbers.subarray(block.starts[i], block.starts[i + 1]);
+        const columns = columnsOf(names);
+        rows.push({ ...row, file, type: block.type, vector, error, columns });
+      }
+      yield rows;
     }
+    if (await names.next()) throw new Error(`its column "${column}" ends at row ${number}`);
   } catch (error) {
     throw error instanceof TapirError ? error : invalidTable(file, reasonOf(error), error);
   } finally {
-    await lists.return(undefined);
+    await groups.return(undefined);
+  }
+}
+
+/** Walks over the rows of groups. */
+class GroupReader {
+  readonly #groups: AsyncGenerator<ParquetGroup>;
+  #group: ParquetGroup | undefined;
+  #row = -1;
+
+  constructor(groups: AsyncGenerator<ParquetGroup>) {
+    this.#groups = groups;
+  }
+
+  /** Whether there is a next row. Inside a group, the answer is no promise. */
+  next(): boolean | Promise<boolean> {
+    return ++this.#row < (this.#group?.rows ?? 0) || this.#nextGroup();
+  }
+
+  async #nextGroup(): Promise<boolean> {
+    const next: IteratorResult<ParquetGroup> = await this.#groups.next();
+    this.#group = next.done === true ? undefined : next.value;
+    this.#row = 0;
+    if (!this.#group) return false;
+    return this.#group.rows > 0 || this.#nextGroup();
+  }
+
+  valueOf(column: string): unknown {
+    return this.#group!.columns.get(column)![this.#row];
   }
 }
 
@@ -101,9 +142,9 @@ function nameOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? nameOfUrl(value) : undefined;
 }
 
-function failureOf(source: string, record: Readonly<Record<string, unknown>>): TapirError<ImageErrorCode> {
+function failureOf(source: string, row: GroupReader): TapirError<ImageErrorCode> {
   const textOf = (name: string, otherwise: string): string => {
-    const text = record[name];
+    const text = row.valueOf(name);
     return typeof text === 'string' && text !== '' ? text : otherwise;
   };
   const reason = hideSecrets(textOf('error_message', 'the table does not say why'));
@@ -112,10 +153,11 @@ function failureOf(source: string, record: Readonly<Record<string, unknown>>): T
   return new TapirError(code, reason, { details: { source, reason } });
 }
 
-function checkWhole(vector: NumberList | null, where: string): void {
+function checkWhole({ starts, absent, gaps }: ListBlock, i: number, row: Parameters<typeof placeOf>[0]): void {
+  const gap = gaps.get(i);
+  if (starts[i] !== starts[i + 1] && gap === undefined) return;
   const advice = 'leave such rows out of the table';
-  if (vector === null) throw new Error(`${where} has no vector; ${advice}`);
-  if (vector.length === 0) throw new Error(`${where} has an empty vector; ${advice}`);
-  const place = vector.indexOf(undefined);
-  if (place >= 0) throw new Error(`${where} has a vector without its number ${place}; ${advice}`);
+  if (absent.has(i)) throw new Error(`${placeOf(row)} has no vector; ${advice}`);
+  if (gap === undefined) throw new Error(`${placeOf(row)} has an empty vector; ${advice}`);
+  throw new Error(`${placeOf(row)} has a vector without its number ${gap}; ${advice}`);
 }

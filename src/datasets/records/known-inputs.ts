@@ -1,5 +1,5 @@
 /** The inputs that a dataset holds, in bounded memory: hashes in a flat array instead of paths. */
-import { hash } from 'node:crypto';
+import { hashText, HASH_WORDS } from '../../base/text-hash.js';
 import type { ImageErrorCode } from '../../base/errors.js';
 import type { FileStamp } from '../../base/file-stamp.js';
 
@@ -30,8 +30,7 @@ const HASHED = 0x4000_0000;
 const FLAGS = SEEN | HASHED;
 
 /**
- * Inputs by path. A path is identified by 128 bits of its SHA-256. The probability that two of 10 million paths share them is
- * about 10⁻²⁵.
+ * Inputs by path. A path is identified by a hash of 128 bits. The probability that two of 10 million paths share one is about 10⁻²⁵.
  *
  * @remarks A slot has 32 bytes. Between one and two thirds of the slots are taken: 48 to 96 bytes per input.
  */
@@ -39,8 +38,9 @@ export class KnownInputs {
   #slots: Uint32Array;
   #count = 0;
   readonly #outcomes: Outcome[] = ['ok'];
-  /** The hash of the latest path: callers look up, mark and set the same path in turn. */
-  #latest: { readonly path: string; readonly hash: Uint32Array } | undefined;
+  /** The latest path and its hash: callers look up, mark and set the same path in turn. */
+  #latest: string | undefined;
+  readonly #hash = new Uint32Array(HASH_WORDS);
 
   constructor(expected = 0) {
     this.#slots = new Uint32Array(WORDS * slotsFor(expected));
@@ -105,8 +105,8 @@ export class KnownInputs {
   }
 
   #hashOf(path: string): Uint32Array {
-    if (this.#latest?.path !== path) this.#latest = { path, hash: hashOf(path) };
-    return this.#latest.hash;
+    if (this.#latest !== path) hashText((this.#latest = path), this.#hash);
+    return this.#hash;
   }
 
   #numberOf(outcome: Outcome): number {
@@ -143,11 +143,6 @@ function slotsFor(expected: number): number {
 function isSame(slots: Uint32Array, at: number, hash: Uint32Array): boolean {
   for (let word = 0; word < STAMP; word++) if (slots[at + word] !== hash[word]) return false;
   return true;
-}
-
-function hashOf(text: string): Uint32Array {
-  const digest = hash('sha256', text, 'buffer');
-  return new Uint32Array(digest.buffer.slice(digest.byteOffset, digest.byteOffset + 4 * STAMP));
 }
 
 const WORD = 2 ** 32;

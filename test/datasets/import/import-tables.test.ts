@@ -214,7 +214,7 @@ it('a damaged table is an error, never a wrong number of rows or an endless loop
       writeFileSync(file, damaged);
       try {
         let rows = 0;
-        for await (const { vector } of readTable(file, names)) rows += vector ? 1 : 0;
+        for await (const block of readTable(file, names)) rows += block.filter(({ vector }) => vector).length;
         expect(rows).toBe(40);
         outcomes.same++;
       } catch (error) {
