@@ -7,6 +7,7 @@ import { areSameKinds, joinKinds, type ColumnKinds } from '../formats/carried-co
 import { MetadataTable, readColumnKinds, type MetadataRow } from '../formats/metadata.js';
 import type { PartKind } from '../formats/part-columns.js';
 import type { JournalShard } from './journal.js';
+import { NAMES, type MetadataColumn, type MetadataGroup } from '../formats/metadata-columns.js';
 import { RowReader } from './row-reader.js';
 import { identityOf } from '../records/input-names.js';
 import { KnownInputs, type Outcome } from '../records/known-inputs.js';
@@ -20,6 +21,10 @@ export interface InputCounts {
   /** Inputs that `removeMissing` marked. They do not count in `inputs`. Missing if there are 0. */
   readonly removed?: number;
 }
+
+const WHOLE_ROWS = { own: NAMES, withCarried: true } as const;
+/** The columns that say what an input was. */
+const KNOWN_BY: readonly MetadataColumn[] = ['path', 'error_code', 'size_bytes', 'modified', 'sha256'];
 
 /** The inputs of a dataset. An input counts once, with the outcome in the latest shard that holds it. */
 export class DatasetInputs {
@@ -60,21 +65,29 @@ export class DatasetInputs {
     for (const { number, metadata, goesOn = [], unfinished } of shards) {
       const going = goesOn.map((path) => rows.nameOf(path));
       for (const path of going) inputs.unfinished.delete(path);
-      for await (const row of rows.read(folder, metadata)) inputs.#read(row, number, going);
+      for await (const { group, nameAt } of rows.readGroups(folder, metadata, { own: KNOWN_BY }))
+        for (let i = 0; i < group.length; i++) inputs.#read(group, i, nameAt(i), number, going);
       if (unfinished) inputs.unfinished.set(rows.nameOf(unfinished.path), unfinished.tile);
     }
     return inputs;
   }
 
-  #read({ status, row, errorCode, stamp, ...named }: MetadataRow, shard: number, goesOn: readonly string[]) {
-    const path = identityOf(named);
+  #read(
+    group: MetadataGroup,
+    i: number,
+    name: string | null,
+    shard: number,
+    goesOn: readonly string[],
+  ): void {
+    const status = group.statuses[i]!;
+    const path = identityOf({ path: name, clipStart: group.partAt(i).clipStart });
     // This package wrote the code, so it is one of its codes.
-    const outcome = status === 'error' ? (errorCode as ImageErrorCode) : status;
+    const outcome = status === 'error' ? (group.textAt('error_code', i) as ImageErrorCode) : status;
     const isFurther =
       this.#parts !== undefined && (this.known.find(path)?.shard === shard || goesOn.includes(path));
-    if (!isFurther) this.#set(path, outcome, stamp, shard);
+    if (!isFurther) this.#set(path, outcome, group.stampAt(i), shard);
     else if (status === 'error') this.#fail(path, outcome);
-    if (row !== null) this.#liveOf(shard).rows++;
+    if (group.rows[i]! >= 0) this.#liveOf(shard).rows++;
   }
 
   /** Counts a new input of a shard, or further tiles of it. */
@@ -119,14 +132,17 @@ export class DatasetInputs {
   async *unseen(folder: string, shards: readonly JournalShard[]): AsyncGenerator<MetadataRow> {
     let latest: string | undefined;
     for (const { number, metadata } of shards)
-      for await (const row of this.#rows.read(folder, metadata)) {
-        const name = identityOf(row);
-        // Further rows of an input.
-        if (name === latest) continue;
-        latest = name;
-        const known = this.known.find(name);
-        if (known?.shard === number && !known.isSeen && row.status !== 'removed') yield row;
-      }
+      for await (const { group, nameAt } of this.#rows.readGroups(folder, metadata, WHOLE_ROWS))
+        for (let i = 0; i < group.length; i++) {
+          const path = nameAt(i);
+          const name = identityOf({ path, clipStart: group.partAt(i).clipStart });
+          // Further rows of an input.
+          if (name === latest) continue;
+          latest = name;
+          const known = this.known.find(name);
+          if (known?.shard === number && !known.isSeen && group.statuses[i] !== 'removed')
+            yield { ...group.rowAt(i), path };
+        }
   }
 
   /** Whether a row is a clip of a folder or file whose first clip this run has seen. */

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { nameOfUrl, type UrlName } from '../../base/url-names.js';
 import { readMetadata, type MetadataRow } from '../formats/metadata.js';
+import { readMetadataGroups, type MetadataGroup, type MetadataReading } from '../formats/metadata-columns.js';
 import { KnownInputs } from '../records/known-inputs.js';
 
 /** Reads metadata again and again, and names the same rows the same. */
@@ -17,13 +18,28 @@ export class RowReader {
     this.#rule = rule;
   }
 
-  /** Reads a metadata file. Throws `DATASET_INVALID`. */
+  /** Reads a metadata file, row by row. Throws `DATASET_INVALID`. */
   async *read(folder: string, metadata: string): AsyncGenerator<MetadataRow> {
     for await (const row of readMetadata(join(folder, metadata))) {
-      const path = row.path === null ? null : this.nameOf(row.path);
-      if (path !== row.path) this.renamed.add(metadata);
+      const path = this.#rename(row.path, metadata);
       yield path === row.path ? row : { ...row, path };
     }
+  }
+
+  /** Reads some columns of it, a row group at a time, with the name of each photo. Throws `DATASET_INVALID`. */
+  async *readGroups(
+    folder: string,
+    metadata: string,
+    reading: MetadataReading,
+  ): AsyncGenerator<{ readonly group: MetadataGroup; readonly nameAt: (i: number) => string | null }> {
+    for await (const group of readMetadataGroups(join(folder, metadata), reading))
+      yield { group, nameAt: (i) => this.#rename(group.textAt('path', i), metadata) };
+  }
+
+  #rename(path: string | null, metadata: string): string | null {
+    const name = path === null ? null : this.nameOf(path);
+    if (name !== path) this.renamed.add(metadata);
+    return name;
   }
 
   /** The name of a photo. Two URLs that differ in credentials alone were two rows, and stay two. */

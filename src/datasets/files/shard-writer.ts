@@ -280,6 +280,20 @@ function metadataRow(
 ): MetadataRow {
   // The stack of the error is not kept.
   const [errorCode, errorMessage] = error ? [error.code, error.details.reason] : [null, null];
-  const outcome = { status: error ? 'error' : 'ok', row, errorCode, errorMessage } as const;
-  return { path, ...outcome, width, height, stamp, ...part, ...(columns && { columns }) };
+  const { crop, tile, clipStart } = part;
+  const status = error ? 'error' : 'ok';
+  const named = {
+    path,
+    status,
+    row,
+    errorCode,
+    errorMessage,
+    width,
+    height,
+    stamp,
+    crop,
+    tile,
+    clipStart,
+  } as const;
+  return columns ? Object.assign(named, { columns }) : named;
 }

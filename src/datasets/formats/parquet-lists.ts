@@ -117,29 +117,33 @@ class ListJoiner {
     const starts = before ? [0] : [];
     const absent = new Set(before?.isAbsent === true ? [0] : []);
     const gaps = new Map(before?.gap === undefined ? [] : [[0, before.gap]]);
+    let mayContinue = before?.isAbsent === false;
     for (let i = 0, next = 0; i < repetition.length; i++) {
       const level = definition ? definition[i]! : this.#number;
       if (repetition[i] === 0) {
-        if (level < this.#empty) absent.add(starts.length);
+        mayContinue = level >= this.#empty;
+        if (!mayContinue) absent.add(starts.length);
         starts.push(filled);
       }
       if (level <= this.#empty) continue;
-      const row = starts.length - 1;
-      if (repetition[i] !== 0 && (row < 0 || absent.has(row)))
-        throw new Error('a page continues a list that has not begun');
+      if (!mayContinue) throw new Error('a page continues a list that has not begun');
       if (definition && level === this.#number) numbers[filled] = values[next++] as number;
       else if (definition) {
+        const row = starts.length - 1;
         numbers[filled] = Number.NaN;
         if (!gaps.has(row)) gaps.set(row, filled - starts[row]!);
       }
       filled++;
     }
     const last = starts.length - 1;
-    this.#open = last < 0 ? undefined : {
-      numbers: numbers.slice(starts[last], filled),
-      isAbsent: absent.has(last),
-      gap: gaps.get(last),
-    };
+    this.#open =
+      last < 0
+        ? undefined
+        : {
+            numbers: numbers.slice(starts[last], filled),
+            isAbsent: absent.has(last),
+            gap: gaps.get(last),
+          };
     return this.#block({ numbers, starts: starts.length > 0 ? starts : [0], absent, gaps });
   }
 

@@ -19,7 +19,14 @@ import { ShardWriter } from '../files/shard-writer.js';
 import type { DatasetIdentity } from '../records/dataset-identity.js';
 import { folderNames } from '../records/folder-name.js';
 import { KnownInputs } from '../records/known-inputs.js';
-import { invalidTable, listTableFiles, placeOf, readTable, type TableColumns, type VectorRow } from './read-tables.js';
+import {
+  invalidTable,
+  listTableFiles,
+  placeOf,
+  readTable,
+  type TableColumns,
+  type VectorRow,
+} from './read-tables.js';
 
 /** What to import, and where to. */
 export interface ImportPlan extends TableColumns {
@@ -180,8 +187,17 @@ function itemsOf(rows: readonly VectorRow[]): TriedInput[] {
   let next = 0;
   return rows.map(({ path, error, columns }) => {
     const place = error ? ([next, 0] as const) : ([next++, 1] as const);
-    const unknown = { width: null, height: null, reduction: 1, stamp: null };
-    return { path, rows: place, ...unknown, error, ...(columns.size > 0 && { columns }) };
+    const carried = columns.size > 0 ? columns : undefined;
+    return {
+      path,
+      rows: place,
+      width: null,
+      height: null,
+      reduction: 1,
+      stamp: null,
+      error,
+      columns: carried,
+    };
   });
 }
 

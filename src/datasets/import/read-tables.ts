@@ -89,7 +89,8 @@ export async function* readTable(file: string, { column, path }: TableColumns): 
       const rows: VectorRow[] = [];
       for (let i = 0; i + 1 < block.starts.length; i++, number++) {
         const isThere = names.next();
-        if (isThere !== true && !(await isThere)) throw new Error(`its column "${path}" ends at row ${number}`);
+        if (isThere !== true && !(await isThere))
+          throw new Error(`its column "${path}" ends at row ${number}`);
         const name = nameOf(names.valueOf(path));
         if (name === undefined) throw new Error(`row ${number} has no text in the column "${path}"`);
         const row = { number, path: name };
@@ -97,7 +98,8 @@ export async function* readTable(file: string, { column, path }: TableColumns): 
         if (!error) checkWhole(block, i, row);
         const vector = error ? null : block.numbers.subarray(block.starts[i], block.starts[i + 1]);
         const columns = columnsOf(names);
-        rows.push({ ...row, file, type: block.type, vector, error, columns });
+        // Fields that are named: a spread of a million rows takes seconds.
+        rows.push({ number, path: name, file, type: block.type, vector, error, columns });
       }
       yield rows;
     }
@@ -153,7 +155,11 @@ function failureOf(source: string, row: GroupReader): TapirError<ImageErrorCode>
   return new TapirError(code, reason, { details: { source, reason } });
 }
 
-function checkWhole({ starts, absent, gaps }: ListBlock, i: number, row: Parameters<typeof placeOf>[0]): void {
+function checkWhole(
+  { starts, absent, gaps }: ListBlock,
+  i: number,
+  row: Parameters<typeof placeOf>[0],
+): void {
   const gap = gaps.get(i);
   if (starts[i] !== starts[i + 1] && gap === undefined) return;
   const advice = 'leave such rows out of the table';

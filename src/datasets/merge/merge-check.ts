@@ -1,7 +1,7 @@
 /** Checks that the parts of a dataset hold every input exactly once, in bounded memory. */
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import type { SourceItem } from '../../photos/feeds/items/source-item.js';
-import { readMetadata } from '../formats/metadata.js';
+import { readMetadataGroups } from '../formats/metadata-columns.js';
 import { partsOf } from '../records/dataset-identity.js';
 import { identityOf, identityOfItem, nameItems } from '../records/input-names.js';
 import { KnownInputs } from '../records/known-inputs.js';
@@ -32,20 +32,21 @@ export async function checkInputs(
       for (const path of Object.values(shard.features)) await locateFile(folder, path);
       const path = await locateFile(folder, shard.metadata);
       let inputs = 0;
-      for await (const { status, row, ...named } of readMetadata(path)) {
-        // If it is in the source again, it must be embedded again.
-        if (status === 'removed') continue;
-        checkRow(path, row, shard);
-        const name = identityOf(named);
-        const other = known.find(name);
-        if (hasParts && other?.shard === number) continue;
-        inputs++;
-        if (other) {
-          const where = [...new Set([other.shard, number])].map((part) => parts[part]!.name).join(' and ');
-          throw datasetInvalid(out, `it holds the input "${name}" more than once: in ${where}`);
+      for await (const group of readMetadataGroups(path, { own: ['path'] }))
+        for (const [i, row] of group.rows.entries()) {
+          // If it is in the source again, it must be embedded again.
+          if (group.statuses[i] === 'removed') continue;
+          checkRow(path, row, shard);
+          const name = identityOf({ path: group.textAt('path', i), clipStart: group.partAt(i).clipStart });
+          const other = known.find(name);
+          if (hasParts && other?.shard === number) continue;
+          inputs++;
+          if (other) {
+            const where = [...new Set([other.shard, number])].map((part) => parts[part]!.name).join(' and ');
+            throw datasetInvalid(out, `it holds the input "${name}" more than once: in ${where}`);
+          }
+          known.set(name, 'ok', null, number);
         }
-        known.set(name, 'ok', null, number);
-      }
       if (inputs !== shard.inputs)
         throw datasetInvalid(path, `it holds ${inputs} inputs, the manifest says ${shard.inputs}`);
     }
@@ -53,8 +54,8 @@ export async function checkInputs(
   return known;
 }
 
-function checkRow(path: string, row: number | null, { firstRow, rows }: ShardRecord): void {
-  if (row !== null && !(row >= firstRow && row < firstRow + rows))
+function checkRow(path: string, row: number, { firstRow, rows }: ShardRecord): void {
+  if (row >= 0 && !(row >= firstRow && row < firstRow + rows))
     throw datasetInvalid(path, `row ${row} is not one of the ${rows} rows from ${firstRow}`);
 }
 

@@ -1,5 +1,5 @@
 /** Image files: their bytes, their stamps, and a path for decoders that need one. */
-import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readSync, statSync, type Stats } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import { digestFile, digestOf } from '../../../base/digest.js';
 import { TapirError } from '../../../base/errors.js';
@@ -153,6 +153,18 @@ export async function stampOf(path: string, { checksum }: Pick<StampTaker, 'chec
     return { ...stampFrom(stats), sha256 };
   } catch (error) {
     throw fileError(path, error);
+  }
+}
+
+/** The stamp of a file by size and time, at once; undefined if it cannot be taken. */
+export function stampNow(path: string): FileStamp | undefined {
+  try {
+    const stats = statSync(path, { throwIfNoEntry: false });
+    if (!stats) return undefined;
+    checkRegular(stats);
+    return stampFrom(stats);
+  } catch {
+    return undefined;
   }
 }
 
