@@ -16,7 +16,7 @@ import type { SourceItem, SourceItems } from '../../photos/feeds/items/source-it
 const STAMPS_AT_ONCE = 64;
 
 /** A file whose status takes longer lies on another machine: then many are asked for at the same time. */
-const SLOW_MS = 0.2;
+const SLOW_MS = 1;
 
 /** How the inputs of a source are compared with the dataset. */
 export interface PendingOptions {

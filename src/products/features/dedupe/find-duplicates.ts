@@ -5,8 +5,6 @@ import { DEVICE, type Device } from '../../../run/runtime/lanes/device.js';
 import { callback, positive, readOptions, signal, type Fields } from '../../../base/options.js';
 import { elementCount } from '../../../onnx/tensor/tensor.js';
 import { RowGroups } from '../../../onnx/tensor/vectors/row-groups.js';
-import { openRowSession } from '../../linear/row-session.js';
-import { pairGraph } from '../../linear/row-graphs.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import type { Options } from '../../../base/checks.js';
 import type { Progress } from '../../../base/progress.js';
@@ -66,21 +64,25 @@ export interface Duplicates {
   readonly groups: readonly DuplicateGroup[];
   /** Rows compared, each with all others. */
   readonly compared: number;
+  /** Pairs of rows: all, those whose sketches were multiplied, and those whose cosine was computed. Bounds rule out the others. */
+  readonly pairs: { readonly total: number; readonly multiplied: number; readonly decided: number };
   /** Rows left out, because they have no direction: all zeros, or with a NaN or an infinity. */
   readonly skipped: { readonly zero: number; readonly notFinite: number };
 }
 
-/** A tile has at most this many rows, and its features at most this many bytes. */
-const TILE_ROWS = 2048;
-const TILE_BYTES = 8 * 2 ** 20;
+/** Rows of a tile while groups are described. */
+const FEW_ROWS = 2048;
+/** Most bytes of rows that are compared from memory; as many of others are beside them. */
+const CHUNK_BYTES = 512 * 2 ** 20;
 
 /**
- * Finds the near-duplicates of a whole dataset: compares each row with every other one. ONNX Runtime multiplies tiles of rows in
- * float32; each pair within rounding errors of the threshold is compared again in double precision.
+ * Finds the near-duplicates of a whole dataset, as comparing each row with every other one would. Rows that lie near each other are put
+ * in groups, and no pair of two groups is looked at whose angle proves that none can reach the threshold. Of the other pairs, ONNX Runtime
+ * multiplies sketches of 16 to 128 numbers, which bound the cosine from above. What no bound rules out is decided in double precision.
  *
  * @remarks Rows are in one group if a chain of near-duplicates connects them; so two rows of a group may be less alike than the
- * threshold. Time grows with the square of the rows. Memory holds about 100 MB of features and products, 12 bytes a row, and the
- * groups. The images are not opened, and nothing is changed or deleted.
+ * threshold. Where rows do not lie in clusters, time grows with the square of their number. Memory holds up to twice 512 MiB of features
+ * with their sketches, 12 bytes a row, and the groups. The images are not opened, and nothing is changed or deleted.
  *
  * @param dataset - From {@link openDataset}.
  * @param given - See {@link DuplicateOptions}.
@@ -104,19 +106,21 @@ export async function findDuplicates(
   const { cosine, device, onProgress, signal } = options;
   const key = chooseKey(dataset, options.key);
   const elements = elementCount(dataset.manifest.features[key]!.dims);
-  const tileRows = Math.max(1, Math.min(TILE_ROWS, Math.floor(TILE_BYTES / (4 * Math.max(1, elements)))));
-  const tiles: TileRequest = { key, elements, tileRows, live: await readRowsWhere(dataset, options.where) };
   const totalRows = countRows(dataset);
+  const most = Math.max(1, Math.floor(CHUNK_BYTES / (4 * Math.max(1, elements))));
+  const tileRows = Math.max(1, Math.min(totalRows, most));
+  const tiles: TileRequest = { key, elements, tileRows, live: await readRowsWhere(dataset, options.where) };
   const groups = new RowGroups(totalRows);
   const skipped = { zero: 0, notFinite: 0 };
   const total = pairsOf(totalRows);
-  const onPanel = (rows: number): void =>
+  const onRows = (rows: number): void =>
     onProgress?.({ done: total - pairsOf(totalRows - rows), total, unit: 'pairs' });
-  await using session = await openRowSession(pairGraph(elements), { device, signal });
   const inputOf = hasParts(dataset) ? await readInputOfRows(dataset) : undefined;
-  const comparison = { session, tiles, cosine, groups, inputOf, skipped, onPanel, signal };
-  const compared = await compareRows(dataset, comparison);
-  return { key, cosine, groups: await describeGroups(dataset, tiles, groups.list()), compared, skipped };
+  const comparison = { tiles, cosine, groups, inputOf, skipped, device, onRows, signal };
+  const { rows: compared, multiplied, decided } = await compareRows(dataset, comparison);
+  const pairs = { total: pairsOf(compared), multiplied, decided };
+  const few = { ...tiles, tileRows: Math.min(tileRows, FEW_ROWS) };
+  return { key, cosine, groups: await describeGroups(dataset, few, groups.list()), compared, pairs, skipped };
 }
 
 /** The number of pairs of so many rows. */
