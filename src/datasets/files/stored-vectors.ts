@@ -8,7 +8,8 @@ import { datasetUnreadable } from '../../base/files/dataset-invalid.js';
 import { locateStoredRows, readFeatureRows } from '../formats/feature-files.js';
 import { featureFile, readInto, type FeatureFile, type StoredRows } from '../formats/feature-format.js';
 import { locateFile } from '../records/locate-file.js';
-import { cutBlocks, type Dataset } from './dataset.js';
+import { cutBlocks } from './cut-blocks.js';
+import type { Manifest } from './manifest.js';
 
 /** Consecutive rows in one file. */
 export interface StoredVectors {
@@ -24,7 +25,7 @@ export interface StoredVectors {
 
 /** Finds the rows of a feature, in order. Throws `DATASET_INVALID`. */
 export async function locateVectors(
-  { folder, manifest }: Pick<Dataset, 'folder' | 'manifest'>,
+  { folder, manifest }: { readonly folder: string; readonly manifest: Pick<Manifest, 'features' | 'shards'> },
   key: string,
 ): Promise<StoredVectors[]> {
   const { dtype, dims } = manifest.features[key]!;

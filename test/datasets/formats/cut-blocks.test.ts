@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cutBlocks } from '../../../src/datasets/files/dataset.js';
+import { cutBlocks } from '../../../src/datasets/files/cut-blocks.js';
 import type { FeatureFile } from '../../../src/datasets/formats/feature-format.js';
 
 const ELEMENTS = 3;
