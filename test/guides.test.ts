@@ -64,10 +64,10 @@ const PAGES: Readonly<Record<string, string | Readonly<Record<number, string | C
   },
   'docs/guides/batch-runs.md': {
     2: 'scripts/test-pandas.sh runs it with pandas, on the same photos',
-    5: 'it asks a server; test/datasets/embed/signed-urls.test.ts does the same with one',
-    6: 'it reads no photos; the tests of imports run the command',
-    8: { given: saveLiked },
-    9: 'it measures for minutes; the tests of bench run it with fewer photos',
+    6: 'it asks a server; test/datasets/embed/signed-urls.test.ts does the same with one',
+    7: 'it reads no photos; the tests of imports run the command',
+    9: { given: saveLiked },
+    10: 'it measures for minutes; the tests of bench run it with fewer photos',
   },
   'docs/guides/check.md': {
     1: 'its reference comes from torch, in the block after it',
@@ -180,8 +180,8 @@ const PAGES: Readonly<Record<string, string | Readonly<Record<number, string | C
       ],
     },
     2: 'it downloads the model; the block before it has the commands',
-    4: PACKAGES,
-    5: 'it downloads the model, and reads no photos',
+    5: PACKAGES,
+    6: 'it downloads the model, and reads no photos',
   },
 };
 

@@ -31,7 +31,7 @@ const bench: Bench = {
 afterAll(() => extractor.close());
 
 const make = (): Promise<ImageSource[]> =>
-  Promise.all(Object.values(KINDS).map((kind) => kind({ path, url: `${url}/photo.png` })));
+  Promise.all(Object.values(KINDS).map(async (kind) => await kind({ path, url: `${url}/photo.png` })));
 
 it.each(Object.entries(PLACES))('%s takes every kind, with the result of the file', async (_place, take) => {
   const kinds = await make();

@@ -180,9 +180,13 @@ export class ReusableRows {
       await using handle = await open(await locateFile(folder, shard.features[key]!.path));
       const { rows, firstRow } = shard;
       const offset = await checkNpy(handle, featureFile({ key, dtype, dims }, { path, rows, firstRow }));
-      for (const at of places) {
-        const row = hits[at]!.place % MOST_ROWS;
-        bytes.set(await readExactly(handle, offset + row * rowBytes, rowBytes, path), at * rowBytes);
+      for (let from = 0, count = 1; from < places.length; from += count, count = 1) {
+        const at = places[from]!;
+        const first = hits[at]!.place;
+        // Rows that follow each other there and here are read at once.
+        while (places[from + count] === at + count && hits[at + count]!.place === first + count) count++;
+        const start = offset + (first % MOST_ROWS) * rowBytes;
+        bytes.set(await readExactly(handle, start, count * rowBytes, path), at * rowBytes);
       }
     }
     return makeTensor(dtype, [hits.length, ...dims], createData(dtype, 0, bytes.buffer) as Float32Array);

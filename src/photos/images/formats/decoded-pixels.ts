@@ -1,6 +1,6 @@
 /** Pixels that are decoded already, in the forms in which other libraries give them. */
 import { types } from 'node:util';
-import { invalidOption } from '../../../base/checks.js';
+import { invalidOption, show } from '../../../base/checks.js';
 import type { Pixels } from './pam.js';
 
 /** The bytes of decoded pixels: 8 bits each, row by row from the top, without padding between rows. */
@@ -45,7 +45,7 @@ export function readPixels(source: unknown, option: string): Pixels | undefined 
   if (isBytes && isWhole && found !== undefined && data.length === pixels * found)
     return { data, width: Number(width), height: Number(height), channels: found };
   const held = isBytes ? `${data.length} bytes` : 'no Uint8Array';
-  const got = `${String(width)} × ${String(height)}, ${channels === undefined ? '' : `${String(channels)} channels, `}${held}`;
+  const got = `${show(width)} × ${show(height)}, ${channels === undefined ? '' : `${show(channels)} channels, `}${held}`;
   const expected =
     'pixels { data, width, height } of 1, 3 or 4 channels of 8 bits, width × height × channels bytes';
   throw invalidOption(option, expected, got.slice(0, 76));
