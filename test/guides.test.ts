@@ -125,6 +125,7 @@ const PAGES: Readonly<Record<string, string | Readonly<Record<number, string | C
     1: HANDLER,
     2: NO_PHOTOS,
     3: HANDLER,
+    4: 'it imports sharp, which is not beside the block; test/photos/photo-kinds.test.ts runs the same calls',
     5: 'it needs ffmpeg; test/datasets/streams/frames.test.ts runs it with frames of a generator',
     6: HANDLER,
     7: 'a line for cron; the guide about batch runs has the command',
