@@ -118,7 +118,9 @@ export class PipeGroup implements ProcessGroup {
       const closed = new Promise<void>((resolve) => this.#socket.once('close', resolve));
       this.#failure ??= rankLost(this.rank, reason);
       this.#socket.ref();
-      this.#send('close', [Buffer.from(JSON.stringify({ reason: reason.slice(0, REASON_LENGTH), isRegular }))]);
+      this.#send('close', [
+        Buffer.from(JSON.stringify({ reason: reason.slice(0, REASON_LENGTH), isRegular })),
+      ]);
       const timer = setTimeout(() => this.#socket.destroy(), CLOSE_MS);
       await closed;
       clearTimeout(timer);
