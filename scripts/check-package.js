@@ -7,20 +7,20 @@ import { check, pack, photos, project } from './packed.js';
 
 const { exports } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8'));
 /** Readable code with its comments, types and guides; 3.5 MB of it are the demo's model and photos. */
-const MAX_PACKED_BYTES = 6_150_000;
+const MAX_PACKED_BYTES = 6_300_000;
 /** Kilobytes of an entry with all that it imports of the package, minified: what a bundle grows by. */
 const MOST_KB = {
-  '.': 675,
+  '.': 730,
   './parameters': 265,
-  './zoo': 412,
-  './precision': 680,
-  './stages': 526,
+  './zoo': 427,
+  './precision': 726,
+  './stages': 570,
   './gradients': 300,
-  './train': 820,
-  './explain': 565,
-  './features': 642,
-  './pages': 752,
-  './serve': 356,
+  './train': 882,
+  './explain': 635,
+  './features': 720,
+  './pages': 803,
+  './serve': 363,
 };
 
 /** What guides tell their readers to copy or to install. */

@@ -424,7 +424,7 @@ it('knows every page that has blocks', () => {
 });
 
 /** In a check these run, and all of them where a page or a command has changed (`--changed`), or before a release. */
-const FIRST_PAGES = ['README.md', 'docs/guides/tutorial.md', 'docs/guides/batch-runs.md'];
+const FIRST_PAGES = new Set(['README.md', 'docs/guides/tutorial.md', 'docs/guides/batch-runs.md']);
 const isWhole = isRelease || process.env['TAPIR_GUIDES'] !== undefined;
 
 describe.each(Object.entries(PAGES))('%s', (page, entry) => {
@@ -442,7 +442,7 @@ describe.each(Object.entries(PAGES))('%s', (page, entry) => {
 
   for (const block of blocks) {
     const how = typeof entry === 'string' ? entry : (entry[block.number] ?? {});
-    const isLeftOut = typeof how === 'string' || !(isWhole || FIRST_PAGES.includes(page));
+    const isLeftOut = typeof how === 'string' || !(isWhole || FIRST_PAGES.has(page));
     it.skipIf(isLeftOut)(
       `#${block.number}${isLeftOut ? ` (NOT RUN: ${typeof how === 'string' ? how : 'before a release, or with --changed'})` : ''}`,
       async () => {

@@ -215,7 +215,7 @@ describe('advice', () => {
   });
 
   it('as a line of text, where the package warns', async () => {
-    const ended = await runTapir([...embed, '--devices', 'cpu:0,cpu:1', '--pipeline']);
+    const ended = await runTapir([...embed, '--devices', 'cpu:0,cpu:1', '--set', 'pipeline=true']);
     expect(ended.stderr).toMatch(/^warning: the whole model fits on each of these devices/m);
     expect(ended.stderr).not.toMatch(/\(node:|trace-warnings/);
     expect(ended.code).toBe(0);

@@ -148,7 +148,7 @@ describe('tapir extract --precision float16', () => {
 });
 
 describe('tapir embed --precision float16', () => {
-  it.each([[[]], [['--pipeline', '--devices', 'cpu:0,cpu:1']]])(
+  it.each([[[]], [['--set', 'pipeline=true', '--devices', 'cpu:0,cpu:1']]])(
     'lowers the model first, with %j',
     async (place) => {
       const { photos, out } = photosAndPlace('float16-');

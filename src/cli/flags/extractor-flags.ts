@@ -1,7 +1,7 @@
 /** Flags that several commands have, as commander declares them. */
 import { addPhotoFlags } from './photo-flags.js';
 import type { Command } from 'commander';
-import { integer, oneOf, optional, type Fields } from '../../base/options.js';
+import { boolean, integer, oneOf, optional, type Fields } from '../../base/options.js';
 import { EMBED_FIELDS } from '../../datasets/embed/embed-options.js';
 import { DECODE_MODES } from '../../photos/images/decode/decode-options.js';
 import { LANE_FIELDS } from '../../run/runtime/lanes/lane-options.js';
@@ -15,7 +15,11 @@ import { rare } from './rare.js';
 import { addSettings } from './settings.js';
 
 /** Settings that are made for commands. */
-const OWN_FIELDS: Fields<Pick<ExtractorFlags, 'sessions' | 'threads' | 'decode' | 'normalize'>> = {
+const OWN_FIELDS: Fields<Pick<ExtractorFlags, 'pipeline' | 'sessions' | 'threads' | 'decode' | 'normalize'>> = {
+  pipeline: boolean(
+    false,
+    'put one stage of the model on each of --devices, for a model that none of them can hold',
+  ),
   sessions: integer(
     0,
     4,
@@ -51,15 +55,10 @@ export function addExtractorFlags(command: Command): void {
     .option(
       '--devices <list>',
       'several devices, which take whole batches: cuda:0,cuda:1, or all for every GPU',
-    )
-    .option(
-      rare('--pipeline'),
-      'put one stage of the model on each of --devices, for a model that none of them can hold',
-      false,
     );
   addFormFlags(command);
   addSettings(command, LANE_FIELDS, ['binding', 'cudaLibraries', 'isolation', 'cache']);
   addSettings(command, EMBED_FIELDS, ['decodeThreads']);
-  addSettings(command, OWN_FIELDS, ['sessions', 'threads', 'decode', 'normalize']);
+  addSettings(command, OWN_FIELDS, ['pipeline', 'sessions', 'threads', 'decode', 'normalize']);
   addPhotoFlags(command.optionsGroup('Pixels:'), ['transform']);
 }

@@ -28,7 +28,7 @@ export function addCommand(program: Command, terminal: Terminal): void {
   const command = program
     .command('classify')
     .description(
-      'name the classes of images with a classifier: a model with labels, such as "tapir probe --attach" writes; or by words, with a model such as CLIP',
+      'name the classes of images with a classifier: a model with labels, such as "tapir probe --attach" writes; or by words, with a model such as CLIP. "tapir probe --zero-shot" labels a dataset by words',
     )
     .argument('<source...>', 'images, or one folder, pattern, list or archive')
     .option('--model <file>', 'the classifier: its first output has a score for each class')

@@ -332,7 +332,7 @@ describe('a list file', () => {
     expect(await itemsOf(image)).toEqual([{ path: image.slice(folder.length + 1), image }]);
     expect(() => openSource(write('.doc', 'x'))).toThrow(/its extension is not supported; give a folder/);
     expect(() => openSource(join(folder, 'none.jpg'))).toThrow(/no such file or folder; give a folder/);
-    expect(() => openSource('/dev/null')).toThrow(/neither a folder nor a regular file/);
+    expect(() => openSource('/dev/null')).toThrow(/neither a folder, a regular file nor a pipe/);
     expect(() => openSource('a\0b')).toThrow(expect.objectContaining({ code: 'SOURCE_INVALID' }));
     expect(() => openSource('https://user:secret@example.org/a.jpg?key=1')).toThrow(
       /^"https:\/\/example.org\/a.jpg" cannot be embedded: it is a URL/,
