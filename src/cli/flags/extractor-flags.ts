@@ -15,31 +15,32 @@ import { rare } from './rare.js';
 import { addSettings } from './settings.js';
 
 /** Settings that are made for commands. */
-const OWN_FIELDS: Fields<Pick<ExtractorFlags, 'pipeline' | 'sessions' | 'threads' | 'decode' | 'normalize'>> = {
-  pipeline: boolean(
-    false,
-    'put one stage of the model on each of --devices, for a model that none of them can hold',
-  ),
-  sessions: integer(
-    0,
-    4,
-    0,
-    'sessions per device; 0: two on CUDA, one on WebGPU, one per core of a CPU (at most four), one for fewer than 64 images',
-  ),
-  threads: integer(0, 1024, 0, 'CPU threads of the model; 0: all cores'),
-  decode: optional(
-    oneOf(
-      DECODE_MODES,
-      'exact',
-      'fast shrinks large photos while decoding; exact, the default, gives the library’s pixels',
+const OWN_FIELDS: Fields<Pick<ExtractorFlags, 'pipeline' | 'sessions' | 'threads' | 'decode' | 'normalize'>> =
+  {
+    pipeline: boolean(
+      false,
+      'put one stage of the model on each of --devices, for a model that none of them can hold',
     ),
-  ),
-  normalize: oneOf(
-    NORMALIZE,
-    'auto',
-    'where pixels are normalised; auto: in the graph on a GPU, else on the CPU before it',
-  ),
-};
+    sessions: integer(
+      0,
+      4,
+      0,
+      'sessions per device; 0: two on CUDA, one on WebGPU, one per core of a CPU (at most four), one for fewer than 64 images',
+    ),
+    threads: integer(0, 1024, 0, 'CPU threads of the model; 0: all cores'),
+    decode: optional(
+      oneOf(
+        DECODE_MODES,
+        'exact',
+        'fast shrinks large photos while decoding; exact, the default, gives the library’s pixels',
+      ),
+    ),
+    normalize: oneOf(
+      NORMALIZE,
+      'auto',
+      'where pixels are normalised; auto: in the graph on a GPU, else on the CPU before it',
+    ),
+  };
 
 /** Adds the flags for the model, where it runs, and what is added to its graph. */
 export function addExtractorFlags(command: Command): void {
