@@ -1,5 +1,5 @@
 /** The public `pruneModel`: a cut, whose graph may prepare photos as well. */
-import { pickFields, type Options } from '../base/checks.js';
+import { givenFields, pickFields, type Options } from '../base/checks.js';
 import { readOptions, type Fields } from '../base/options.js';
 import { TRANSFORM_FIELDS, type TransformRequest } from '../photos/feeds/choose-transform.js';
 import { resolvePhotoInput } from './photo-input.js';
@@ -52,8 +52,10 @@ export async function pruneModel(
   returnNodes: ReturnNodes,
   given: Options<PruneOptions> = {},
 ): Promise<PrunedModel> {
-  const options = readOptions(PRUNE_FIELDS, given, 'pruneModel');
+  const fields = givenFields(given, 'pruneModel');
+  const options = readOptions(PRUNE_FIELDS, fields, 'pruneModel');
   const opened = readModel(model);
   const input = await resolvePhotoInput(opened, returnNodes, options, options.transform);
-  return cutModel(opened, returnNodes, { ...pickFields(options, CUT_FIELDS), input });
+  // What is left out may stand in the model's own file.
+  return cutModel(opened, returnNodes, { ...pickFields(fields, CUT_FIELDS), input });
 }
