@@ -79,6 +79,7 @@ const PAGES: Readonly<Record<string, string | Readonly<Record<number, string | C
     1: { without: [[/ffmpeg|models create|^mkdir/, 'the frames and the model are there']] },
     2: { instead: { "'vectors'": "'second'" } },
   },
+  'docs/guides/coming-from-torchvision.md': {},
   'docs/guides/devices.md': NO_PHOTOS,
   'docs/guides/embedding-models.md': { 1: 'a list of files' },
   'docs/guides/engines.md': {
@@ -106,6 +107,7 @@ const PAGES: Readonly<Record<string, string | Readonly<Record<number, string | C
   },
   'docs/guides/many-machines.md': ENGINES,
   'docs/guides/networks.md': 'it needs weights of the hub; the tests of draw segment run the command',
+  'docs/guides/one-file-everywhere.md': 'Python, C# and the browser run it; tests of photo files compare the tensors',
   'docs/guides/parameters.md': {
     1: NO_PHOTOS,
     2: NO_PHOTOS,

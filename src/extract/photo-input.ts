@@ -1,5 +1,4 @@
 /** The input `photo` of a cut: the transform of its model as nodes. */
-import type { Options } from '../base/checks.js';
 import { inputsOf } from '../run/model/prune/pruned-model.js';
 import {
   photoInput,
@@ -19,7 +18,7 @@ import { chooseModelTransform } from '../photos/feeds/model-transform.js';
 import { planFeeds } from '../photos/feeds/plan-feeds.js';
 
 /**
- * What a cut is fed, with the nodes of its transform where it takes photos.
+ * What a cut is fed that takes photos, with the nodes of its transform.
  *
  * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED` for what has no exact form in operators of ONNX; `OPTION_INVALID` for a transform that does not
  * fit the model; those of {@link chooseModelTransform}.
@@ -27,15 +26,13 @@ import { planFeeds } from '../photos/feeds/plan-feeds.js';
 export async function resolvePhotoInput(
   model: OnnxModel,
   returnNodes: ReturnNodes,
-  { input = 'tensor', inputs: fed }: Options<Pick<RewriteOptions, 'input' | 'inputs'>>,
+  { input, inputs: fed }: Pick<RewriteOptions, 'input' | 'inputs'>,
   request: TransformRequest,
-): Promise<RewriteOptions['input']> {
-  const kind = photoKindOf(input);
-  if (kind === undefined) return input;
+): Promise<PhotoInput> {
   const isPlain = model.inputs.length === 1 && fed === undefined;
   const inputs = isPlain ? model.inputs : inputsOf(await pruneToRun(model, returnNodes, { inputs: fed }));
   const transform = chooseModelTransform(request, model, 'auto', inputs);
-  return frontOf(inputs, transform, kind === 'photo-batch');
+  return frontOf(inputs, transform, photoKindOf(input) === 'photo-batch');
 }
 
 function frontOf(inputs: OnnxModel['inputs'], transform: Transform, hasBatch: boolean): PhotoInput {

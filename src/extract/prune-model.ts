@@ -11,6 +11,7 @@ import {
   type PruneOptions as CutOptions,
 } from '../run/model/oracle/prune-model.js';
 import type { PrunedModel } from '../run/model/prune/pruned-model.js';
+import { photoKindOf } from '../run/model/prune/rewrite-options.js';
 
 /** Options of {@link pruneModel}. */
 export interface PruneOptions extends CutOptions {
@@ -55,7 +56,10 @@ export async function pruneModel(
   const fields = givenFields(given, 'pruneModel');
   const options = readOptions(PRUNE_FIELDS, fields, 'pruneModel');
   const opened = readModel(model);
-  const input = await resolvePhotoInput(opened, returnNodes, options, options.transform);
+  const input =
+    photoKindOf(options.input) === undefined
+      ? options.input
+      : await resolvePhotoInput(opened, returnNodes, options, options.transform);
   // What is left out may stand in the model's own file.
   return cutModel(opened, returnNodes, { ...pickFields(fields, CUT_FIELDS), input });
 }

@@ -8,7 +8,7 @@ import { readModel, type ModelSource, type OnnxModel } from '../run/model/open/o
 import { readReturnNodes, type ReturnNodes } from '../run/model/open/return-nodes.js';
 import { deriveRewritten } from '../run/model/prune/derive-rewritten.js';
 import { prunedInternals, type PrunedModel } from '../run/model/prune/pruned-model.js';
-import { REWRITE_FIELDS, type RewriteOptions } from '../run/model/prune/rewrite-options.js';
+import { photoKindOf, REWRITE_FIELDS, type RewriteOptions } from '../run/model/prune/rewrite-options.js';
 import { extractorInternals, type Extractor } from './extractor.js';
 import { dtypesInGraph } from './replicas/output-dtype.js';
 
@@ -52,7 +52,8 @@ async function pruneOpened(
   const nodes = returnNodes ?? outputNodes(model);
   const keys = readReturnNodes(nodes).pairs.map(({ key }) => key);
   const outputDtype = dtypesInGraph(rewriting.outputDtype, keys, modelInternals.of(model).graph);
-  const input = await resolvePhotoInput(model, nodes, rewriting, transform);
+  const isPhoto = photoKindOf(rewriting.input) !== undefined;
+  const input = isPhoto ? await resolvePhotoInput(model, nodes, rewriting, transform) : rewriting.input;
   const keepTensorNames = returnNodes === undefined;
   return pruneToRun(model, nodes, { ...rewriting, input, outputDtype, keepTensorNames });
 }
