@@ -107,7 +107,8 @@ const PAGES: Readonly<Record<string, string | Readonly<Record<number, string | C
   },
   'docs/guides/many-machines.md': ENGINES,
   'docs/guides/networks.md': 'it needs weights of the hub; the tests of draw segment run the command',
-  'docs/guides/one-file-everywhere.md': 'Python, C# and the browser run it; tests of photo files compare the tensors',
+  'docs/guides/one-file-everywhere.md':
+    'Python, C# and the browser run it; tests of photo files compare the tensors',
   'docs/guides/parameters.md': {
     1: NO_PHOTOS,
     2: NO_PHOTOS,
