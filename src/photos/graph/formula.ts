@@ -29,6 +29,12 @@ export class Formula {
     return this.#constant('int64', values, () => this.nodes.integers(values));
   }
 
+  int32(value: number): Name {
+    return this.#constant('int32', value, (dims, list) =>
+      this.nodes.tensor(ELEMENT_TYPE.int32, dims, Int32Array.from(list)),
+    );
+  }
+
   float64(value: number | readonly number[]): Name {
     return this.#constant('float64', value, (dims, list) =>
       this.nodes.tensor(ELEMENT_TYPE.float64, dims, Float64Array.from(list)),
@@ -37,6 +43,14 @@ export class Formula {
 
   float32(value: number | readonly number[]): Name {
     return this.#constant('float32', value, (dims, list) => this.nodes.floats(dims, list));
+  }
+
+  /** Numbers by rows. */
+  matrix(rows: number, columns: number, numbers: Float32Array): Name {
+    const key = `${rows} × ${columns}: ${numbers.join()}`;
+    const known = this.#constants.get(key) ?? this.nodes.floats([rows, columns], numbers);
+    this.#constants.set(key, known);
+    return known;
   }
 
   #constant(
@@ -52,9 +66,15 @@ export class Formula {
     return known;
   }
 
-  /** A formula whose nodes are those of another builder, in a body that can read this one's constants. */
-  inside(nodes: NodeBuilder): Formula {
-    return new Formula(nodes, this.#constants);
+  /** A value that one of two branches computes; the graph runs no node of the other. */
+  branch(condition: Name, yes: (b: Formula) => Name, no: (b: Formula) => Name): Name {
+    const [then, otherwise] = [yes, no].map((make) => {
+      const body = this.nodes.body();
+      const output = make(new Formula(body, this.#constants));
+      this.nodes.tensors.push(...body.tensors);
+      return { body: { nodes: body.nodes, output } };
+    });
+    return this.op('If', [condition], { then_branch: then!, else_branch: otherwise! });
   }
 
   cast(input: Name, to: Types): Name {

@@ -3,6 +3,7 @@
  * whole numbers. Positions are cut into blocks; the positions of a block read one window of the image.
  */
 import type { Interpolation } from '../images/resample/kernel.js';
+import { exactWeights, isCoarse, STEPS, type RationalFilter } from './exact-ratios.js';
 import type { Formula, Name } from './formula.js';
 
 /** An axis of an image that is resized: int64 scalars. */
@@ -23,7 +24,7 @@ export interface BlockKernel {
   readonly chunks: Name;
   /** Chunks of a window. */
   readonly windowChunks: Name;
-  /** `[blocks, positions, window]` float64: whole numbers, of which 2^22 means 1. */
+  /** `[blocks, positions, window]` float32: whole numbers, of which 2^22 means 1. */
   readonly weights: Name;
 }
 
@@ -146,23 +147,37 @@ export function blockKernel(
   const last = g.sub(to, g.int(1));
   const grid = g.op('Reshape', [g.min(numbers, last), g.int([-1, positions, 1])]);
   const places = placesOf(g, grid, axis, windows);
-  const starts = g.cast(g.slice(places.start, [{ axis: 1, from: 0, to: 1 }]), 'int64');
-  const ends = g.cast(g.slice(places.end, [{ axis: 1, from: positions - 1, to: positions }]), 'int64');
+  const { inSize } = axis;
+  const hasRatios = filter === 'bilinear' || filter === 'bicubic';
+  const coarse = hasRatios ? isCoarse(g, inSize) : undefined;
+  // Coarse floats put a window one pixel off.
+  const slack = coarse === undefined ? g.int(0) : g.cast(coarse, 'int64');
+  const started = g.cast(g.slice(places.start, [{ axis: 1, from: 0, to: 1 }]), 'int64');
+  const ended = g.cast(g.slice(places.end, [{ axis: 1, from: positions - 1, to: positions }]), 'int64');
+  const starts = g.max(g.sub(started, slack), g.int(0));
+  const ends = g.min(g.add(ended, slack), inSize);
   const first = g.op('ReduceMin', [starts], { keepdims: 0 });
   const chunks = g.div(g.sub(starts, first), g.int(chunk));
   const begin = g.add(g.mul(chunks, g.int(chunk)), first);
   const windowChunks = g.divUp(g.largest(g.sub(ends, begin)), chunk);
   const window = g.range(g.mul(windowChunks, g.int(chunk)));
-  const pixels = g.cast(g.add(begin, g.unsqueeze(window, [0, 1])), 'float64');
-  const exact = weigh(g, filter, pixels, places, windows);
+  const numbered = g.add(begin, g.unsqueeze(window, [0, 1]));
+  const one = isTorch ? torchOne(g, axis, filter, windows) : g.float64(2 ** BITS);
+  const inDouble = (b: Formula): Name => {
+    const exact = weigh(b, filter, b.cast(numbered, 'float64'), places, windows);
+    return b.cast(wholeWeights(b, exact, one), 'float32');
+  };
+  const inDigits = (b: Formula): Name => {
+    const ratios = { ...axis, positions: grid, pixels: numbered };
+    return exactWeights(b, filter as RationalFilter, ratios, b.cast(b.div(one, b.float64(STEPS)), 'float32'));
+  };
+  const whole = coarse === undefined ? inDouble(g) : g.branch(coarse, inDigits, inDouble);
   return {
     first,
     last: g.largest(ends),
     chunks: g.op('Reshape', [chunks, g.int([-1])]),
     windowChunks,
-    weights: isTorch
-      ? torchWeights(g, exact, axis, filter, windows)
-      : wholeWeights(g, exact, g.float64(2 ** BITS)),
+    weights: isTorch ? g.mul(whole, g.cast(g.div(g.float64(2 ** BITS), one), 'float32')) : whole,
   };
 }
 
@@ -172,8 +187,8 @@ function wholeWeights(g: Formula, exact: Name, one: Name): Name {
   return g.mul(g.op('Sign', [scaled]), g.floor(g.add(g.op('Abs', [scaled]), g.float64(0.5))));
 }
 
-/** With the most fractional bits with which the largest weight of the whole axis fits 16 bits. */
-function torchWeights(g: Formula, exact: Name, axis: Axis, filter: Filter, windows: Windows): Name {
+/** One with the most fractional bits with which the largest weight of the whole axis fits 16 bits. */
+function torchOne(g: Formula, axis: Axis, filter: Filter, windows: Windows): Name {
   const positions = g.unsqueeze(g.range(axis.outSize), [1]);
   const places = placesOf(g, positions, axis, windows);
   const taps = g.add(g.mul(g.cast(g.op('Ceil', [windows.support]), 'int64'), g.int(2)), g.int(1));
@@ -183,8 +198,7 @@ function torchWeights(g: Formula, exact: Name, axis: Axis, filter: Filter, windo
   const rounded = g.floor(g.add(g.mul(most, g.float64(powers)), g.float64(0.5)));
   const fits = g.cast(g.op('Less', [rounded, g.float64(TORCH_LIMIT)]), 'int64');
   const bits = g.op('ReduceSum', [fits, g.int([0])], { keepdims: 0 });
-  const one = g.gather(g.float64([1, ...powers]), bits, 0);
-  return g.mul(wholeWeights(g, exact, one), g.div(g.float64(2 ** BITS), one));
+  return g.gather(g.float64([1, ...powers]), bits, 0);
 }
 
 /** The pixel that each position of an axis copies: an int64 list. */

@@ -54,8 +54,7 @@ export function resampleFormula(
   const narrow = passAcross(g, { ...image, data: read }, rows, columns, first);
   const result = passDown(g, image, narrow, rows, first, second);
   if (!turn) return result;
-  return branch(
-    g,
+  return g.branch(
     turn,
     (b) => b.transpose(result, [0, 2, 1, 3]),
     (b) => b.op('Identity', [result]),
@@ -77,17 +76,6 @@ function chooseAxis(g: Formula, condition: Name, yes: Axis, no: Axis): Axis {
   return { inSize: choose('inSize'), outSize: choose('outSize'), from: choose('from'), to: choose('to') };
 }
 
-/** A value that one of two branches computes. */
-function branch(g: Formula, condition: Name, yes: (b: Formula) => Name, no: (b: Formula) => Name): Name {
-  const bodies = [yes, no].map((make) => {
-    const body = g.nodes.body();
-    const output = make(g.inside(body));
-    g.nodes.tensors.push(...body.tensors);
-    return { body: { nodes: body.nodes, output } };
-  });
-  return g.op('If', [condition], { then_branch: bodies[0]!, else_branch: bodies[1]! });
-}
-
 /** The pixels that the passes read, so that the first pass goes along axis 2. */
 function readPart(
   g: Formula,
@@ -102,8 +90,7 @@ function readPart(
       { axis: 3 - rowAxis, from: columns.first, to: columns.last },
     ]);
   if (!turn) return cut(g, 1);
-  return branch(
-    g,
+  return g.branch(
     turn,
     (b) => b.transpose(cut(b, 2), [0, 2, 1, 3]),
     (b) => cut(b, 1),
@@ -112,9 +99,9 @@ function readPart(
 
 /** Whole weights as two parts in float32: the high one, and the low one over 2^7. */
 function splitWeights(g: Formula, weights: Name): readonly [high: Name, low: Name] {
-  const high = g.floor(g.add(g.mul(weights, g.float64(1 / LOW)), g.float64(0.5)));
-  const low = g.mul(g.sub(weights, g.mul(high, g.float64(LOW))), g.float64(1 / LOW));
-  return [g.cast(high, 'float32'), g.cast(low, 'float32')];
+  const high = g.floor(g.add(g.mul(weights, g.float32(1 / LOW)), g.float32(0.5)));
+  const low = g.mul(g.sub(weights, g.mul(high, g.float32(LOW))), g.float32(1 / LOW));
+  return [high, low];
 }
 
 /** The byte that two sums of products give together. */

@@ -23,17 +23,26 @@ export class NodeBuilder {
   readonly #names: FreshNames;
   readonly #label: string;
   readonly #refuse: ((reason: string) => TapirError) | undefined;
+  readonly #isShort: boolean;
   /** The operator set of the model. */
   readonly opset: number;
 
   /**
    * @param label - What the nodes are for; part of their names.
    * @param refuse - Makes the error for an operator that the operator set lacks; without it, operators are not checked.
+   * @param isShort - Whether names are short, for hundreds of nodes: a node and its output are called the same.
    */
-  constructor(names: FreshNames, label: string, opset: number, refuse?: (reason: string) => TapirError) {
+  constructor(
+    names: FreshNames,
+    label: string,
+    opset: number,
+    refuse?: (reason: string) => TapirError,
+    isShort = false,
+  ) {
     this.#names = names;
     this.#label = label;
     this.#refuse = refuse;
+    this.#isShort = isShort;
     this.opset = opset;
   }
 
@@ -46,7 +55,7 @@ export class NodeBuilder {
    */
   add(opType: string, inputs: readonly string[], attributes: Attributes = {}, output?: string): string {
     const name = this.#nameOf(opType);
-    const result = output ?? this.#names.take(`${name}_output_0`);
+    const result = output ?? (this.#isShort ? name : this.#names.take(`${name}_output_0`));
     this.nodes.push({ name, opType, inputs, outputs: [result], attributes });
     return result;
   }
@@ -66,13 +75,13 @@ export class NodeBuilder {
 
   /** Collects the nodes of a body, whose names differ from all others. */
   body(): NodeBuilder {
-    return new NodeBuilder(this.#names, this.#label, this.opset, this.#refuse);
+    return new NodeBuilder(this.#names, this.#label, this.opset, this.#refuse, this.#isShort);
   }
 
   #nameOf(opType: string): string {
     const reason = refuseOperator(opType, this.opset);
     if (reason !== undefined && this.#refuse) throw this.#refuse(reason);
-    return this.#names.take(`tapir/${this.#label}/${opType}`);
+    return this.#names.take(this.#isShort ? `${this.#label}/${opType}` : `tapir/${this.#label}/${opType}`);
   }
 
   /** Adds an int64 tensor: a scalar if `values` is a single number. */
@@ -84,7 +93,7 @@ export class NodeBuilder {
 
   /** Adds a tensor with these elements; returns its name. */
   tensor(elemType: number, dims: readonly number[], elements: ArrayBufferView, wanted?: string): string {
-    const name = this.#names.take(wanted ?? `tapir/${this.#label}/const`);
+    const name = this.#names.take(wanted ?? (this.#isShort ? this.#label : `tapir/${this.#label}/const`));
     const { buffer, byteOffset, byteLength } = elements;
     this.tensors.push({ name, elemType, dims, data: new Uint8Array(buffer, byteOffset, byteLength) });
     return name;

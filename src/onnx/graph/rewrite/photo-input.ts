@@ -60,9 +60,8 @@ export function withPhotoInput(rewrite: Rewrite, front: PhotoFront, chosen?: Val
     );
   const name = names.claim(PHOTO_INPUT);
   if (name !== PHOTO_INPUT) throw mismatch('that no tensor is called so', 'one');
-  const nodes = new NodeBuilder(names, PHOTO_INPUT, opset, (reason) =>
-    mismatch('a later operator set', reason),
-  );
+  const refuse = (reason: string): TapirError => mismatch('a later operator set', reason);
+  const nodes = new NodeBuilder(names, PHOTO_INPUT, opset, refuse, true);
   front.build(nodes, name, input.name);
   const rows = front.hasBatch ? [batch ?? 'batch'] : [];
   const [first = 1] = rows;

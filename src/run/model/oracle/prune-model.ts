@@ -51,29 +51,7 @@ export const PRUNE_FIELDS: Fields<PruneOptions> = {
   tidy: boolean(false, 'sort nodes, make their names distinct, drop unused operator sets'),
 };
 
-/**
- * Cuts a model down to the nodes and weights that the named values need, and makes those values its outputs.
- *
- * A name is a tensor name, a node name (`node:k` for its k-th output), or a module path such as `layer4`, which means the last node under
- * it. The prefixes `tensor:`, `node:` and `module:` choose one reading. Each name is resolved independently.
- *
- * @param model - A model, or where to open one.
- * @param returnNodes - Names, or names mapped to output keys. With a list, the written file keeps the tensor names. With keys, it
- * has one more node per output, which gives the output its key as name.
- * @param given - See {@link PruneOptions}.
- * @returns The pruned model. Its plan is available at once; its bytes or file are made on demand.
- * @throws {@link TapirError} `NAME_NOT_FOUND` (all unknown names with the nearest ones), `NAME_AMBIGUOUS`, `NAME_FOLDED`,
- * `NAME_INSIDE_BODY`; `OUTPUT_NOT_TENSOR`; `OUTPUT_NAME_TAKEN`; `GRAPH_INVALID`; `EXTERNAL_DATA_UNSAFE`; those of {@link openModel}.
- *
- * @example Keep the part of a ResNet-50 that computes `layer1`, `[N, 256, 56, 56]` float32.
- * ```ts
- * import { pruneModel } from 'onnx-tapir';
- *
- * const pruned = await pruneModel('resnet50.onnx', { layer1: 'features' });
- * console.log(pruned.plan.resolved[0]?.tensor); // '/layer1/layer1.2/relu_2/Relu_output_0'
- * await pruned.save('resnet50-layer1.onnx');
- * ```
- */
+/** Cuts a model down to what the named values need: the public `pruneModel` of `src/extract/prune-model.ts` without photos. */
 export async function pruneModel(
   model: OnnxModel | ModelSource,
   returnNodes: ReturnNodes,
