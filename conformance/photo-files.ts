@@ -1,8 +1,12 @@
 /**
  * The pixels in files that take photos (`input: 'photo'`), run by ONNX Runtime on photos of drawn sizes, against the product's own tensors, which
- * `pixels.ts` compares with the libraries. `PHOTO_FILE_SIZES` is the number of sizes for each transform (50 before a release).
+ * `pixels.ts` compares with the libraries. `PHOTO_FILE_SIZES` is the number of sizes for each transform (50 before a release); with
+ * `PYTHON`, the configurations of timm and open_clip are tried as well.
  */
-import { readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { isTapirError } from '../src/base/errors.js';
 import { createRandom } from '../src/base/random.js';
 import { createPhotoFront } from '../src/photos/graph/photo-front.js';
@@ -55,6 +59,14 @@ function transformers(): [string, () => Transform][] {
   );
 }
 
+/** The configurations that pixels.py has written for a library. */
+function written(folder: string, file: string): [string, () => Transform][] {
+  return readdirSync(folder).map((name): [string, () => Transform] => [
+    name,
+    () => transformFromConfig(JSON.parse(readFileSync(join(folder, name, file), 'utf8'))),
+  ]);
+}
+
 /** Every filter, resize, crop and order of passes beside those of libraries. */
 function drawn(): [string, () => Transform][] {
   const sizes = [{ height: 90, width: 120 }, 224] as const;
@@ -105,13 +117,28 @@ function* drawSizes(count: number, seed: number): Generator<readonly [number, nu
   }
 }
 
-/** Compares all sources. */
-export async function countPhotoFiles(sizes: number): Promise<PhotoFileCount[]> {
-  const sources = {
+/**
+ * Compares all sources.
+ *
+ * @param sizes - For each transform.
+ * @param python - One that has timm and open_clip, whose configurations are tried as well.
+ */
+export async function countPhotoFiles(
+  sizes: number,
+  python: string | undefined,
+  folder: string,
+): Promise<PhotoFileCount[]> {
+  const sources: Record<string, [string, () => Transform][]> = {
     'torchvision’s weights': torchvision(),
     'processors of transformers': transformers(),
     'filters and sizes': drawn(),
   };
+  if (python !== undefined) {
+    const script = fileURLToPath(new URL('pixels.py', import.meta.url));
+    execFileSync(python, [script, folder, '--configs'], { stdio: 'inherit' });
+    sources['timm'] = written(join(folder, 'timm'), 'config.json');
+    sources['open_clip'] = written(join(folder, 'open_clip'), 'open_clip_config.json');
+  }
   const counts: PhotoFileCount[] = [];
   for (const [source, all] of Object.entries(sources))
     counts.push(await countSource(source, distinct(all), sizes));
@@ -171,7 +198,7 @@ function tensorOrMisfit<Result>(make: () => Result): Result | undefined {
 }
 
 /** The table, and what was refused. */
-export function describePhotoFiles(counts: readonly PhotoFileCount[]): string {
+export function describePhotoFiles(counts: readonly PhotoFileCount[], sizes: number): string {
   const rows = counts.map(
     ({ source, transforms, refused, photos, equal, misfits }) =>
       `| ${source} | ${transforms} | ${refused.length} | ${photos} | ${equal} | ${photos - equal} | ${misfits} |`,
@@ -180,7 +207,7 @@ export function describePhotoFiles(counts: readonly PhotoFileCount[]): string {
     ...refused.map((one) => `- refused: ${one}`),
     ...differing.map((one) => `- differs: ${one}`),
   ]);
-  return `Files that take photos, by onnxruntime-node on one thread, against the tensors of \`loadImage\`: photos of noise and of slow colours of drawn sizes, 1 to 4,000 pixels a side, strips among them.
+  return `Files that take photos, by onnxruntime-node on one thread, against the tensors of \`loadImage\`: photos of noise and of slow colours, 1 to 4,000 pixels a side, strips among them; ${sizes} drawn sizes for each transform.
 
 | transforms | distinct | refused | photos | equal | **different** | refused by the transform itself |
 | ---------- | -------- | ------- | ------ | ----- | ------------- | ------------------------------- |

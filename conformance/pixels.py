@@ -1,9 +1,9 @@
 """What transformers, timm and open_clip make of photos by every configuration at hand, for npm run conformance -- pixels.
 
-Run: python conformance/pixels.py OUT   (transformers, torch, torchvision, timm, open_clip_torch; nothing is downloaded)
+Run: python conformance/pixels.py OUT [--configs]   (transformers, torch, torchvision, timm, open_clip_torch; nothing is downloaded)
 
 OUT gets photos, a folder per configuration as it lies on the Hub, and reference.json: for each photo and door the SHA-256 of the tensor. Doors:
-`drop` is convert("RGB"), `white` lays transparency over white as transformers 5 does, `exif` turns the photo upright first.
+`drop` is convert("RGB"), `white` lays transparency over white as transformers 5 does, `exif` turns the photo upright first. With --configs, photos are not measured.
 """
 import hashlib
 import json
@@ -91,7 +91,7 @@ def opaque(image):
 
 def measure(prepare, names):
     found = {}
-    for name in names:
+    for name in [] if '--configs' in sys.argv else names:
         for door, image in doors(photos / name):
             try:
                 tensor = prepare(opaque(image)).to(torch.float32).contiguous().numpy()

@@ -76,12 +76,11 @@ if (asked('names') && python !== undefined)
   writePart(readme, 'names', describeNames(await judgeNames(python, join(scratch, 'names'))));
 if (asked('pixels') && python !== undefined)
   writePart(readme, 'pixels', describePixels(await comparePixels(python, join(scratch, 'pixels'))));
-if (asked('photo-files'))
-  writePart(
-    readme,
-    'photo-files',
-    describePhotoFiles(await countPhotoFiles(Number(process.env['PHOTO_FILE_SIZES'] ?? 50))),
-  );
+if (asked('photo-files')) {
+  const sizes = Number(process.env['PHOTO_FILE_SIZES'] ?? 50);
+  const counts = await countPhotoFiles(sizes, python, join(scratch, 'configurations'));
+  writePart(readme, 'photo-files', describePhotoFiles(counts, sizes));
+}
 if (part === 'processors' && python !== undefined) await findLikeClasses(python, join(scratch, 'processors'));
 if (PARTS.has(part ?? '')) process.exit();
 if (python !== undefined)

@@ -35,7 +35,8 @@ export class FeatureExtractor<Key extends string = string, Type extends DType = 
    * Runs the model.
    *
    * @param input - A tensor for the only input, or tensors by input name; an `ort.Tensor` works, too. Do not change its data until
-   * the call settles. If the graph has a fixed batch, several batches run one after the other.
+   * the call settles. If the graph has a fixed batch, several batches run one after the other, and so do photos `[N, height, width, 3]` of a graph
+   * with input `photo`; one with `photo-batch` takes `[height, width, 3]`, too.
    * @param given - See {@link RunOptions}.
    * @returns A tensor per output key, with the dims of the model, in buffers that are yours: float32, unless the option `outputDtype` says
    * otherwise.

@@ -97,7 +97,8 @@ export async function* embedRows(
   const setup = { ...setUpEmbedding(extractor, { ...options }), isKept: true };
   const half = options.dtype === 'float16';
   const limit = readFailureLimit(options.maxFailures);
-  await using lanes = openDecodeLanes(extractor, setup, warm);
+  // Rows state no digest of a photo.
+  await using lanes = openDecodeLanes(extractor, { ...setup, isKept: false }, warm);
   const input = await openInput(source, options, setup);
   const columns = await describeColumns(extractor, setup, half);
   const shape = rowShape(options.format, partsOf(describeParts(setup)), columns);

@@ -42,7 +42,7 @@ export class StageReplicas extends RunnerGroup {
   ): Promise<readonly NamedTensor[]> {
     const { split, batched } = this.#how;
     const rows = parts.find(({ name }) => batched.has(name))?.size ?? null;
-    const batch = { feeds: [], axis: 0, isBatched: [], rows, fixed: null };
+    const batch = { feeds: [], axis: 0, isBatched: [], rows, fixed: null, isPhotos: false };
     const isWhole = split === 'dynamic' || rows === null;
     const plan = planBatch(batch, isWhole ? 'none' : split, this.runners.map(stateOf), 0);
     const tasks = 'tasks' in plan ? plan.tasks : [];

@@ -2,8 +2,9 @@
 import { TapirError } from '../../base/errors.js';
 import type { Feed } from './image-feed.js';
 import { wholePart, type FeedPart } from './tensor-part.js';
-import { mismatch } from './tensor.js';
-import { dimsText, takesOnePhoto, type TensorInfo } from './tensor-info.js';
+import { takeRow } from './rows.js';
+import { mismatch, nameTensor, type Tensor } from './tensor.js';
+import { dimsText, PHOTO_AXES, takesOnePhoto, type TensorInfo } from './tensor-info.js';
 
 /** The feeds of a call, and their batch. */
 export interface Batch {
@@ -15,6 +16,8 @@ export interface Batch {
   readonly rows: number | null;
   /** Rows of each run if the graph has a fixed batch; null if it accepts any number. */
   readonly fixed: number | null;
+  /** Whether the only feed is photos, which the graph takes one by one, without the axis of the batch. */
+  readonly isPhotos: boolean;
 }
 
 /** A range of rows: one run. */
@@ -29,6 +32,10 @@ export interface RowRange {
  * `INPUT_MISMATCH`.
  */
 export function readBatch(inputs: readonly TensorInfo[], feeds: readonly Feed[], axis: number): Batch {
+  const [input] = inputs;
+  const [feed] = feeds;
+  if (input && feed && takesOnePhoto(input) && feed.dims.length > PHOTO_AXES.length)
+    return { feeds, axis, isBatched: [true], rows: feed.dims[0]!, fixed: 1, isPhotos: true };
   const ratios = inputs.map((input, i) => rowRatio(input, feeds[i]!, axis));
   const isOpen = ratios.map(
     (ratio, i) => ratio === undefined && feeds[i]!.dims.length > axis && !takesOnePhoto(inputs[i]!),
@@ -42,7 +49,8 @@ export function readBatch(inputs: readonly TensorInfo[], feeds: readonly Feed[],
   if (odd >= 0) throw batchFixed(inputs[odd]!, feeds[odd]!, axis);
   const isBatched = hasOpen ? isOpen : ratios.map((ratio) => ratio !== undefined);
   const rows = feeds.find((_, i) => isBatched[i])?.dims[axis] ?? null;
-  return { feeds, axis, isBatched, rows, fixed: hasOpen || rows === null ? null : rows / runs };
+  const fixed = hasOpen || rows === null ? null : rows / runs;
+  return { feeds, axis, isBatched, rows, fixed, isPhotos: false };
 }
 
 /** Rows of the feed per row of the input, if its size along the axis is fixed; undefined if it is open or there is no such axis. */
@@ -101,6 +109,9 @@ export function cutRange({ start, count }: RowRange, size: number): RowRange[] {
 /** The feeds of one run, with zeros up to `size` rows. A run of all rows uses the whole feeds. */
 export function partsOf(batch: Batch, { start, count }: RowRange, size: number): FeedPart[] {
   const { feeds, axis, isBatched, rows } = batch;
+  // Only tensors of bytes are given so.
+  if (batch.isPhotos)
+    return feeds.map((feed) => wholePart(nameTensor(feed.name, takeRow(feed as Tensor, start))));
   if (count === size && count === (rows ?? 0)) return feeds.map(wholePart);
   return feeds.map((feed, i) =>
     isBatched[i] ? { name: feed.name, tensor: feed, axis, start, count, size } : wholePart(feed),

@@ -1,7 +1,7 @@
 /** Feeds: what a caller passes to `run`, checked against the model's inputs. */
 import { show } from '../../base/checks.js';
-import { mismatch, nameTensor, readTensor, type NamedTensor, type Tensor } from './tensor.js';
-import { dimsText, type TensorInfo } from './tensor-info.js';
+import { makeTensor, mismatch, nameTensor, readTensor, type NamedTensor, type Tensor } from './tensor.js';
+import { dimsText, isPhotoInput, PHOTO_AXES, takesOnePhoto, type TensorInfo } from './tensor-info.js';
 
 /**
  * Reads the feeds of a run: one tensor per input, in the model's order. Records may be nested, and tensors in lists are matched to inputs
@@ -55,9 +55,21 @@ function readFeed(input: TensorInfo, given: unknown): Tensor {
     const why = dtype === undefined && type === undefined ? ' from its array (state the dtype)' : '';
     throw mismatch(input.name, input.dtype, `${tensor.dtype}${why}`);
   }
-  if (input.dims !== null && input.dims.length !== tensor.dims.length)
+  if (input.dims !== null && input.dims.length === tensor.dims.length) return tensor;
+  const photos = isPhotoInput(input) ? asPhotos(input, tensor) : undefined;
+  if (photos) return photos;
+  if (input.dims !== null)
     throw mismatch(input.name, `of dims ${dimsText(input)}`, `[${tensor.dims.join(', ')}]`);
   return tensor;
+}
+
+/** One photo where the graph takes a batch, as a batch of one; photos where it takes one, which run one by one; undefined for anything else. */
+function asPhotos(input: TensorInfo, { dtype, dims, data }: Tensor): Tensor | undefined {
+  const rank = PHOTO_AXES.length;
+  if (dims.at(-1) !== 3 || dims[0] === 0) return undefined;
+  if (dims.length === rank) return makeTensor(dtype, [1, ...dims], data);
+  if (dims.length !== rank + 1 || !takesOnePhoto(input)) return undefined;
+  return makeTensor(dtype, dims[0] === 1 ? dims.slice(1) : dims, data);
 }
 
 function isTensor(given: object): boolean {

@@ -25,7 +25,7 @@ const LONG = 6;
 /** Bits of the quotient that the last steps of a division give; the first one gives the others. */
 const STEP_BITS = [7, 7] as const;
 /** What the last steps multiply a quotient by. */
-export const STEPS = 2 ** STEP_BITS.reduce((sum, bits) => sum + bits, 0);
+export const STEPS: number = 2 ** STEP_BITS.reduce((sum, bits) => sum + bits, 0);
 
 /** Whether the runtime computes float64 in float32. */
 export function isCoarse(g: Formula, size: Name): Name {

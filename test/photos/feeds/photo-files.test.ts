@@ -62,6 +62,50 @@ describe('a file that takes photos', () => {
     expect(rows).toEqual(wanted);
   });
 
+  it('both kinds run one photo and several, on one device and on two', async () => {
+    const data = Uint8Array.from({ length: 3 * 40 * 50 * 3 }, (_, at) => (at * at) >> 3);
+    const photos = { dtype: 'uint8', dims: [3, 40, 50, 3], data } as const;
+    const single = (row: number) => ({
+      dtype: 'uint8' as const,
+      dims: [40, 50, 3],
+      data: data.slice(row * 6000, (row + 1) * 6000),
+    });
+    const rows: number[][] = [];
+    for (const input of ['photo', 'photo-batch'] as const)
+      for (const devices of [undefined, ['cpu:0', 'cpu:1'] as const]) {
+        const options = { input, transform, ...(devices && { devices }) };
+        await using extractor = await createFeatureExtractor(model(), NODES, options);
+        const { v } = await extractor.run({ photo: photos });
+        expect(v.dims).toEqual([3, 3, 1, 1]);
+        rows.push([...v.data]);
+        for (const row of [0, 1, 2]) {
+          const { v: one } = await extractor.run(single(row));
+          expect(one.dims).toEqual([1, 3, 1, 1]);
+          expect([...one.data]).toEqual([...v.data.slice(3 * row, 3 * row + 3)]);
+        }
+        const { v: first } = await extractor.run({ photo: { ...single(0), dims: [1, 40, 50, 3] } });
+        expect([...first.data]).toEqual([...v.data.slice(0, 3)]);
+        for (const dims of [
+          [3, 40, 50],
+          [1, 1, 40, 50, 3],
+          [0, 40, 50, 3],
+        ])
+          await expect(
+            extractor.run({
+              photo: {
+                dtype: 'uint8',
+                dims,
+                data: data.slice(
+                  0,
+                  dims.reduce((a, b) => a * b),
+                ),
+              },
+            }),
+          ).rejects.toMatchObject({ code: expect.stringMatching(/INPUT_MISMATCH|RUN_FAILED/) });
+      }
+    expect(new Set(rows.map(String)).size).toBe(1);
+  });
+
   it('has its own transform', async () => {
     const bytes = await (await pruneModel(model(), NODES, { input: 'photo', transform })).bytes();
     await using extractor = await createFeatureExtractor(bytes, undefined, { transform: 'Squash224' });
