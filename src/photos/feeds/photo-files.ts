@@ -53,6 +53,12 @@ function isUntouched({ options }: Transform): boolean {
   );
 }
 
+/** The pixels that a written file that takes photos computes, as it states them; undefined for other models. Throws `TRANSFORM_UNSUPPORTED`. */
+export function statedTransform(model: OnnxModel): Transform | undefined {
+  const options = model.inputs.some(isPhotoInput) ? readStated(model) : undefined;
+  return options && makeTransform(options);
+}
+
 /** The options that a written file states. */
 function readStated(model: OnnxModel): Partial<TransformOptions> | undefined {
   const text = modelInternals

@@ -88,7 +88,6 @@ describe('a file that takes photos', () => {
         for (const dims of [
           [3, 40, 50],
           [1, 1, 40, 50, 3],
-          [0, 40, 50, 3],
         ])
           await expect(
             extractor.run({
@@ -101,7 +100,7 @@ describe('a file that takes photos', () => {
                 ),
               },
             }),
-          ).rejects.toMatchObject({ code: expect.stringMatching(/INPUT_MISMATCH|RUN_FAILED/) });
+          ).rejects.toMatchObject({ code: 'INPUT_MISMATCH' });
       }
     expect(new Set(rows.map(String)).size).toBe(1);
   });

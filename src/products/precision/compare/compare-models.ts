@@ -6,6 +6,8 @@ import { identifyFile } from '../../../run/model/prune/identify-model.js';
 import { readClassLabels } from '../../../extract/class-labels.js';
 import type { TransformRequest } from '../../../photos/feeds/choose-transform.js';
 import { photoFields, type PhotoOptions } from '../../../photos/feeds/photo-options.js';
+import { statedTransform } from '../../../photos/feeds/photo-files.js';
+import type { Transform } from '../../../photos/images/transform/transform.js';
 import type { SourceItem } from '../../../photos/feeds/items/source-item.js';
 import { embedItems, type EmbeddedItem } from '../../../datasets/embed/embed-images.js';
 import { recordTransform } from '../../../datasets/embed/describe-run.js';
@@ -137,9 +139,9 @@ export async function compareModels(
   await using sides = await openSides(sideA, sideB, options.device);
   const setups = setUpSides(sides, [sideA.transform, sideB.transform], options);
   const { items, seen } = await sampleSource(source, sample, undefined, signal);
-  const transforms = compareTransforms(setups.a.transform, setups.b.transform);
-  const pixels =
-    transforms.length > 0 ? await comparePixels(items, setups.a.transform, setups.b.transform) : null;
+  const [pixelsOfA, pixelsOfB] = [pixelsOf(sides.a, setups.a), pixelsOf(sides.b, setups.b)];
+  const transforms = compareTransforms(pixelsOfA, pixelsOfB);
+  const pixels = transforms.length > 0 ? await comparePixels(items, pixelsOfA, pixelsOfB) : null;
   const { outputs, failures } = await compareRows(sides, setups, items, options);
   const comparison: ModelComparison = {
     a: await describeModel(sides.a, setups.a),
@@ -172,13 +174,18 @@ function setUpSides(
     setUpEmbedding(extractor, { transform: request, batch, signal });
   const [setupA, setupB] = [setUp(a, transformA), setUp(b, transformB)];
   const setups = { a: setupA, b: setupB, bOnPixelsOfA: undefined };
-  if (compareTransforms(setupA.transform, setupB.transform).length === 0) return setups;
+  if (compareTransforms(pixelsOf(a, setupA), pixelsOf(b, setupB)).length === 0) return setups;
   try {
     return { ...setups, bOnPixelsOfA: setUp(b, setupA.transform) };
   } catch (error) {
     if (isTapirError(error, 'OPTION_INVALID')) return setups;
     throw error;
   }
+}
+
+/** The pixels that reach a model: its graph may compute them of photos. */
+function pixelsOf({ model }: Extractor, { transform }: EmbedSetup): Transform {
+  return statedTransform(model.source) ?? transform;
 }
 
 /** Runs all models in step, so that memory holds a few batches of each. */
@@ -235,9 +242,10 @@ async function nextOf(rows: AsyncGenerator<EmbeddedItem>): Promise<EmbeddedItem>
   return next.value;
 }
 
-async function describeModel(extractor: Extractor, { transform }: EmbedSetup): Promise<ComparedModel> {
+async function describeModel(extractor: Extractor, setup: EmbedSetup): Promise<ComparedModel> {
   const { file, bytes, sha256 } = await identifyFile(extractor.model.source);
   const { device, engine } = extractor;
   const precision = describePrecision(extractor);
-  return { file, bytes, sha256, device, engine, precision, transform: recordTransform(transform) };
+  const transform = recordTransform(pixelsOf(extractor, setup));
+  return { file, bytes, sha256, device, engine, precision, transform };
 }
