@@ -2,7 +2,7 @@
 import * as ort from 'onnxruntime-web';
 
 ort.env.wasm.numThreads = 1;
-ort.env.wasm.wasmPaths = new URL('./node_modules/onnxruntime-web/dist/', import.meta.url).href;
+ort.env.wasm.wasmPaths = new URL('./ort/', import.meta.url).href;
 
 /** Opens a file that `tapir extract --input photo` wrote. */
 export function openModel(url) {

@@ -1,6 +1,7 @@
 /** The documentation as a site: pages are the repository's own Markdown files, in reading order. */
-import { readFileSync, readdirSync } from 'node:fs';
-import { posix } from 'node:path';
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync } from 'node:fs';
+import { join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitepress';
 
@@ -165,6 +166,24 @@ const withoutTimeLimit = {
   },
 };
 
+/** The page of examples/browser, with onnxruntime-web and the model beside it: what it needs is on the site. */
+function buildTryPage({ outDir }) {
+  if (!existsSync(join(project, 'dist/lib/bin.cjs'))) throw new Error('dist/ is missing: npm run build');
+  const [from, to] = [join(project, 'examples/browser'), join(outDir, 'try')];
+  mkdirSync(join(to, 'ort'), { recursive: true });
+  for (const name of readdirSync(from))
+    if (/\.(?:html|js|css)$/.test(name)) copyFileSync(join(from, name), join(to, name));
+  for (const name of ['ort.wasm.min.mjs', 'ort-wasm-simd-threaded.mjs', 'ort-wasm-simd-threaded.wasm'])
+    copyFileSync(join(project, 'node_modules/onnxruntime-web/dist', name), join(to, 'ort', name));
+  const cut = ['extract', 'models/demo.onnx', '--return', 'embedding', '--input', 'photo', '--overwrite'];
+  execFileSync(process.execPath, ['dist/lib/bin.cjs', ...cut, '--out', join(to, 'model.onnx')], {
+    cwd: project,
+  });
+}
+
+/** Outside of the site's router: `target` makes browsers load it. */
+const tryIt = { text: 'Try it here', link: '/try/index.html', target: '_self' };
+
 export default defineConfig({
   title: 'onnx-tapir',
   description: 'The output of any layer of any ONNX vision model, with exactly the pixels it was trained on.',
@@ -178,12 +197,14 @@ export default defineConfig({
   outDir: '../build/site',
   cacheDir: '../build/site-cache',
   vite: { plugins: [findVue] },
+  buildEnd: buildTryPage,
   rewrites: placeOf,
   markdown: { html: false, anchor: { slugify }, config: followLinks, codeTransformers: [withoutTimeLimit] },
   themeConfig: {
     logo: icon,
     nav: [
       { text: 'Tutorial', link: '/docs/guides/tutorial' },
+      tryIt,
       { text: 'Guides', link: '/docs/guides/', activeMatch: '^/docs/guides/(?!tutorial)' },
       { text: 'API', link: '/docs/api/', activeMatch: '^/docs/api/' },
       {

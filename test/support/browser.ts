@@ -58,7 +58,7 @@ export async function openPage(
   const isOwn = (to: string): boolean => to === url || (protocol !== 'file:' && to.startsWith(`${origin}/`));
   page.on('request', (request) => {
     const to = request.url();
-    if (!isOwn(to) && !to.startsWith('data:')) problems.push(to);
+    if (!isOwn(to) && !/^(?:data|blob):/.test(to)) problems.push(to);
   });
   await page.goto(url);
   return { page, problems };
