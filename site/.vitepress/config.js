@@ -32,7 +32,7 @@ const sidebar = [
     items: [
       page('README.md'),
       page('docs/guides/README.md'),
-      ...guides('tutorial', 'where-it-runs', 'recipes'),
+      ...guides('tutorial', 'coming-from-torchvision', 'where-it-runs', 'recipes'),
     ],
   },
   {
