@@ -2,10 +2,10 @@
 import { mapInOrder } from '../../../base/map-in-order.js';
 import type { RowGroups } from '../../../onnx/tensor/vectors/row-groups.js';
 import { openRowSession, rowsTensor, type RowSession } from '../../linear/row-session.js';
-import { pairGraph, type PairProducts } from '../../linear/row-graphs.js';
+import { pairGraph, queryGraph, type PairProducts } from '../../linear/row-graphs.js';
 import type { Dataset } from '../../../datasets/files/dataset.js';
 import type { Device } from '../../../run/runtime/lanes/device.js';
-import { cosineError, groupRows, type Chunk, type Group } from './chunk.js';
+import { groupRows, type Chunk } from './chunk.js';
 import { chooseSketching, type Sketching } from './sketch.js';
 import { cosineOf, readTiles, type SkippedRows, type Tile, type TileRequest } from './tiles.js';
 
@@ -122,7 +122,8 @@ async function compareChunks(
       rows.set(block.left.subarray(i * width, (i + 1) * width), at * width);
     return [block, near, (await session.runFor(['dots'], feedsOf(rows, block))).dots];
   };
-  for await (const [block, near, dots] of mapInOrder(blocksOf(left, right, sketching), 2, multiply)) {
+  const blocks = blocksOf(left, right, await nearGroups(left, right, sketching, comparison));
+  for await (const [block, near, dots] of mapInOrder(blocks, 2, multiply)) {
     const count = block.places.length;
     done.multiplied += (block.left.length / width) * count;
     for (const [at, i] of near.entries()) {
@@ -153,9 +154,8 @@ function decide(
 }
 
 /** The rows of both sides, without those whose groups lie too far apart: angles on a sphere obey the triangle inequality. */
-function* blocksOf(left: Chunk, right: Chunk, sketching: Sketching): Generator<Block> {
-  const width = sketching.size + 1;
-  const near = nearGroups(left, right, sketching);
+function* blocksOf(left: Chunk, right: Chunk, near: readonly Uint8Array[]): Generator<Block> {
+  const width = left.sketches.length / left.order.length;
   for (let from = 0; from < left.order.length; from += LEFT_ROWS) {
     const to = Math.min(left.order.length, from + LEFT_ROWS);
     const own = left.groups.flatMap((group, i) => (group.from < to && group.to > from ? [near[i]!] : []));
@@ -198,21 +198,27 @@ function* gather(
 }
 
 /** For each group of the left side those of the right side that may have a row within an angle of one of its rows. */
-function nearGroups(left: Chunk, right: Chunk, sketching: Sketching): Uint8Array[] {
-  const error = cosineError(sketching);
-  const angle = angleOf(sketching.least - error);
-  const product = (a: Group, b: Group): number => {
-    let sum = 0;
-    for (let i = 0; i < a.centre.length; i++) sum += a.centre[i]! * b.centre[i]!;
-    return sum;
-  };
+async function nearGroups(
+  left: Chunk,
+  right: Chunk,
+  { least, slack }: Sketching,
+  place: { readonly device: Device; readonly signal: AbortSignal | undefined },
+): Promise<Uint8Array[]> {
+  const elements = left.tile.data.length / left.order.length;
+  await using session = await openRowSession(queryGraph(right.centres, elements), place);
+  const { dots } = await session.run({ rows: rowsTensor(left.centres, elements) });
+  const count = right.centres.length / elements;
+  const between = Float32Array.from(dots, (product) => angleOf(product + slack));
+  const angle = angleOf(least);
   return left.groups.map((one) =>
-    Uint8Array.from(right.groups, (other) => {
-      const between = angleOf(product(one, other) + error);
-      return between - one.radius - other.radius > angle ? 0 : 1;
-    }),
+    Uint8Array.from(right.groups, (other) =>
+      between[one.centre * count + other.centre]! - one.radius - other.radius > angle + ANGLE_ERROR ? 0 : 1,
+    ),
   );
 }
+
+/** More than the rounding error of an angle in float32. */
+const ANGLE_ERROR = 1e-6;
 
 function angleOf(cosine: number): number {
   return Math.acos(Math.max(-1, Math.min(1, cosine)));

@@ -13,6 +13,8 @@ export interface Sketching {
   readonly size: number;
   /** The largest error of a sketch's coordinates. */
   readonly error: number;
+  /** The largest error of a product of two rows of length 1. */
+  readonly slack: number;
   /** A product of two sketches below this proves that the cosine of the rows is below the threshold. */
   readonly least: number;
 }
@@ -21,7 +23,7 @@ export interface Sketching {
 const SIZES = [16, 32, 64, 128];
 /** Rows that a basis is made of. */
 const SAMPLE = 1024;
-/** A size is enough if it leaves at most this share of the pairs of a sample. */
+/** A size is enough if it leaves at most this share of the pairs of a sample more than twice what the largest one leaves. */
 const ENOUGH = 1e-3;
 
 /** Chooses a basis for rows like those of a tile. */
@@ -38,15 +40,18 @@ export function chooseSketching(tile: Tile, cosine: number, isOnCpu: boolean): S
   const most = Math.min(SIZES.at(-1)!, elements);
   const basis = findBasis(sample, most);
   const describe = (size: number): Sketching => {
-    const error = Math.sqrt(size) * slackOf(elements, isOnCpu) + 1e-6;
+    const slack = slackOf(elements, isOnCpu);
+    const error = Math.sqrt(size) * slack + 1e-6;
     const least = cosine - 4 * error - 2 * slackOf(size + 1, isOnCpu);
-    return { basis: basis.subarray(0, size * elements), size, error, least };
+    return { basis: basis.subarray(0, size * elements), size, error, slack, least };
   };
   const places = sample.map((row) =>
     Float64Array.from({ length: most }, (_, c) => dot(row, basis, c * elements)),
   );
   const sizes = SIZES.filter((size) => size < most);
-  const enough = sizes.find((size) => shareLeft(places, size, describe(size).least) <= ENOUGH);
+  const shareOf = (size: number): number => shareLeft(places, size, describe(size).least);
+  const fewest = shareOf(most);
+  const enough = sizes.find((size) => shareOf(size) <= 2 * fewest + ENOUGH);
   return describe(enough ?? most);
 }
 

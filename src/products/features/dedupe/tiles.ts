@@ -78,13 +78,14 @@ export function sliceTile({ rows, data, squares }: Tile, from: number, to: numbe
   };
 }
 
-/** The rows scaled to length 1, in a new buffer. */
-export function unitRows({ rows, data, squares }: Tile): Float32Array {
-  const unit = new Float32Array(data.length);
+/** Some rows of a tile, scaled to length 1, in a new buffer. */
+export function unitRows({ rows, data, squares }: Tile, wanted: Int32Array): Float32Array {
   const elements = data.length / rows.length;
-  for (let i = 0; i < rows.length; i++) {
-    const scale = 1 / Math.sqrt(squares[i]!);
-    for (let at = i * elements; at < (i + 1) * elements; at++) unit[at] = data[at]! * scale;
+  const unit = new Float32Array(wanted.length * elements);
+  let to = 0;
+  for (const row of wanted) {
+    const scale = 1 / Math.sqrt(squares[row]!);
+    for (let at = row * elements; at < (row + 1) * elements; at++) unit[to++] = data[at]! * scale;
   }
   return unit;
 }
