@@ -19,13 +19,14 @@ export class Reservoir<Item> {
     return this.#items;
   }
 
-  add(item: Item): void {
+  /** @param make - Makes the item. It is called if the sample takes it. */
+  add(make: () => Item): void {
     this.#seen++;
     if (this.#items.length < this.#size) {
-      this.#items.push(item);
+      this.#items.push(make());
       return;
     }
     const place = Math.floor(this.#random() * this.#seen);
-    if (place < this.#size) this.#items[place] = item;
+    if (place < this.#size) this.#items[place] = make();
   }
 }

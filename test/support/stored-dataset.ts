@@ -8,9 +8,10 @@ import { scratchFolder } from './fixtures.js';
 
 /** An input. */
 export interface StoredInput {
-  readonly path: string;
+  readonly path: string | null;
   /** Left out for one that failed. */
   readonly row?: number;
+  readonly errorCode?: string | null;
   readonly width?: number;
   readonly sizeBytes?: number | null;
 }
@@ -107,7 +108,10 @@ function encodeMetadata(inputs: readonly StoredInput[]): Uint8Array {
       'row',
       inputs.map(({ row }) => row),
     ),
-    text('error_code', nothing),
+    text(
+      'error_code',
+      inputs.map(({ errorCode = null }) => errorCode),
+    ),
     text('error_message', nothing),
     whole(
       'width',

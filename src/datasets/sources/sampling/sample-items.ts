@@ -24,7 +24,7 @@ export async function sampleItems(source: AsyncIterable<SourceItem>, size: numbe
       if (bytes + item.image.byteLength > MOST_BYTES) continue;
       bytes += item.image.byteLength;
     }
-    drawn.add({ item, place });
+    drawn.add(() => ({ item, place }));
   }
   const items = [...drawn.items].sort((a, b) => a.place - b.place).map(({ item }) => readOften(item));
   return { items, seen };

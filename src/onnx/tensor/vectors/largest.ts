@@ -25,20 +25,21 @@ export class Largest {
     const { indices, values } = this;
     if (given < this.#least) return;
     const value = Number.isNaN(given) ? -Infinity : given;
-    let from = 0;
-    let to = values.length;
-    while (from < to) {
-      const middle = (from + to) >>> 1;
-      if (value > values[middle]! || (value === values[middle] && index < indices[middle]!)) to = middle;
-      else from = middle + 1;
+    // Most values that are added come last or near it: those before them are looked at from the end.
+    let place = values.length;
+    while (
+      place > 0 &&
+      (value > values[place - 1]! || (value === values[place - 1] && index < indices[place - 1]!))
+    )
+      place--;
+    if (place === this.#most) return;
+    const last = Math.min(values.length, this.#most - 1);
+    for (let i = last; i > place; i--) {
+      values[i] = values[i - 1]!;
+      indices[i] = indices[i - 1]!;
     }
-    if (from === this.#most) return;
-    values.splice(from, 0, value);
-    indices.splice(from, 0, index);
-    if (values.length > this.#most) {
-      values.pop();
-      indices.pop();
-    }
+    values[place] = value;
+    indices[place] = index;
     if (values.length === this.#most) this.#least = values.at(-1)!;
   }
 }

@@ -4,8 +4,10 @@ import { Reservoir } from '../../../../base/reservoir.js';
 import { RowSet } from '../../../../base/row-set.js';
 import { shown } from '../../../../base/printable.js';
 import type { Breathe } from '../../../../onnx/tensor/vectors/breathe.js';
-import type { Dataset } from '../../../../datasets/files/dataset.js';
-import type { DatasetRow } from '../../../../datasets/formats/metadata.js';
+import { inputAt, type Dataset } from '../../../../datasets/files/dataset.js';
+import { nameAt, readInputGroups } from '../../../../datasets/files/input-groups.js';
+import { readSavedColumns } from '../../../../datasets/files/saved-columns.js';
+import { NAMES, type DatasetRow } from '../../../../datasets/formats/metadata-columns.js';
 
 /** An image with features. */
 export interface SampledImage {
@@ -68,42 +70,47 @@ const MAX_LISTED = 400;
 const MAX_CODES = 40;
 const OTHER_CODES = 'other codes';
 
-/** Reads the metadata once. */
+/** Reads the metadata once. Of the inputs with features, objects are made for those that the sample takes. */
 export async function collectInputs(dataset: Dataset, sample: number, breathe: Breathe): Promise<Inputs> {
-  const reservoir = new Reservoir<DatasetRow & { readonly row: number }>(sample, SEED);
+  const reservoir = new Reservoir<SampledImage>(sample, SEED);
   const live = new RowSet();
   const groups = new Map<string, { count: number; listed: { path: string | null; message: string }[] }>();
   let ok = 0;
   let failed = 0;
-  for await (const input of dataset.rows()) {
-    const { path, row, errorCode, errorMessage } = input;
-    await breathe();
-    if (row !== null) {
-      ok++;
-      live.add(row);
-      reservoir.add({ ...input, row });
-      continue;
+  const columns = await readSavedColumns(dataset);
+  const saved = columns.names.length > 0 ? columns : undefined;
+  for await (const group of readInputGroups(dataset, { own: NAMES, withCarried: true }))
+    for (let i = 0; i < group.length; i++) {
+      await breathe();
+      const status = group.statuses[i];
+      if (status === 'ok') {
+        const row = group.rows[i]!;
+        ok++;
+        live.add(row);
+        reservoir.add(() => toImage(inputAt(group, i, saved), row));
+      } else if (status === 'error') {
+        failed++;
+        const named = group.textAt('error_code', i) ?? 'without a code';
+        const code = groups.has(named) || groups.size < MAX_CODES ? named : OTHER_CODES;
+        let failures = groups.get(code);
+        if (!failures) groups.set(code, (failures = { count: 0, listed: [] }));
+        const message = group.textAt('error_message', i) ?? '';
+        if (++failures.count <= MAX_LISTED) failures.listed.push({ path: nameAt(group, i), message });
+      }
     }
-    failed++;
-    const named = errorCode ?? 'without a code';
-    const code = groups.has(named) || groups.size < MAX_CODES ? named : OTHER_CODES;
-    let group = groups.get(code);
-    if (!group) groups.set(code, (group = { count: 0, listed: [] }));
-    if (++group.count <= MAX_LISTED) group.listed.push({ path, message: errorMessage ?? '' });
-  }
   return {
     ok,
     failed,
     failures: [...groups]
       .map(([code, { count, listed }]) => ({ code, count, listed }))
       .toSorted((a, b) => b.count - a.count || (a.code < b.code ? -1 : 1)),
-    images: reservoir.items.toSorted((a, b) => a.row - b.row).map(toImage),
+    images: reservoir.items.toSorted((a, b) => a.row - b.row),
     live,
   };
 }
 
-function toImage(input: DatasetRow & { readonly row: number }): SampledImage {
-  const { path, row, width, height, stamp, crop, tile, clipStart, ...others } = input;
+function toImage(input: DatasetRow, row: number): SampledImage {
+  const { path, row: _row, width, height, stamp, crop, tile, clipStart, ...others } = input;
   const { status: _status, errorCode: _code, errorMessage: _message, ...columns } = others;
   const modifiedMs = stamp?.modifiedMs ?? null;
   return { path, row, width, height, modifiedMs, crop, tile, clipStart, columns };

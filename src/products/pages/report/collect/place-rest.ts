@@ -1,9 +1,10 @@
 /** The images beyond those that are compared with each other: each takes its place from the compared ones that it is nearest to. */
+import { mapInOrder } from '../../../../base/map-in-order.js';
 import { Largest } from '../../../../onnx/tensor/vectors/largest.js';
 import { poolRow } from '../../../../onnx/tensor/vectors/row-layout.js';
 import { toUnitLength } from '../../../../onnx/tensor/vectors/cosine.js';
 import { openRowSession, rowsTensor } from '../../../linear/row-session.js';
-import { queryGraph } from '../../../linear/row-graphs.js';
+import { queryGraph, type QueryScores } from '../../../linear/row-graphs.js';
 import type { Dataset } from '../../../../datasets/files/dataset.js';
 import type { CollectedOutput } from './collect-output.js';
 import type { Inputs } from './collect-inputs.js';
@@ -51,77 +52,99 @@ export async function placeRest(
   const compared = new Set(members);
   const placeOf = new Map(images.map(({ row }, place) => [row, place]));
   const unit = toUnitLength(vectors);
-  const axes = componentWeights(maps.pca, unit.data, channels);
+  const axes = findAxes(maps.pca, unit.data, channels);
   await using session = await openRowSession(queryGraph(unit.data, channels), { signal });
-  for await (const { firstRow, rows, data } of dataset.blocks(key, { rowsPerBlock: BLOCK_ROWS })) {
+  const blocks = takeRest();
+  const multiply = async (block: Block): Promise<readonly [Block, QueryScores]> => [
+    block,
+    await session.run({ rows: rowsTensor(block.pooled, channels) }),
+  ];
+  for await (const [block, { dots, squares }] of mapInOrder(blocks, 2, multiply)) {
     signal?.throwIfAborted();
-    const wanted: number[] = [];
-    const pooled = new Float32Array(rows * channels);
-    for (let row = 0; row < rows; row++) {
-      const place = live.has(firstRow + row) ? placeOf.get(firstRow + row) : undefined;
-      if (place === undefined || compared.has(place)) continue;
-      poolRow(data, (row * data.length) / rows, layout, pooled, wanted.length * channels);
-      wanted.push(place);
-    }
-    onRows(firstRow + rows);
-    if (wanted.length === 0) continue;
-    const { dots, squares } = await session.run({
-      rows: rowsTensor(pooled.slice(0, wanted.length * channels), channels),
-    });
-    wanted.forEach((place, i) => {
+    onRows(block.until);
+    for (const [i, place] of block.places.entries()) {
       const length = Math.sqrt(squares[i]!);
-      if (!Number.isFinite(length)) return;
+      if (!Number.isFinite(length)) continue;
       rest.members.push(place);
       rest.lengths.push(length);
+      const row = block.pooled.subarray(i * channels, (i + 1) * channels);
       const products = dots.subarray(i * members.length, (i + 1) * members.length);
-      addRow(rest, products, length, axes, maps.umap, count);
-    });
+      addRow(rest, row, products, length, axes, maps.umap, count);
+    }
   }
   return rest;
+
+  async function* takeRest(): AsyncGenerator<Block> {
+    for await (const { firstRow, rows, data } of dataset.blocks(key, { rowsPerBlock: BLOCK_ROWS })) {
+      const places: number[] = [];
+      const pooled = new Float32Array(rows * channels);
+      for (let row = 0; row < rows; row++) {
+        const place = live.has(firstRow + row) ? placeOf.get(firstRow + row) : undefined;
+        if (place === undefined || compared.has(place)) continue;
+        poolRow(data, (row * data.length) / rows, layout, pooled, places.length * channels);
+        places.push(place);
+      }
+      if (places.length > 0)
+        yield { places, pooled: pooled.slice(0, places.length * channels), until: firstRow + rows };
+    }
+  }
 }
 
-/** For each component a weight per compared row, so that their products with a row give the row's place; and what to take off. */
-function componentWeights(
-  pca: Float64Array,
-  unit: Float32Array,
-  channels: number,
-): readonly { readonly weights: Float64Array; readonly offset: number }[] {
+/** Images beyond the compared ones. */
+interface Block {
+  readonly places: readonly number[];
+  /** `[places, channels]`. */
+  readonly pooled: Float32Array;
+  /** The rows of the dataset that have been read with it. */
+  readonly until: number;
+}
+
+/** A component: the place of a row of length 1 is its product with the direction, less the offset. */
+interface Axis {
+  readonly direction: Float64Array;
+  readonly offset: number;
+}
+
+/** The components of the compared rows. */
+function findAxes(pca: Float64Array, unit: Float32Array, channels: number): readonly Axis[] {
   const rows = pca.length / 2;
   return [0, 1].map((axis) => {
     let squares = 0;
     for (let row = 0; row < rows; row++) squares += pca[2 * row + axis]! ** 2;
-    // A component is the sum of the rows, each times its place, over the sum of the places' squares.
-    const weights = Float64Array.from({ length: rows }, (_, row) =>
-      squares === 0 ? 0 : pca[2 * row + axis]! / squares,
-    );
     const direction = new Float64Array(channels);
     const mean = new Float64Array(channels);
-    for (let row = 0; row < rows; row++)
+    for (let row = 0; row < rows; row++) {
+      // A component is the sum of the rows, each times its place, over the sum of the places' squares.
+      const weight = squares === 0 ? 0 : pca[2 * row + axis]! / squares;
       for (let c = 0; c < channels; c++) {
-        direction[c]! += weights[row]! * unit[row * channels + c]!;
+        direction[c]! += weight * unit[row * channels + c]!;
         mean[c]! += unit[row * channels + c]! / rows;
       }
-    return { weights, offset: direction.reduce((sum, value, c) => sum + value * mean[c]!, 0) };
+    }
+    return { direction, offset: direction.reduce((sum, value, c) => sum + value * mean[c]!, 0) };
   });
 }
 
-/** Adds a row by its products with the compared rows, which have length 1. */
+/** Adds a row, and its products with the compared rows, which have length 1. */
 function addRow(
   rest: { readonly [Name in keyof Rest]: number[] },
+  row: Float32Array,
   products: Float32Array,
   length: number,
-  axes: ReturnType<typeof componentWeights>,
+  axes: readonly Axis[],
   umap: Float64Array | undefined,
   count: number,
 ): void {
   const scale = length === 0 ? 0 : 1 / length;
-  for (const { weights, offset } of axes) {
+  for (const { direction, offset } of axes) {
     let sum = 0;
-    for (let i = 0; i < products.length; i++) sum += weights[i]! * products[i]!;
+    for (let c = 0; c < row.length; c++) sum += direction[c]! * row[c]!;
     rest.pca.push(sum * scale - offset);
   }
   const nearest = new Largest(count);
-  for (let i = 0; i < products.length; i++) nearest.add(i, products[i]!);
+  for (let i = 0; i < products.length; i++)
+    // Most are not among the nearest, and a call costs more than this.
+    if (!(products[i]! < nearest.least)) nearest.add(i, products[i]!);
   const distances = nearest.values.map((product) => Math.min(2, Math.max(0, 1 - product * scale)));
   rest.neighbours.push(...nearest.indices);
   rest.distances.push(...distances);

@@ -1,13 +1,13 @@
 /** Streaming statistics against direct ones; samples; a dataset with dead rows. */
 import { describe, expect, it } from 'vitest';
-import type { Dataset } from '../../../../../src/datasets/files/dataset.js';
-import type { DatasetRow } from '../../../../../src/datasets/formats/metadata.js';
+import { openDataset, type Dataset } from '../../../../../src/datasets/files/dataset.js';
 import { collectInputs } from '../../../../../src/products/pages/report/collect/collect-inputs.js';
 import { collectOutput } from '../../../../../src/products/pages/report/collect/collect-output.js';
 import { layOutRow, poolRow } from '../../../../../src/onnx/tensor/vectors/row-layout.js';
 import { createRandom } from '../../../../../src/base/random.js';
 import { Reservoir } from '../../../../../src/base/reservoir.js';
 import { RowSet } from '../../../../../src/base/row-set.js';
+import { storeDataset } from '../../../../support/stored-dataset.js';
 import { StatisticsCollector } from '../../../../../src/products/pages/report/collect/statistics.js';
 
 const breathe = (): Promise<void> => Promise.resolve();
@@ -103,13 +103,13 @@ describe('Reservoir', () => {
     const counts = Array.from({ length: 20 }, () => 0);
     for (let seed = 0; seed < 4000; seed++) {
       const reservoir = new Reservoir<number>(5, seed);
-      for (let i = 0; i < 20; i++) reservoir.add(i);
+      for (let i = 0; i < 20; i++) reservoir.add(() => i);
       for (const item of reservoir.items) counts[item]!++;
     }
     // 1000 expected; 27 is the standard deviation.
     for (const count of counts) expect(Math.abs(count - 1000)).toBeLessThan(140);
     const small = new Reservoir<number>(5, 1);
-    for (const item of [1, 2, 3]) small.add(item);
+    for (const item of [1, 2, 3]) small.add(() => item);
     expect(small.items).toEqual([1, 2, 3]);
   });
 });
@@ -128,49 +128,19 @@ describe('RowSet', () => {
 
 /** Six rows of two numbers, of which row 2 is dead and row 4 not finite; four failures of two codes. */
 function makeDataset(): Dataset {
-  const rows: DatasetRow[] = [0, 5, 1, 3, 4].map((row) => ({
-    path: `photo-${row}.jpg`,
-    status: 'ok',
-    row,
-    errorCode: null,
-    errorMessage: null,
-    width: 4,
-    height: 3,
-    stamp: null,
-    crop: null,
-    tile: null,
-    clipStart: null,
-  }));
-  const failures = ['A', 'B', 'B', null].map((errorCode): DatasetRow => ({
-    path: null,
-    status: 'error',
-    stamp: null,
-    crop: null,
-    tile: null,
-    clipStart: null,
-    row: null,
-    errorCode,
-    errorMessage: 'why',
-    width: null,
-    height: null,
-  }));
-  const data = Float32Array.of(1, 0, 0, 1, 99, 99, 1, 0, Number.NaN, 1, 3, 4);
-  return {
-    folder: '.',
-    // Only the dims are looked at.
-    manifest: { features: { f: { dims: [2] } } } as unknown as Dataset['manifest'],
-    async *rows() {
-      yield* rows;
-      yield* failures;
-    },
-    async *blocks() {
-      yield { firstRow: 0, rows: 4, dims: [2], data: data.slice(0, 8) };
-      yield { firstRow: 4, rows: 2, dims: [2], data: data.slice(8) };
-    },
-    vectors: () => {
-      throw new Error('nothing here asks for them');
-    },
-  };
+  const rows = [
+    [1, 0],
+    [0, 1],
+    [99, 99],
+    [1, 0],
+    [Number.NaN, 1],
+    [3, 4],
+  ];
+  const inputs = [
+    ...[0, 1, 3, 5, 4].map((row) => ({ path: `photo-${row}.jpg`, row })),
+    ...['A', 'B', 'B', null].map((errorCode) => ({ path: null, errorCode })),
+  ];
+  return storeDataset({ key: 'f', rows, shard: 4, inputs }, openDataset);
 }
 
 describe('a dataset', () => {
