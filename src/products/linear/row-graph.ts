@@ -18,9 +18,9 @@ interface Arrays {
 /** The type of a tensor: the type of its elements, then its dims. */
 export type TensorForm = readonly [dtype: keyof Arrays, ...dims: Dim[]];
 
-/** A node: its output, its operator, its inputs, and its attributes. */
+/** A node: its output or outputs, its operator, its inputs, and its attributes. */
 export type Step = readonly [
-  output: string,
+  output: string | readonly string[],
   opType: string,
   inputs: readonly string[],
   attributes?: Readonly<Record<string, NewAttribute>>,
@@ -54,10 +54,10 @@ export function encodeRowGraph(graph: RowGraph): Uint8Array<ArrayBuffer> {
     opset: 13,
     name: 'rows',
     nodes: steps.map(([output, opType, read, attributes = {}]) => ({
-      name: output,
+      name: [output].flat().join(),
       opType,
       inputs: read,
-      outputs: [output],
+      outputs: [output].flat(),
       attributes,
     })),
     tensors: Object.entries(constants).map(([name, constant]) => {

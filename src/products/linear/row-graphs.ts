@@ -50,6 +50,31 @@ export function queryGraph(queries: Float32Array, elements: number): RowGraph<Qu
   };
 }
 
+/** The queries that are nearest to rows. */
+export interface NearestQueries {
+  /** The largest products of each row with queries, the largest first: `[R, K]`. */
+  readonly most: Float32Array;
+  /** The queries of these products; of equal ones the first comes first: `[R, K]`. */
+  readonly places: BigInt64Array;
+  /** The sum of the squares of each row: `[R]`. */
+  readonly squares: Float32Array;
+}
+
+/** As {@link queryGraph}, of the products only the `count` largest of each row. */
+export function nearestGraph(
+  queries: Float32Array,
+  elements: number,
+  count: number,
+): RowGraph<NearestQueries> {
+  const { inputs, constants, steps } = queryGraph(queries, elements);
+  return {
+    inputs,
+    constants: { ...constants, count: [count] },
+    steps: [...steps, [['most', 'places'], 'TopK', ['dots', 'count']]],
+    outputs: { most: ['float32', 'R', count], places: ['int64', 'R', count], squares: ['float32', 'R'] },
+  };
+}
+
 /** Rows that lie in files, one after the other: `[R, D]` of any numbers. */
 export type StoredRows = readonly Exclude<Constant, readonly number[]>[];
 

@@ -1,10 +1,9 @@
 /** The images beyond those that are compared with each other: each takes its place from the compared ones that it is nearest to. */
 import { mapInOrder } from '../../../../base/map-in-order.js';
-import { Largest } from '../../../../onnx/tensor/vectors/largest.js';
 import { poolRow } from '../../../../onnx/tensor/vectors/row-layout.js';
 import { toUnitLength } from '../../../../onnx/tensor/vectors/cosine.js';
 import { openRowSession, rowsTensor } from '../../../linear/row-session.js';
-import { queryGraph, type QueryScores } from '../../../linear/row-graphs.js';
+import { nearestGraph, type NearestQueries } from '../../../linear/row-graphs.js';
 import type { Dataset } from '../../../../datasets/files/dataset.js';
 import type { CollectedOutput } from './collect-output.js';
 import type { Inputs } from './collect-inputs.js';
@@ -53,13 +52,15 @@ export async function placeRest(
   const placeOf = new Map(images.map(({ row }, place) => [row, place]));
   const unit = toUnitLength(vectors);
   const axes = findAxes(maps.pca, unit.data, channels);
-  await using session = await openRowSession(queryGraph(unit.data, channels), { signal });
+  // TopK takes no 0.
+  const kept = Math.max(1, count);
+  await using session = await openRowSession(nearestGraph(unit.data, channels, kept), { signal });
   const blocks = takeRest();
-  const multiply = async (block: Block): Promise<readonly [Block, QueryScores]> => [
+  const multiply = async (block: Block): Promise<readonly [Block, NearestQueries]> => [
     block,
     await session.run({ rows: rowsTensor(block.pooled, channels) }),
   ];
-  for await (const [block, { dots, squares }] of mapInOrder(blocks, 2, multiply)) {
+  for await (const [block, { most, places, squares }] of mapInOrder(blocks, 2, multiply)) {
     signal?.throwIfAborted();
     onRows(block.until);
     for (const [i, place] of block.places.entries()) {
@@ -68,8 +69,9 @@ export async function placeRest(
       rest.members.push(place);
       rest.lengths.push(length);
       const row = block.pooled.subarray(i * channels, (i + 1) * channels);
-      const products = dots.subarray(i * members.length, (i + 1) * members.length);
-      addRow(rest, row, products, length, axes, maps.umap, count);
+      const [from, to] = [i * kept, i * kept + count];
+      const nearest = Array.from(places.subarray(from, to), Number);
+      addRow(rest, row, { nearest, products: most.subarray(from, to) }, length, axes, maps.umap);
     }
   }
   return rest;
@@ -125,15 +127,14 @@ function findAxes(pca: Float64Array, unit: Float32Array, channels: number): read
   });
 }
 
-/** Adds a row, and its products with the compared rows, which have length 1. */
+/** Adds a row by the compared rows that are nearest to it, and its products with them at length 1. */
 function addRow(
   rest: { readonly [Name in keyof Rest]: number[] },
   row: Float32Array,
-  products: Float32Array,
+  { nearest, products }: { readonly nearest: readonly number[]; readonly products: Float32Array },
   length: number,
   axes: readonly Axis[],
   umap: Float64Array | undefined,
-  count: number,
 ): void {
   const scale = length === 0 ? 0 : 1 / length;
   for (const { direction, offset } of axes) {
@@ -141,18 +142,14 @@ function addRow(
     for (let c = 0; c < row.length; c++) sum += direction[c]! * row[c]!;
     rest.pca.push(sum * scale - offset);
   }
-  const nearest = new Largest(count);
-  for (let i = 0; i < products.length; i++)
-    // Most are not among the nearest, and a call costs more than this.
-    if (!(products[i]! < nearest.least)) nearest.add(i, products[i]!);
-  const distances = nearest.values.map((product) => Math.min(2, Math.max(0, 1 - product * scale)));
-  rest.neighbours.push(...nearest.indices);
+  const distances = Array.from(products, (product) => Math.min(2, Math.max(0, 1 - product * scale)));
+  rest.neighbours.push(...nearest);
   rest.distances.push(...distances);
   if (!umap) return;
   const shares = distances.map((distance) => 1 / (distance + 1e-6) ** 2);
   const total = shares.reduce((sum, share) => sum + share, 0);
   for (const axis of [0, 1])
     rest.umap.push(
-      shares.reduce((sum, share, i) => sum + (share / total) * umap[2 * nearest.indices[i]! + axis]!, 0),
+      shares.reduce((sum, share, i) => sum + (share / total) * umap[2 * nearest[i]! + axis]!, 0),
     );
 }
