@@ -58,15 +58,15 @@ async function runClassify(
     ? (await findTextModels({ model, yes }, terminal)).model!
     : await findModelFile(model, terminal, yes);
   const transform = readTransformFlag(terminal, flags, await openModel(path));
-  const options = { top, transform, clips, device, signal: terminal.signal };
+  if (byWords && clips) throw invalidOption('--clip', 'left out with --words, which are for photos', clips);
+  const settings = { transform, device, signal: terminal.signal };
   const describe = json ? describeAsJson : describeAsText;
   const [first] = sources;
   const source = sources.length === 1 ? first! : sources;
   let failures = 0;
-  const { top: _, ...settings } = options;
   const images = byWords
     ? classifyByWords(path, source, byWords, settings)
-    : classifyImages(path, source, options);
+    : classifyImages(path, source, { ...settings, top, clips });
   for await (const image of images) {
     if (image.error) failures++;
     terminal.out(`${describe(image)}\n`);
