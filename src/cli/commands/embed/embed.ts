@@ -159,28 +159,39 @@ function describeMissing(isRemoving: boolean): string {
 }
 
 function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing }: EmbedFlags): void {
-  const { out, manifest, failures, embedded, failed, skipped, duplicates, changed, missing, removed } =
-    summary;
+  const {
+    out,
+    manifest,
+    failures,
+    embedded,
+    failed,
+    skipped,
+    duplicates,
+    changed,
+    missing,
+    removed,
+    reused,
+  } = summary;
   const { counts, run, features } = manifest;
   const whereAll = "all of them are in the metadata (status = 'error'); the same command tries them again";
   const [inputs, part] = nounsOf(run);
   reportFailures(terminal, failures, failed, embedded, inputs, whereAll);
   reportUnread(terminal, summary.unreadFiles);
   if (json) {
-    const counted = { embedded, failed, skipped, duplicates, changed, missing, removed };
+    const counted = { embedded, failed, skipped, duplicates, changed, missing, removed, reused };
     return terminal.out(`${JSON.stringify({ event: 'done', ...counted, manifest })}\n`);
   }
   const rate = run.seconds > 0 ? ` (${(embedded / run.seconds).toFixed(1)}/s)` : '';
   const ok = embedded - failed;
   const time = `in ${run.seconds.toFixed(1)} s${rate} on ${run.device}`;
-  const isNothingNew = embedded === 0 && skipped > 0;
-  terminal.out(
-    isNothingNew
-      ? `nothing new: ${counted(skipped, inputs.slice(0, -1))} embedded before\n`
-      : `${ok} of ${embedded} ${inputs} embedded ${time}\n`,
-  );
+  const isNothingNew = embedded === 0 && reused === 0 && skipped > 0;
+  const isAllReused = embedded === 0 && reused > 0;
+  if (isNothingNew) terminal.out(`nothing new: ${counted(skipped, inputs.slice(0, -1))} embedded before\n`);
+  else
+    terminal.out(isAllReused ? 'nothing to compute\n' : `${ok} of ${embedded} ${inputs} embedded ${time}\n`);
   const notes = [
     [isNothingNew ? 0 : skipped, `were there already; the dataset has ${counts.inputs} inputs now`],
+    [reused, 'have their vectors from --reuse'],
     [duplicates, 'were given more than once; each is in the dataset once'],
     [changed, 'replace photos that the dataset had under the same names: changed files, or another folder'],
     [removed, 'were no longer in the source and are marked as removed'],

@@ -78,3 +78,20 @@ it('needs a model where there is no dataset, and refuses a manifest with other o
     stderr: expect.stringMatching(/manifest of .*one of model/) as string,
   });
 });
+
+it('says how many vectors come from --reuse', async () => {
+  const others = join(scratch, 'others');
+  const asked = ['--model', model, '--return', 'avgpool=embedding', '--transform', '{"resize":64,"crop":64}'];
+  const names = [...asked, '--out', join(scratch, 'plain')];
+  expect(await runTapir(['embed', photos, ...names])).toMatchObject({ code: 0 });
+  const copied = await runTapir([
+    'embed',
+    photos,
+    ...asked,
+    '--out',
+    others,
+    '--reuse',
+    join(scratch, 'plain'),
+  ]);
+  expect(copied.stdout).toMatch(/nothing to compute[^]*\d+ have their vectors from --reuse/);
+});
