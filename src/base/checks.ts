@@ -6,7 +6,10 @@ import { hideSecrets, hideSecretsOfJson } from './url-names.js';
 /** The options that a caller may pass. Every field is optional; `undefined` counts as left out. */
 export type Options<Fields> = { readonly [Key in keyof Fields]?: Fields[Key] | undefined };
 
-/** Formats a value for a message: 80 characters at most, text in quotes, URLs without credentials. */
+/**
+ * Formats a value for a message: 80 characters at most, text in quotes, URLs without credentials. Bytes and objects without fields to show,
+ * such as a generator, are their class.
+ */
 export function show(value: unknown): string {
   if (typeof value === 'string') {
     const text = hideSecrets(value);
@@ -15,9 +18,8 @@ export function show(value: unknown): string {
   if (typeof value === 'function') return 'a function';
   if (ArrayBuffer.isView(value)) return value.constructor.name;
   if (value !== null && typeof value === 'object') {
-    const json = toJson(value, (_key, inner: unknown) =>
-      typeof inner === 'bigint' ? `${inner}n` : ArrayBuffer.isView(inner) ? inner.constructor.name : inner,
-    );
+    const json = toJson(value);
+    if (json === '{}' && !isPlainObject(value)) return classOf(value);
     const text = hideSecretsOfJson(json);
     return text.length > 80 ? `${text.slice(0, 77)}…` : text;
   }
@@ -25,12 +27,24 @@ export function show(value: unknown): string {
 }
 
 /** Formats an object as JSON. A stream or a socket refers to itself and has no JSON: its class is named instead. */
-function toJson(value: object, replace: (key: string, inner: unknown) => unknown): string {
+function toJson(value: object): string {
+  // Buffers make lists of numbers of themselves before a replacer sees them; their holder still has them.
+  function replace(this: Readonly<Record<string, unknown>>, key: string, inner: unknown): unknown {
+    const held = this[key];
+    if (ArrayBuffer.isView(held)) return held.constructor.name;
+    return typeof inner === 'bigint' ? `${inner}n` : inner;
+  }
   try {
     return String(JSON.stringify(value, replace));
   } catch {
-    return `an object of class ${value.constructor?.name ?? 'unknown'}`;
+    return classOf(value);
   }
+}
+
+/** `an object of class Extractor`; for what loops take, such as a generator, that is more than its class. */
+function classOf(value: object): string {
+  if (Symbol.asyncIterator in value || Symbol.iterator in value) return 'an iterable';
+  return `an object of class ${value.constructor?.name ?? 'unknown'}`;
 }
 
 /**

@@ -31,11 +31,13 @@ export function nearestNames(request: string, names: Iterable<string>): string[]
     .map(({ name }) => name);
 }
 
-/** The nearest names for a message, with commas; all of them where none is near. */
+/** The nearest names for a message, with commas, and how many more there are: `return (60 more)`; all of them where none is near. */
 export function nearestOrAll(request: string, names: Iterable<string>): string {
   const known = [...names];
   const nearest = nearestNames(request, known);
-  return (nearest.length > 0 ? nearest : known).join(', ');
+  const more = known.length - nearest.length;
+  if (nearest.length === 0) return known.join(', ');
+  return `${nearest.join(', ')}${more > 0 ? ` (${more} more)` : ''}`;
 }
 
 /** Words the nearest names for a message: `; nearest is "pool"`. Empty without one. */

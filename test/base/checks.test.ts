@@ -86,5 +86,9 @@ describe('checks', () => {
     itself.self = itself;
     expect(show(itself)).toBe('an object of class Object');
     expect(show({ toJSON: () => undefined })).toBe('undefined');
+    expect(show({ data: Buffer.from('pixels'), width: 2 })).toBe('{"data":"Buffer","width":2}');
+    expect(show((function* () {})())).toBe('an iterable');
+    expect(show(new AbortController())).toBe('an object of class AbortController');
+    expect([show({}), show([])]).toEqual(['{}', '[]']);
   });
 });

@@ -1,6 +1,7 @@
 /** Images in, rows out: the core of embedStream and embedTransformStream. */
-import { invalidOption, type Options } from '../../base/checks.js';
+import { invalidOption, show, type Options } from '../../base/checks.js';
 import { integer, type Field, type Fields } from '../../base/options.js';
+import { TapirError } from '../../base/errors.js';
 import { hideSecrets } from '../../base/url-names.js';
 import { type Extractor } from '../../extract/extractor.js';
 import { describeParts } from '../embed/describe-run.js';
@@ -72,6 +73,10 @@ export type StreamRow<
 /** Fields that every row has; those that are parts of photos have one more. */
 const ROW_FIELDS = ['index', 'path', 'features', 'error'] as const;
 
+/** What to do with photos that are given as options. */
+const PIPING =
+  'pipeline(photos, embedStream(extractor), …) or photos.pipeThrough(embedTransformStream(extractor)); embedImages(extractor, photos) needs no stream';
+
 /** One run of inputs to rows. */
 export class RowPipe {
   readonly #inputs = new Handover<SourceRecord<object>>();
@@ -84,6 +89,10 @@ export class RowPipe {
   readonly highWaterMark: number;
 
   constructor(extractor: Extractor, given: Options<EmbedStreamOptions>, what: string) {
+    if (Symbol.asyncIterator in Object(given) || Symbol.iterator in Object(given))
+      throw new TapirError('OPTION_INVALID', `${what} is a stream, and photos go through it: ${PIPING}`, {
+        details: { option: what, expected: 'an options object', actual: show(given) },
+      });
     const options = readWithExtractor(extractor, EMBED_STREAM_FIELDS, given, what);
     const signal = this.#stopping.signal;
     const setup = setUpEmbedding(extractor, { ...options });

@@ -155,6 +155,15 @@ describe('embedStream', () => {
     expect(() => embedTransformStream(extractor, { ...options, ...more })).toThrow(option);
   });
 
+  it('refuses photos in place of options, and says where they go', () => {
+    for (const photos of [[photo], Readable.from([photo])]) {
+      expect(() => embedStream(extractor, photos as object)).toThrow(
+        'pipeline(photos, embedStream(extractor)',
+      );
+      expect(() => embedTransformStream(extractor, photos as object)).toThrow('pipeThrough');
+    }
+  });
+
   it('fails with the reason of its signal', async () => {
     const reason = new Error('enough');
     const stopped = embedStream(extractor, { ...options, signal: AbortSignal.abort(reason) });
