@@ -50,8 +50,12 @@ export interface FittedModel {
   readonly note: string | null;
 }
 
-/** The module of a head that is put on features. */
-const NEW_HEAD = 'head';
+/** The module of a head that is put on features: one that the model does not have, such as the demo, which ends in `head.conv`. */
+function freeModule(model: OnnxModel): string {
+  const names = model.parameters().map(({ name }) => name);
+  const isFree = (module: string): boolean => !names.some((name) => name.startsWith(`${module}.`));
+  for (let module = 'head', n = 2; ; module = `head${n++}`) if (isFree(module)) return module;
+}
 
 /**
  * Gives a model as many outputs as there are classes: a new head in place of one with another number, or on the features of a model
@@ -88,16 +92,17 @@ async function putHead(model: OnnxModel, classes: number, seed: number): Promise
       'one that ends with a linear layer, or in features of a known size',
       model.label,
     );
+  const module = freeModule(model);
   const [weight, bias] = [[classes, features], [classes]].map(
-    (dims, i) => startTensor(`${NEW_HEAD}.${i === 0 ? 'weight' : 'bias'}`, dims, features, seed).data,
+    (dims, i) => startTensor(`${module}.${i === 0 ? 'weight' : 'bias'}`, dims, features, seed).data,
   ) as [Float32Array, Float32Array];
-  const linear = { weight, bias, module: NEW_HEAD };
+  const linear = { weight, bias, module };
   const fitted = await withHeads(
     model,
     [{ node: `tensor:${output!.name}`, key: 'logits', attach: (...at) => withLinearHead(...at, linear) }],
     {},
   );
-  const note = `a new layer "${NEW_HEAD}" takes the ${features} features of "${output!.name}" to ${classes} classes`;
+  const note = `a new layer "${module}" takes the ${features} features of "${output!.name}" to ${classes} classes`;
   return { model: fitted, head: findHead(fitted), note };
 }
 

@@ -3,6 +3,7 @@ import { checkLogits, findHead, fitHead } from '../../../../src/learn/train/fold
 import { pruneModel } from '../../../../src/run/model/oracle/prune-model.js';
 import { createModel } from '../../../../src/learn/zoo/create-model.js';
 import { openModel } from '../../../../src/run/model/open/open-model.js';
+import { projectPath } from '../../../support/fixtures.js';
 import { modelBytes } from '../../../support/graphs.js';
 
 describe('the head of a classifier', () => {
@@ -47,6 +48,12 @@ describe('the head of a classifier', () => {
     const { data } = await fitted.head!.weight.read();
     expect(Math.max(...Array.from(data as Float32Array, Math.abs))).toBeLessThanOrEqual(bound);
     expect(new Set(data as Float32Array).size).toBeGreaterThan(1000);
+  });
+
+  it('has a name that the model does not have: the demo ends in head.conv', async () => {
+    const { head, note } = await fitHead(await openModel(projectPath('models/demo.onnx')), 3, 5);
+    expect(head).toMatchObject({ name: 'head2', weight: { dims: [3, 1280] } });
+    expect(note).toContain('a new layer "head2"');
   });
 
   it.each(['Softmax', 'Sigmoid'])(
