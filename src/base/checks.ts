@@ -18,8 +18,8 @@ export function show(value: unknown): string {
   if (typeof value === 'function') return 'a function';
   if (ArrayBuffer.isView(value)) return value.constructor.name;
   if (value !== null && typeof value === 'object') {
+    if (!Array.isArray(value) && !isPlainObject(value) && !('toJSON' in value)) return classOf(value);
     const json = toJson(value);
-    if (json === '{}' && !isPlainObject(value)) return classOf(value);
     const text = hideSecretsOfJson(json);
     return text.length > 80 ? `${text.slice(0, 77)}…` : text;
   }
