@@ -5,6 +5,7 @@ import { createFeatureExtractor, embedImages, openModel, pruneModel, verifyModel
 import { describe, expect, it } from 'vitest';
 import { modelBytes } from '../../support/graphs.js';
 import { projectPath } from '../../support/fixtures.js';
+import { hasOpenVino } from '../../support/openvino.js';
 
 const PHOTOS = projectPath('examples/photos');
 const photos = readdirSync(PHOTOS, { recursive: true, encoding: 'utf8' })
@@ -23,6 +24,13 @@ const model = (opset = 17, dims: readonly (number | string)[] = ['batch', 3, 32,
     },
     { opset },
   );
+/** The pixels themselves. */
+const pixelsModel = (): Uint8Array =>
+  modelBytes({
+    inputs: [{ name: 'x', dims: ['batch', 3, 32, 32] }],
+    outputs: [{ name: 'y', dims: ['batch', 3, 32, 32] }],
+    nodes: [{ op: 'Relu', inputs: ['x'], outputs: ['y'] }],
+  });
 const transform = { resize: 36, crop: 32, interpolation: 'bicubic' } as const;
 const NODES = { 'tensor:y': 'v' } as const;
 
@@ -81,10 +89,10 @@ describe('a file that takes photos', () => {
         for (const row of [0, 1, 2]) {
           const { v: one } = await extractor.run(single(row));
           expect(one.dims).toEqual([1, 3, 1, 1]);
-          expect([...one.data]).toEqual([...v.data.slice(3 * row, 3 * row + 3)]);
+          expect([...one.data]).toEqual(Array.from(v.data).slice(3 * row, 3 * row + 3));
         }
         const { v: first } = await extractor.run({ photo: { ...single(0), dims: [1, 40, 50, 3] } });
-        expect([...first.data]).toEqual([...v.data.slice(0, 3)]);
+        expect([...first.data]).toEqual(Array.from(v.data).slice(0, 3));
         for (const dims of [
           [3, 40, 50],
           [1, 1, 40, 50, 3],
@@ -103,6 +111,21 @@ describe('a file that takes photos', () => {
           ).rejects.toMatchObject({ code: 'INPUT_MISMATCH' });
       }
     expect(new Set(rows.map(String)).size).toBe(1);
+  });
+
+  it.runIf(hasOpenVino)('OpenVINO has the bits of a bilinear and a bicubic resize', async () => {
+    const data = Uint8Array.from({ length: 331 * 250 * 3 }, (_, at) => (at * at) >> 3);
+    for (const interpolation of ['bilinear', 'bicubic'] as const) {
+      const own = { resize: 36, crop: 32, interpolation };
+      const wanted = [];
+      for (const engine of ['onnxruntime', 'openvino'] as const) {
+        const options = { input: 'photo', transform: own, engine } as const;
+        await using extractor = await createFeatureExtractor(pixelsModel(), { 'tensor:y': 'v' }, options);
+        const { v } = await extractor.run({ photo: { dtype: 'uint8', dims: [331, 250, 3], data } });
+        wanted.push([...v.data]);
+      }
+      expect(wanted[1]).toEqual(wanted[0]);
+    }
   });
 
   it('has its own transform', async () => {
