@@ -55,10 +55,15 @@ async function namesOf(out: string): Promise<string[]> {
     if ((await readdir(out)).includes(JOURNAL_FILE))
       throw datasetInvalid(out, 'it is a dataset without parts, so there is nothing to merge');
     const found = await listParts(out);
+    const names = new Map<number, string>();
     const shards = found.map((name) => {
       const shard = readPartName(name);
-      if (shard) return shard;
-      throw datasetInvalid(join(out, PARTS, name), 'its name is not the name of a part');
+      const path = join(out, PARTS, name);
+      if (!shard) throw datasetInvalid(path, 'its name is not the name of a part, such as 07-of-12');
+      const other = names.get(shard.index);
+      if (other !== undefined) throw datasetInvalid(path, `"${other}" is the same part`);
+      names.set(shard.index, name);
+      return shard;
     });
     const counts = [...new Set(shards.map(({ count }) => count))];
     const [count] = counts;
@@ -69,7 +74,10 @@ async function namesOf(out: string): Promise<string[]> {
         out,
         `it holds parts of ${counts.join(' and of ')}; there must be one number of parts`,
       );
-    return Array.from({ length: count }, (_, index) => partPath({ index, count }));
+    return Array.from({ length: count }, (_, index) => {
+      const name = names.get(index);
+      return name === undefined ? partPath({ index, count }) : `${PARTS}/${name}`;
+    });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw datasetMissing(out, error);
     throw datasetUnreadable(out, error);

@@ -21,12 +21,13 @@ export async function listParts(folder: string): Promise<string[]> {
   return names.filter((name) => !name.startsWith('.')).toSorted();
 }
 
-/** Reads the name of a part. Returns undefined for other names. */
+/** Reads the name of a part, as {@link partPath} or a shell writes it (`7-of-12`). Returns undefined for other names. */
 export function readPartName(name: string): Shard | undefined {
   const [, index, count] = /^(\d{1,6})-of-(\d{1,6})$/.exec(name) ?? [];
   if (index === undefined || count === undefined) return undefined;
   const shard = { index: Number(index), count: Number(count) };
-  return shard.index < shard.count && partPath(shard) === `${PARTS}/${name}` ? shard : undefined;
+  const isOne = partPath(shard) === `${PARTS}/${name}` || `${shard.index}-of-${shard.count}` === name;
+  return shard.index < shard.count && isOne ? shard : undefined;
 }
 
 /**

@@ -85,6 +85,17 @@ describe('the parts of a dataset', () => {
     expect((await vectorsOf(join(out, 'parts/2-of-3'))).size).toBeLessThan(26);
   });
 
+  it('may be named without zeros, as $JOB_COMPLETION_INDEX is, but not in both ways', async () => {
+    const { photos, out } = setUp();
+    await run(photos, `${out}-whole`);
+    await runAll(photos, out, 11);
+    renameSync(join(out, 'parts/03-of-11'), join(out, 'parts/3-of-11'));
+    expect((await mergeDataset(out, { source: photos })).parts).toBe(11);
+    expect(await vectorsOf(out)).toEqual(await vectorsOf(`${out}-whole`));
+    cpSync(join(out, 'parts/3-of-11'), join(out, 'parts/03-of-11'), { recursive: true });
+    await expect(mergeDataset(out)).rejects.toThrow('"03-of-11" is the same part');
+  });
+
   it.each(['npy', 'arrow', 'parquet'] as const)('keep NaN and infinities, as %s', async (format) => {
     const { photos, out } = setUp();
     const bytes = modelBytes({

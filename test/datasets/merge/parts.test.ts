@@ -13,9 +13,11 @@ describe('the names of parts', () => {
     expect(names.toSorted()).toEqual(names);
     expect(names.map((name) => readPartName(name.replace('parts/', '')))).toEqual(shards);
     expect(partPath({ index: 0, count: 1 })).toBe('parts/0-of-1');
+    // As a shell writes it.
+    expect(readPartName('7-of-12')).toEqual({ index: 7, count: 12 });
   });
 
-  it.each(['12-of-12', '7-of-12', '007-of-12', '0-of-0', 'a-of-2', '0-of-2.bak', '', '1-of-1234567'])(
+  it.each(['12-of-12', '007-of-12', '0-of-0', 'a-of-2', '0-of-2.bak', '', '1-of-1234567'])(
     'are not %j',
     (name) => expect(readPartName(name)).toBeUndefined(),
   );
