@@ -15,7 +15,8 @@ const VALUES: Readonly<Record<string, string>> = {
   './precision': 'chooseEngine compareModels lowerPrecision quantizeModel',
   './stages': 'Pipeline createEarlyExit profileModel splitModel',
   './gradients': 'differentiate',
-  './train': 'createTrainer estimateBatchNorm joinGroup localGroups measureMoments mergeBatchNorm trainFolder',
+  './train':
+    'createTrainer estimateBatchNorm joinGroup localGroups measureMoments mergeBatchNorm trainFolder',
   './explain': 'ATTRIBUTION_METHODS attribute createAttribution drawFeatures drawHeatmap',
   './features': `attachProbe checkProbe classifyByWords classifyImages classifyZeroShot createTextEncoder encodeLabels findDuplicates openSearch predictProbe readProbe
     saveProbe searchDataset trainProbe`,

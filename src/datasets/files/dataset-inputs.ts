@@ -7,7 +7,7 @@ import { areSameKinds, joinKinds, type ColumnKinds } from '../formats/carried-co
 import { MetadataTable, readColumnKinds, type MetadataRow } from '../formats/metadata.js';
 import type { PartKind } from '../formats/part-columns.js';
 import type { JournalShard } from './journal.js';
-import { NAMES, type MetadataColumn, type MetadataGroup } from '../formats/metadata-columns.js';
+import { WHOLE_ROWS, type MetadataColumn, type MetadataGroup } from '../formats/metadata-columns.js';
 import { RowReader } from './row-reader.js';
 import { identityOf } from '../records/input-names.js';
 import { KnownInputs, type Outcome } from '../records/known-inputs.js';
@@ -22,7 +22,6 @@ export interface InputCounts {
   readonly removed?: number;
 }
 
-const WHOLE_ROWS = { own: NAMES, withCarried: true } as const;
 /** The columns that say what an input was. */
 const KNOWN_BY: readonly MetadataColumn[] = ['path', 'error_code', 'size_bytes', 'modified', 'sha256'];
 

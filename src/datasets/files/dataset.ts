@@ -4,7 +4,7 @@ import { elementCount } from '../../onnx/tensor/tensor.js';
 import { readFeatureRows } from '../formats/feature-files.js';
 import type { FeatureFile } from '../formats/feature-format.js';
 import { valuesOf } from '../formats/carried-columns.js';
-import { NAMES, type DatasetRow, type MetadataGroup } from '../formats/metadata-columns.js';
+import { WHOLE_ROWS, type DatasetRow, type MetadataGroup } from '../formats/metadata-columns.js';
 import { nameAt, readInputGroups } from './input-groups.js';
 import { locateFile } from '../records/locate-file.js';
 import type { Manifest } from './manifest.js';
@@ -119,7 +119,7 @@ function checkOptions(manifest: Manifest, key: string, options: BlockOptions): n
 async function* inputsOf(folder: string, manifest: Manifest): AsyncGenerator<DatasetRow> {
   const columns = await readSavedColumns({ folder, manifest });
   const saved = columns.names.length > 0 ? columns : undefined;
-  for await (const group of readInputGroups({ folder, manifest }, { own: NAMES, withCarried: true }))
+  for await (const group of readInputGroups({ folder, manifest }, WHOLE_ROWS))
     for (let i = 0; i < group.length; i++)
       if (group.statuses[i] !== 'removed') yield inputAt(group, i, saved);
 }

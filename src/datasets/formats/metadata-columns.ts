@@ -53,7 +53,7 @@ export const COLUMNS = {
 /** A column of every metadata file. */
 export type MetadataColumn = keyof typeof COLUMNS;
 
-export const NAMES: readonly MetadataColumn[] = Object.keys(COLUMNS) as MetadataColumn[];
+const NAMES: readonly MetadataColumn[] = Object.keys(COLUMNS) as MetadataColumn[];
 /** The digest of a stamp; datasets from before it was kept do not have it. */
 export const DIGEST = 'content_digest';
 export const OWN_NAMES: ReadonlySet<string> = new Set([...NAMES, ...PART_NAMES, DIGEST]);
@@ -67,6 +67,9 @@ export interface MetadataReading {
   /** The number of feature rows of the whole dataset, if known: each `row` must be below it. */
   readonly totalRows?: number;
 }
+
+/** All that a row says. */
+export const WHOLE_ROWS: MetadataReading = { own: [...NAMES, DIGEST], withCarried: true };
 
 /** Consecutive inputs, by columns. A value is checked when it is asked for; a column that was not read has no values. */
 export class MetadataGroup {

@@ -8,8 +8,8 @@ import { carriedIn, encodeCarried, kindsOf, widest, type ColumnKinds } from './c
 import {
   COLUMNS,
   DIGEST,
-  NAMES,
   OWN_NAMES,
+  WHOLE_ROWS,
   readMetadataGroups,
   type MetadataRow,
 } from './metadata-columns.js';
@@ -141,11 +141,7 @@ function toParquet(type: string, value: Value): Value | bigint | Date {
  * @throws {@link TapirError} `DATASET_INVALID`.
  */
 export async function* readMetadata(path: string, totalRows: number = Infinity): AsyncGenerator<MetadataRow> {
-  for await (const group of readMetadataGroups(path, {
-    totalRows,
-    own: [...NAMES, DIGEST],
-    withCarried: true,
-  }))
+  for await (const group of readMetadataGroups(path, { ...WHOLE_ROWS, totalRows }))
     for (let i = 0; i < group.length; i++) yield group.rowAt(i);
 }
 
