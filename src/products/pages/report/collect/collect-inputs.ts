@@ -7,7 +7,7 @@ import type { Breathe } from '../../../../onnx/tensor/vectors/breathe.js';
 import { inputAt, type Dataset } from '../../../../datasets/files/dataset.js';
 import { nameAt, readInputGroups } from '../../../../datasets/files/input-groups.js';
 import { readSavedColumns } from '../../../../datasets/files/saved-columns.js';
-import { NAMES, type DatasetRow } from '../../../../datasets/formats/metadata-columns.js';
+import { WHOLE_ROWS, type DatasetRow } from '../../../../datasets/formats/metadata-columns.js';
 
 /** An image with features. */
 export interface SampledImage {
@@ -79,7 +79,7 @@ export async function collectInputs(dataset: Dataset, sample: number, breathe: B
   let failed = 0;
   const columns = await readSavedColumns(dataset);
   const saved = columns.names.length > 0 ? columns : undefined;
-  for await (const group of readInputGroups(dataset, { own: NAMES, withCarried: true }))
+  for await (const group of readInputGroups(dataset, WHOLE_ROWS))
     for (let i = 0; i < group.length; i++) {
       await breathe();
       const status = group.statuses[i];
