@@ -1,15 +1,17 @@
 /**
- * `npx tsx bench/scale.ts [--rows 200000] [--python PYTHON] [--json FILE]`: a dataset of many rows of 256 numbers is imported, searched and
- * looked through for near-duplicates, as the command does it, beside the same work in numpy and pyarrow (bench/scale.py). Each measurement is a
- * process of its own: wall time, CPU time and peak memory. It fails if the neighbours differ. It needs `npm run build`, a Python with numpy and
+ * `npx tsx bench/scale.ts [--rows 200000] [--python PYTHON] [--json FILE]`: a dataset of many rows of 256 numbers is imported, searched,
+ * looked through for near-duplicates and reported, as the command does it, beside the same work in numpy and pyarrow (bench/scale.py). Each
+ * measurement is a process of its own: wall time, CPU time and peak memory. Questions of a served search are asked in this one. It fails if the neighbours differ. It needs `npm run build`, a Python with numpy and
  * pyarrow, and `/usr/bin/time`. `--rows 5000` takes seconds.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { openDataset } from 'onnx-tapir';
+import { openSearch } from 'onnx-tapir/features';
 import { encodeNpy } from '../src/datasets/formats/npy.js';
 
 const { values } = parseArgs({
@@ -88,6 +90,27 @@ try {
       `  ${left.toFixed(2)} % of the pairs were multiplied; bounds of their groups ruled out the others`,
     );
   }
+  run('report clustered', 'tapir', ['report', at('clustered'), '-o', at('report.html')]);
+  console.log(`  a page of ${(statSync(at('report.html')).size / 1e6).toFixed(1)} MB`);
+  const search = await openSearch(await openDataset(at('random')));
+  for (let question = 1; question <= 3; question++) {
+    const before = { at: performance.now(), cpu: process.cpuUsage() };
+    const vector = Float32Array.from({ length: 256 }, (_, i) => Math.sin((i + question) * 12.9898) + 0.1);
+    await search.search([vector], { top: 5 });
+    const { user, system } = process.cpuUsage(before.cpu);
+    const seconds = (performance.now() - before.at) / 1000;
+    const cpuSeconds = (user + system) / 1e6;
+    const peakBytesPerRow = process.memoryUsage.rss() / rows;
+    measured.push({
+      what: `question ${question}, served`,
+      by: 'tapir',
+      seconds,
+      cpuSeconds,
+      peakBytesPerRow,
+    });
+    console.log(`question ${question}, served: ${seconds.toFixed(2)} s, ${cpuSeconds.toFixed(2)} s of CPU`);
+  }
+  await search.close();
   if (values.json !== undefined)
     writeFileSync(
       values.json,

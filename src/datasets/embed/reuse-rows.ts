@@ -16,7 +16,7 @@ import { PARTS } from '../files/file-names.js';
 import { listParts } from '../merge/parts.js';
 import { readJournal, type JournalShard } from '../files/journal.js';
 import { featureFile, readExactly } from '../formats/feature-format.js';
-import { readMetadata } from '../formats/metadata.js';
+import { DIGEST, readMetadataGroups } from '../formats/metadata-columns.js';
 import { checkNpy } from '../formats/npy.js';
 import {
   compareIdentities,
@@ -33,6 +33,11 @@ const LOOKED_AT = 8;
 const COPIED = 256;
 /** A shard has fewer rows. */
 const MOST_ROWS = 2 ** 24;
+
+/** Digits of the digest by which photos are compared: a short one, or the first of a SHA-256. */
+const DIGEST_DIGITS = digestOf('').length / 2;
+/** What is read of the photos that a dataset has. */
+const REUSED_COLUMNS = [DIGEST, 'sha256', 'width', 'height'] as const;
 
 /** A shard of a dataset whose rows can be copied. */
 interface Shelf {
@@ -97,15 +102,16 @@ export class ReusableRows {
     for (const shard of journal.shards) {
       const sizes = new Int32Array(2 * shard.rows);
       const base = this.#shelves.push({ folder, shard, sizes }) - 1;
-      for await (const { row, stamp, width, height } of readMetadata(
-        await locateFile(folder, shard.metadata),
-      )) {
-        const digest = stamp && shortDigest(stamp);
-        if (row === null || digest === null) continue;
-        const at = row - shard.firstRow;
-        sizes.set([width ?? 0, height ?? 0], 2 * at);
-        this.#places.set(digest, base * MOST_ROWS + at);
-      }
+      const metadata = await locateFile(folder, shard.metadata);
+      for await (const group of readMetadataGroups(metadata, { own: REUSED_COLUMNS }))
+        for (let i = 0; i < group.length; i++) {
+          const digest = group.textAt(DIGEST, i) ?? group.textAt('sha256', i)?.slice(0, DIGEST_DIGITS);
+          if (group.rows[i]! < 0 || digest === undefined) continue;
+          const at = group.rows[i]! - shard.firstRow;
+          const { width, height } = group.sizeAt(i);
+          sizes.set([width ?? 0, height ?? 0], 2 * at);
+          this.#places.set(digest, base * MOST_ROWS + at);
+        }
     }
   }
 
@@ -192,10 +198,3 @@ export class ReusableRows {
     return makeTensor(dtype, [hits.length, ...dims], createData(dtype, 0, bytes.buffer) as Float32Array);
   }
 }
-
-/** The digest by which photos are compared; null where a dataset has not recorded it. */
-function shortDigest({ digest, sha256 }: FileStamp): string | null {
-  return digest ?? sha256?.slice(0, DIGEST_DIGITS) ?? null;
-}
-
-const DIGEST_DIGITS = digestOf('').length / 2;
