@@ -305,6 +305,7 @@ describe('tapir embed', () => {
       changed: 0,
       missing: 0,
       removed: 0,
+      reused: 0,
     });
     expect(JSON.parse(events.at(-2)!)).toMatchObject({
       event: 'progress',

@@ -1,5 +1,5 @@
 /** One model over several devices: each holds a stage of it, and parts of a batch are in different stages at the same time. */
-import { givenFields, type Options } from '../../base/checks.js';
+import { givenFields, isPlainObject, type Options } from '../../base/checks.js';
 import { Extractor, extractorInternals, feedsOf } from '../extractor.js';
 import { withOwnSettings } from '../own-settings.js';
 import { pruneSource } from '../prune-source.js';
@@ -55,6 +55,13 @@ export interface PipelineStage {
   readonly spent: readonly StageSpent[];
   /** Ids of the processes that hold its sessions: this one, or children. */
   readonly pids: readonly number[];
+}
+
+/** The devices of a request. What is no list is refused when it is read. */
+function lanesOf({ devices, stages }: PipelineRequest<PipelineOptions['outputDtype']>): readonly unknown[] {
+  const listed: readonly unknown[] = Array.isArray(stages) ? stages : [];
+  const own = listed.filter(isPlainObject).map((stage) => stage['devices']);
+  return [devices, ...own].flat(2).filter((device) => device !== undefined);
 }
 
 /**
@@ -167,8 +174,7 @@ export class Pipeline<Key extends string = string, Type extends DType = 'float32
     const fields = givenFields(given, 'Pipeline.create');
     const named =
       fields.devices === 'all' ? { ...fields, devices: await namedDevices(fields.devices) } : fields;
-    const lanes = [named.devices ?? [], ...(named.stages ?? []).map(({ devices }) => devices)].flat(2);
-    const { options: asked, own } = withOwnSettings(model, named, returnNodes !== undefined, lanes);
+    const { options: asked, own } = withOwnSettings(model, named, returnNodes !== undefined, lanesOf(named));
     const request = readPipeline(asked);
     const { chains: places, setup, microBatch, split: how, rewriting } = request;
     const pruned = await pruneSource(model, returnNodes, rewriting, asked, 'auto');
