@@ -15,7 +15,7 @@ const PAUSE_MS = 600_000;
 /** Whether an entry of a list is a tar, by its name without a query. */
 export function isListedTar({ url, image, error }: SourceItem): boolean {
   if (error) return false;
-  const name = url === undefined ? image : new URL(url).pathname;
+  const name = url === undefined ? image : url.replace(/[?#].*$/s, '');
   return typeof name === 'string' && archiveKind(name) === 'tar';
 }
 
