@@ -73,7 +73,7 @@ function schemasOf(out: string): string[] {
     const { buffer, byteOffset, length } = readFileSync(join(out, 'metadata', name));
     const { schema } = parquetMetadata(buffer.slice(byteOffset, byteOffset + length) as ArrayBuffer);
     return schema
-      .slice(11)
+      .slice(12)
       .map(({ name: column, type, converted_type: as }) => `${column} ${as ?? type}`)
       .join();
   });
