@@ -63,30 +63,33 @@ describe('decoding threads', () => {
     await lanes.close();
   });
 
-  it.each([false, true, 'digest'] as const)('give the stamp of each file, with checksum: %s', async (checksum) => {
-    const lanes = new DecodeLanes(transform, 2, { checksum });
-    const pixels = memory(1);
-    const stampFrom = (path: string): object => {
-      const sha256 = createHash('sha256').update(readFileSync(path)).digest('hex');
-      return {
-        sizeBytes: statSync(path).size,
-        modifiedMs: Math.floor(statSync(path).mtimeMs),
-        sha256: checksum === true ? sha256 : null,
-        ...(checksum !== false && { digest: sha256.slice(0, 32) }),
+  it.each([false, true, 'digest'] as const)(
+    'give the stamp of each file, with checksum: %s',
+    async (checksum) => {
+      const lanes = new DecodeLanes(transform, 2, { checksum });
+      const pixels = memory(1);
+      const stampFrom = (path: string): object => {
+        const sha256 = createHash('sha256').update(readFileSync(path)).digest('hex');
+        return {
+          sizeBytes: statSync(path).size,
+          modifiedMs: Math.floor(statSync(path).mtimeMs),
+          sha256: checksum === true ? sha256 : null,
+          ...(checksum !== false && { digest: sha256.slice(0, 32) }),
+        };
       };
-    };
-    const [photo] = photos as [string];
-    expect((await lanes.load(photo, pixels)).stamp).toEqual(stampFrom(photo));
-    const bytes = new Uint8Array(readFileSync(photo));
-    expect((await lanes.load(bytes, pixels)).stamp).toEqual({ ...stampFrom(photo), modifiedMs: null });
-    // A file that could be opened has a stamp even if its image fails.
-    const bad = fixturePath('preprocess/bad/truncated.jpg');
-    const stampOfError = (source: string): Promise<object | undefined> =>
-      lanes.load(source, pixels).then(() => expect.unreachable(), stampOfFailed);
-    expect(await stampOfError(bad)).toEqual(stampFrom(bad));
-    expect(await stampOfError('missing.jpg')).toBeUndefined();
-    await lanes.close();
-  });
+      const [photo] = photos as [string];
+      expect((await lanes.load(photo, pixels)).stamp).toEqual(stampFrom(photo));
+      const bytes = new Uint8Array(readFileSync(photo));
+      expect((await lanes.load(bytes, pixels)).stamp).toEqual({ ...stampFrom(photo), modifiedMs: null });
+      // A file that could be opened has a stamp even if its image fails.
+      const bad = fixturePath('preprocess/bad/truncated.jpg');
+      const stampOfError = (source: string): Promise<object | undefined> =>
+        lanes.load(source, pixels).then(() => expect.unreachable(), stampOfFailed);
+      expect(await stampOfError(bad)).toEqual(stampFrom(bad));
+      expect(await stampOfError('missing.jpg')).toBeUndefined();
+      await lanes.close();
+    },
+  );
 
   it('do not detach the caller’s bytes, nor the buffer around them', async () => {
     const bytes = readFileSync(photos[0]!);
