@@ -94,6 +94,8 @@ export async function openPublicCalls(): Promise<{ calls: Calls; close: () => Pr
       devices: ['cpu'],
     }),
     differentiate: call(tapir.differentiate, model, { of: ['fc'], withRespectTo: ['input'] }),
+    joinGroup: call(tapir.joinGroup),
+    localGroups: call(tapir.localGroups, 2),
     distributedSampler: call(tapir.distributedSampler, 10, { rank: 0, worldSize: 2 }),
     drawFeatures: call(tapir.drawFeatures, {
       dtype: 'float32',

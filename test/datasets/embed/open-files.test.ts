@@ -32,7 +32,7 @@ describe.skipIf(process.platform === 'win32')('without room for another open fil
       );
       if (status !== 0)
         expect(stderr).toMatch(
-          /^tapir: this process has too many files open; raise its limit .*\(EMFILE\) \[TOO_MANY_OPEN_FILES\]\n$/,
+          /^tapir: this process has too many files open; raise its limit .*\(EMFILE\) \[TOO_MANY_OPEN_FILES\]$/m,
         );
       return status;
     });

@@ -62,19 +62,28 @@ export class TrainingState {
   /** The norms' statistics after batches with these moments: means and variances in turn. */
   nextStatistics(moments: readonly NormMoments[]): readonly Float32Array[] {
     for (const found of moments) checkCounts(found);
-    return this.#norms.flatMap(({ layer, mean, variance }) => {
-      const next = [mean.values.slice(), variance.values.slice()] as const;
-      for (const found of moments.flatMap((one) => one.get(layer) ?? [])) {
-        const latest = unbiasedStatistics(found);
+    const next = new Map<Float32Array, Float32Array>();
+    const nextOf = (values: Float32Array): Float32Array => {
+      const copy = next.get(values) ?? values.slice();
+      next.set(values, copy);
+      return copy;
+    };
+    for (const found of moments)
+      for (const { layer, mean, variance } of this.#norms) {
+        const own = found.get(layer);
+        if (!own) continue;
+        const latest = unbiasedStatistics(own);
         const blend = (kept: Float32Array, values: Float64Array): void => {
           for (const [c, value] of values.entries())
             kept[c] = (1 - layer.momentum) * kept[c]! + layer.momentum * value;
         };
-        blend(next[0], latest.mean);
-        blend(next[1], latest.variance);
+        blend(nextOf(mean.values), latest.mean);
+        blend(nextOf(variance.values), latest.variance);
       }
-      return next;
-    });
+    // Norms that share statistics get a copy each: ranks add them up in place.
+    return this.#norms.flatMap(({ mean, variance }) =>
+      [mean, variance].map(({ values }) => nextOf(values).slice()),
+    );
   }
 
   /** Takes a step. `refuse` makes the error for gradients whose length is not finite. */

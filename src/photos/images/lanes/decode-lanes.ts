@@ -1,5 +1,6 @@
 /** Threads that decode images into shared memory, several images at a time. */
 import { Worker } from 'node:worker_threads';
+import { machineFailure } from '../../../base/machine-failure.js';
 import { TapirError, unpackError } from '../../../base/errors.js';
 import { packageFile } from '../../../base/package.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
@@ -315,7 +316,12 @@ function closed(): TapirError<'CLOSED'> {
   });
 }
 
-function died(reason: string): TapirError<'DECODER_DIED'> {
+function died(reason: string): TapirError {
+  // A thread that cannot open its own file says so in words alone.
+  const failure = /\bEMFILE\b/.test(reason)
+    ? machineFailure(Object.assign(new Error(reason), { code: 'EMFILE' }))
+    : undefined;
+  if (failure) return failure;
   return new TapirError('DECODER_DIED', `a decoding thread ended unexpectedly: ${reason}`, {
     details: { reason },
   });

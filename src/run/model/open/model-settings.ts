@@ -101,8 +101,11 @@ export function readModelSettings(model: string | undefined): FoundSettings | un
 /** The same for a model or where to open it. A model in memory, or one that was derived of a file, has none. */
 export function settingsOf(model: unknown): FoundSettings | undefined {
   if (modelInternals.has(model)) return readModelSettings(modelInternals.of(model).file?.path);
+  // What is no path is refused where the model is opened.
   if (model instanceof URL)
-    return model.protocol === 'file:' ? readModelSettings(fileURLToPath(model)) : undefined;
+    return model.protocol === 'file:' && /^(?:localhost)?$/.test(model.host)
+      ? readModelSettings(fileURLToPath(model))
+      : undefined;
   return typeof model === 'string' ? readModelSettings(model) : undefined;
 }
 

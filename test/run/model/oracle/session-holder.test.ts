@@ -35,6 +35,20 @@ const fixed: GraphSpec = {
   initializers: { s: { dims: [2], values: [2, 4], elemType: 'int64' } },
 };
 
+const body: GraphSpec = { nodes: [{ op: 'Identity', inputs: ['x'], outputs: ['z'] }], outputs: ['z'] };
+/** A graph with a value whose type no rule gives. */
+const branches: GraphSpec = {
+  inputs: [
+    { name: 'x', dims: [2, 4] },
+    { name: 'is', dims: [], elemType: 9 },
+  ],
+  outputs: [{ name: 'y', dims: [2, 4] }],
+  nodes: [
+    { op: 'If', inputs: ['is'], outputs: ['a'], bodies: { then_branch: body, else_branch: body } },
+    { op: 'Mul', inputs: ['a', 'a'], outputs: ['y'] },
+  ],
+};
+
 describe('a prune', () => {
   it('that needs no types starts no session', async () => {
     await pruneModel(tinyResNet(), { layer2: 'a', avgpool: 'b' }, { fillTypes: false });
@@ -43,9 +57,10 @@ describe('a prune', () => {
     expect(sessions.opened).toBe(0);
   });
 
-  it('that needs a type starts one, and ends it', async () => {
-    await pruneModel(modelBytes(fixed), { a: 'v' }, { outputDtype: 'float16' });
-    expect(sessions).toEqual({ opened: 1, open: 0, most: 1 });
+  it('that needs a type holds one at a time, and ends it', async () => {
+    await pruneModel(modelBytes(branches), { a: 'v' }, { outputDtype: 'float16' });
+    expect(sessions.opened).toBeGreaterThan(0);
+    expect(sessions).toMatchObject({ open: 0, most: 1 });
   });
 
   it('to a dynamic batch holds one at a time, and ends the last one', async () => {
@@ -56,10 +71,11 @@ describe('a prune', () => {
   });
 
   it('ends its session when it fails', async () => {
-    await expect(pruneModel(modelBytes(fixed), { a: 'v' }, { pool: 'avg' })).rejects.toMatchObject({
+    await expect(pruneModel(modelBytes(branches), { a: 'v' }, { pool: 'avg' })).rejects.toMatchObject({
       code: 'OUTPUT_MISFIT',
     });
-    expect(sessions).toEqual({ opened: 1, open: 0, most: 1 });
+    expect(sessions.opened).toBeGreaterThan(0);
+    expect(sessions).toMatchObject({ open: 0, most: 1 });
   });
 });
 
@@ -92,18 +108,6 @@ describe('verifyModel', () => {
 
 describe('lowerPrecision', () => {
   it('ends the session that it asks for types', async () => {
-    const body: GraphSpec = { nodes: [{ op: 'Identity', inputs: ['x'], outputs: ['z'] }], outputs: ['z'] };
-    const branches: GraphSpec = {
-      inputs: [
-        { name: 'x', dims: [2, 4] },
-        { name: 'is', dims: [], elemType: 9 },
-      ],
-      outputs: [{ name: 'y', dims: [2, 4] }],
-      nodes: [
-        { op: 'If', inputs: ['is'], outputs: ['a'], bodies: { then_branch: body, else_branch: body } },
-        { op: 'Mul', inputs: ['a', 'a'], outputs: ['y'] },
-      ],
-    };
     await lowerPrecision(modelBytes(branches), { precision: 'float16' });
     expect(sessions).toEqual({ opened: 1, open: 0, most: 1 });
   });
