@@ -1,4 +1,5 @@
 /** Tells what this machine lacks (open files, memory, disk) from what is wrong with a file. The only place that does. */
+import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { freeBytes } from './atomic-file.js';
 import { TapirError, reasonOf } from './errors.js';
@@ -38,7 +39,8 @@ export function machineFailure(error: unknown, { doing, label }: FailedStep = {}
   const said = syscall === undefined ? `${code} ${error.message}` : code;
   const text = label === undefined ? said : said.replaceAll(label, '');
   if (TEMPORARY.test(text)) return temporaryFailure(error, { doing });
-  const limit = /\b(EMFILE|ENFILE)\b/.exec(text)?.[0] as keyof typeof OPEN_FILES | undefined;
+  const found = isModuleThere(error) ? 'EMFILE' : /\b(EMFILE|ENFILE)\b/.exec(text)?.[0];
+  const limit = found as keyof typeof OPEN_FILES | undefined;
   if (limit !== undefined)
     return new TapirError('TOO_MANY_OPEN_FILES', `${OPEN_FILES[limit]} (${limit})`, {
       details: { code: limit },
@@ -49,6 +51,12 @@ export function machineFailure(error: unknown, { doing, label }: FailedStep = {}
   const advice =
     'use fewer decoding threads and sessions (option "decodeThreads", option "sessions"), leave larger photos out (limitPixels of the transform), or give the process more memory';
   return new TapirError('OUT_OF_MEMORY', `${reason}; ${advice}`, { details: { reason }, cause: error });
+}
+
+/** Whether Node.js did not find a module that is there: it says so as well where it could not open another file. */
+function isModuleThere(error: NodeJS.ErrnoException): boolean {
+  const path = error.code === 'ERR_MODULE_NOT_FOUND' ? /'(\/[^']+)'/.exec(error.message)?.[1] : undefined;
+  return path !== undefined && existsSync(path);
 }
 
 /** Throws the typed error if that is what an error means. */
