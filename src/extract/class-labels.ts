@@ -11,8 +11,8 @@ import { deriveModel, type OnnxModel } from '../run/model/open/open-model.js';
 export type ClassLabels = { readonly labels: readonly string[] } | { readonly problem: string };
 
 /**
- * Reads the labels of a model. Those of its own file, `MODEL.onnx.tapir.json`, come first. Then comes entry `labels` of its metadata, a
- * JSON array of strings as `tapir train` writes it, and last entry `names`, a Python dict or list of strings as Ultralytics writes it.
+ * Reads the labels of a model. The first place that has them counts: `MODEL.onnx.tapir.json` beside it; entry `labels` of its metadata, a
+ * JSON array of strings as `tapir train` writes it; entry `names`, a Python dict or list of strings as Ultralytics writes it.
  */
 export async function readClassLabels(model: OnnxModel): Promise<ClassLabels> {
   const own = settingsOf(model)?.labels;

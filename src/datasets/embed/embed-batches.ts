@@ -145,8 +145,8 @@ export function openDecodeLanes(
 }
 
 /** What of photos is hashed: a dataset keeps their digests. */
-function hashing({ checksum, isKept }: EmbedSetup): Checksum {
-  return checksum || (isKept === true && 'digest');
+export function hashing({ checksum, isKept }: Pick<EmbedSetup, 'checksum' | 'isKept'>): Checksum {
+  return checksum || (isKept && 'digest');
 }
 
 /** Opens a loader that keeps enough batches ahead for the devices to stay busy. */

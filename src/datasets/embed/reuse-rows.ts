@@ -15,7 +15,7 @@ import type { TriedBatch, TriedInput } from '../../photos/feeds/tried-input.js';
 import { PARTS } from '../files/file-names.js';
 import { listParts } from '../merge/parts.js';
 import { readJournal, type JournalShard } from '../files/journal.js';
-import { featureFile, readExactly } from '../formats/feature-format.js';
+import { featureFile, readInto } from '../formats/feature-format.js';
 import { DIGEST, readMetadataGroups } from '../formats/metadata-columns.js';
 import { checkNpy } from '../formats/npy.js';
 import {
@@ -192,7 +192,7 @@ export class ReusableRows {
         // Rows that follow each other there and here are read at once.
         while (places[from + count] === at + count && hits[at + count]!.place === first + count) count++;
         const start = offset + (first % MOST_ROWS) * rowBytes;
-        bytes.set(await readExactly(handle, start, count * rowBytes, path), at * rowBytes);
+        await readInto(handle, start, bytes.subarray(at * rowBytes, (at + count) * rowBytes), path);
       }
     }
     return makeTensor(dtype, [hits.length, ...dims], createData(dtype, 0, bytes.buffer) as Float32Array);

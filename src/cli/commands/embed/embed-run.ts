@@ -7,6 +7,7 @@ import { hasFewImages } from '../../measure/few-images.js';
 import { settleForm } from '../../flags/form-flags.js';
 import { SHARED_SCALES } from '../../../onnx/graph/rewrite/describe.js';
 import { shown } from '../../../base/printable.js';
+import { hashing } from '../../../datasets/embed/embed-batches.js';
 import type { EmbedFailure } from '../../../datasets/embed/embed-folder.js';
 import type { EmbedFolderOptions } from '../../../datasets/embed/embed-folder-options.js';
 import type { EmbedRowsOptions } from '../../../datasets/streams/embed-rows.js';
@@ -76,7 +77,7 @@ export async function openRun(terminal: Terminal, source: string, given: EmbedFl
   const flags = settleForm(terminal, given, model, readDeviceFlags(given));
   // Meanwhile the session opens.
   const lanes = new DecodeLanes(transform, 1, {
-    checksum: flags.checksum || (flags.out !== '-' && 'digest'),
+    checksum: hashing({ checksum: flags.checksum, isKept: flags.out !== '-' }),
   });
   lanes.warm();
   const few = await hasFew;

@@ -318,10 +318,8 @@ function closed(): TapirError<'CLOSED'> {
 
 function died(reason: string): TapirError {
   // A thread that cannot open its own file says so in words alone.
-  const failure = /\bEMFILE\b/.test(reason)
-    ? machineFailure(Object.assign(new Error(reason), { code: 'EMFILE' }))
-    : undefined;
-  if (failure) return failure;
+  const failure = machineFailure(new Error(reason));
+  if (failure?.code === 'TOO_MANY_OPEN_FILES') return failure;
   return new TapirError('DECODER_DIED', `a decoding thread ended unexpectedly: ${reason}`, {
     details: { reason },
   });
