@@ -1,6 +1,7 @@
 /** Tells what this machine lacks (open files, memory, disk) from what is wrong with a file. The only place that does. */
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { freeBytes } from './atomic-file.js';
 import { TapirError, reasonOf } from './errors.js';
 
@@ -53,10 +54,13 @@ export function machineFailure(error: unknown, { doing, label }: FailedStep = {}
   return new TapirError('OUT_OF_MEMORY', `${reason}; ${advice}`, { details: { reason }, cause: error });
 }
 
-/** Whether Node.js did not find a module that is there: it says so as well where it could not open another file. */
+/**
+ * Whether Node.js did not find a module that is there: it says so as well where it could not open another file. Of a package whose
+ * package.json it could not open, it names an index.js that may not be there.
+ */
 function isModuleThere(error: NodeJS.ErrnoException): boolean {
   const path = error.code === 'ERR_MODULE_NOT_FOUND' ? /'(\/[^']+)'/.exec(error.message)?.[1] : undefined;
-  return path !== undefined && existsSync(path);
+  return path !== undefined && (existsSync(path) || existsSync(join(dirname(path), 'package.json')));
 }
 
 /** Throws the typed error if that is what an error means. */

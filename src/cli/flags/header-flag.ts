@@ -31,7 +31,7 @@ function readHeaderFile(file: string): Readonly<Record<string, string>> {
   for (const [at, line] of readText(file).trimEnd().split(/\r?\n/).entries()) {
     if (line === '') continue;
     const [, name, value] = LINE.exec(line) ?? [];
-    if (name === undefined) throw refuse(`lines "Name: value" (line ${at + 1} is not one)`);
+    if (name === undefined) throw refuse(`lines "Name: value" (line ${at + 1} is none)`);
     if (headers.has(name)) throw refuse(`a header once (line ${at + 1} repeats one)`);
     headers.set(name, value!);
   }
