@@ -18,21 +18,23 @@ import { chooseModelTransform } from '../photos/feeds/model-transform.js';
 import { planFeeds } from '../photos/feeds/plan-feeds.js';
 
 /**
- * What a cut is fed that takes photos, with the nodes of its transform.
+ * What a cut is fed: photos with the nodes of their transform, all else as it was asked for.
  *
  * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED` for what has no exact form in operators of ONNX; `OPTION_INVALID` for a transform that does not
  * fit the model; those of {@link chooseModelTransform}.
  */
-export async function resolvePhotoInput(
+export async function resolveInput(
   model: OnnxModel,
   returnNodes: ReturnNodes,
   { input, inputs: fed }: Pick<RewriteOptions, 'input' | 'inputs'>,
   request: TransformRequest,
-): Promise<PhotoInput> {
+): Promise<RewriteOptions['input']> {
+  const kind = photoKindOf(input);
+  if (kind === undefined) return input;
   const isPlain = model.inputs.length === 1 && fed === undefined;
   const inputs = isPlain ? model.inputs : inputsOf(await pruneToRun(model, returnNodes, { inputs: fed }));
   const transform = chooseModelTransform(request, model, 'auto', inputs);
-  return frontOf(inputs, transform, photoKindOf(input) === 'photo-batch');
+  return frontOf(inputs, transform, kind === 'photo-batch');
 }
 
 function frontOf(inputs: OnnxModel['inputs'], transform: Transform, hasBatch: boolean): PhotoInput {

@@ -1,17 +1,17 @@
 /** The public `pruneModel`: a cut, whose graph may prepare photos as well. */
-import { givenFields, pickFields, type Options } from '../base/checks.js';
-import { readOptions, type Fields } from '../base/options.js';
+import type { Options } from '../base/checks.js';
+import type { Fields } from '../base/options.js';
 import { TRANSFORM_FIELDS, type TransformRequest } from '../photos/feeds/choose-transform.js';
-import { resolvePhotoInput } from './photo-input.js';
+import { resolveInput } from './photo-input.js';
 import { readModel, type ModelSource, type OnnxModel } from '../run/model/open/open-model.js';
 import type { ReturnNodes } from '../run/model/open/return-nodes.js';
 import {
   PRUNE_FIELDS as CUT_FIELDS,
-  pruneModel as cutModel,
+  pruneRead,
+  readPruneOptions,
   type PruneOptions as CutOptions,
 } from '../run/model/oracle/prune-model.js';
 import type { PrunedModel } from '../run/model/prune/pruned-model.js';
-import { photoKindOf } from '../run/model/prune/rewrite-options.js';
 
 /** Options of {@link pruneModel}. */
 export interface PruneOptions extends CutOptions {
@@ -53,13 +53,8 @@ export async function pruneModel(
   returnNodes: ReturnNodes,
   given: Options<PruneOptions> = {},
 ): Promise<PrunedModel> {
-  const fields = givenFields(given, 'pruneModel');
-  const options = readOptions(PRUNE_FIELDS, fields, 'pruneModel');
   const opened = readModel(model);
-  const input =
-    photoKindOf(options.input) === undefined
-      ? options.input
-      : await resolvePhotoInput(opened, returnNodes, options, options.transform);
-  // What is left out may stand in the model's own file.
-  return cutModel(opened, returnNodes, { ...pickFields(fields, CUT_FIELDS), input });
+  const options = readPruneOptions(opened, PRUNE_FIELDS, given);
+  const input = await resolveInput(opened, returnNodes, options, options.transform);
+  return pruneRead(opened, returnNodes, { ...options, input });
 }

@@ -1,14 +1,14 @@
 /** What an extractor is made of → the pruned model that it runs. */
 import { invalidOption, type Options } from '../base/checks.js';
 import type { TransformRequest } from '../photos/feeds/choose-transform.js';
-import { resolvePhotoInput } from './photo-input.js';
+import { resolveInput } from './photo-input.js';
 import { pruneToRun } from '../run/model/oracle/prune-model.js';
 import { modelInternals } from '../run/model/open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../run/model/open/open-model.js';
 import { readReturnNodes, type ReturnNodes } from '../run/model/open/return-nodes.js';
 import { deriveRewritten } from '../run/model/prune/derive-rewritten.js';
 import { prunedInternals, type PrunedModel } from '../run/model/prune/pruned-model.js';
-import { photoKindOf, REWRITE_FIELDS, type RewriteOptions } from '../run/model/prune/rewrite-options.js';
+import { REWRITE_FIELDS, type RewriteOptions } from '../run/model/prune/rewrite-options.js';
 import { extractorInternals, type Extractor } from './extractor.js';
 import { dtypesInGraph } from './replicas/output-dtype.js';
 
@@ -52,8 +52,7 @@ async function pruneOpened(
   const nodes = returnNodes ?? outputNodes(model);
   const keys = readReturnNodes(nodes).pairs.map(({ key }) => key);
   const outputDtype = dtypesInGraph(rewriting.outputDtype, keys, modelInternals.of(model).graph);
-  const isPhoto = photoKindOf(rewriting.input) !== undefined;
-  const input = isPhoto ? await resolvePhotoInput(model, nodes, rewriting, transform) : rewriting.input;
+  const input = await resolveInput(model, nodes, rewriting, transform);
   const keepTensorNames = returnNodes === undefined;
   return pruneToRun(model, nodes, { ...rewriting, input, outputDtype, keepTensorNames });
 }

@@ -57,9 +57,28 @@ export async function pruneModel(
   returnNodes: ReturnNodes,
   given: Options<PruneOptions> = {},
 ): Promise<PrunedModel> {
-  await using sessions = new SessionHolder(readModel(model));
-  const own = settingsOf(sessions.model)?.dynamicBatch === true ? ({ batch: 'dynamic' } as const) : {};
-  return await cutModel(returnNodes, { ...own, ...givenFields(given, 'pruneModel') }, sessions);
+  const opened = readModel(model);
+  return pruneRead(opened, returnNodes, readPruneOptions(opened, PRUNE_FIELDS, given));
+}
+
+/** Reads the options of a cut. What is left out may stand in the model's own file. */
+export function readPruneOptions<Read extends PruneOptions>(
+  model: OnnxModel,
+  fields: Fields<Read>,
+  given: Options<Read>,
+): Read {
+  const own = settingsOf(model)?.dynamicBatch === true ? { batch: 'dynamic' } : {};
+  return readOptions(fields, { ...own, ...givenFields(given, 'pruneModel') }, 'pruneModel');
+}
+
+/** {@link pruneModel} with options that are read. */
+export async function pruneRead(
+  model: OnnxModel,
+  returnNodes: ReturnNodes,
+  options: PruneOptions,
+): Promise<PrunedModel> {
+  await using sessions = new SessionHolder(model);
+  return await cutModel(returnNodes, options, sessions);
 }
 
 /**
@@ -89,11 +108,10 @@ export async function pruneToRun(
 /** Prunes the model of a holder, as {@link pruneModel} does. With types that are known, no session is asked for types. */
 export async function cutModel(
   returnNodes: ReturnNodes,
-  given: Options<PruneOptions>,
+  options: PruneOptions,
   sessions: SessionHolder,
   inferred?: ReadonlyMap<Value, InferredType>,
 ): Promise<PrunedModel> {
-  const options = readOptions(PRUNE_FIELDS, given, 'pruneModel');
   const { keepTensorNames, allowNonTensor, fillTypes, tidy } = options;
   const { pairs, keyed } = readReturnNodes(returnNodes);
   const keys = pairs.map(({ key }) => key);
