@@ -63,7 +63,7 @@ export { transformFromConfig, type ConfigReading } from './photos/images/configs
 export type { TransformOptions, TransformPreset } from './photos/images/transform/transform-options.js';
 export type { DecodeOptions } from './photos/images/decode/decode-options.js';
 export type { Size } from './photos/images/pixels/geometry.js';
-export type { NaflexPatches, PatchOptions, QwenPatches } from './photos/images/patches/patch-sizes.js';
+export type { NaflexPatches, PatchOptions, QwenPatches } from './photos/images/patches/patch-processors.js';
 export type { RgbImage } from './photos/images/pixels/rgb-image.js';
 export type { Interpolation } from './photos/images/resample/kernel.js';
 export { embedStream, type EmbedStream, type Written } from './datasets/streams/embed-stream.js';

@@ -1,8 +1,7 @@
 /** How photos that are cut into patches feed a model: NaFlex with a row per photo, Qwen-VL one photo after the other. */
 import { invalidOption } from '../../base/checks.js';
-import { patchProcessor } from '../images/patches/patch-processors.js';
+import { patchProcessor, type PatchOptions } from '../images/patches/patch-processors.js';
 import { layoutOf } from '../images/patches/patch-tensors.js';
-import type { PatchOptions } from '../images/patches/patch-sizes.js';
 import { valuesOf } from '../images/transform/transform.js';
 import { gridOf, patchLength, type PatchLayout } from '../../onnx/tensor/cut-patches.js';
 import { encodeFloat16 } from '../../onnx/tensor/float16.js';

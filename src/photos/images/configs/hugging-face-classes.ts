@@ -1,6 +1,6 @@
 /** The image processors of transformers (5.24) whose arithmetic is known, with their defaults. */
 import { IMAGENET_MEAN, IMAGENET_STD } from '../../../base/imagenet.js';
-import type { PatchOptions } from '../patches/patch-sizes.js';
+import type { PatchOptions } from '../patches/patch-processors.js';
 import type { Channels } from './config-fields.js';
 import { CLIP_MEAN, CLIP_STD, HALF } from './known-numbers.js';
 

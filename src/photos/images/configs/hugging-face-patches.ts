@@ -1,7 +1,6 @@
 /** What a processor of transformers cuts into patches: NaFlex of SigLIP 2, and Qwen-VL. */
 import { isPlainObject, show } from '../../../base/checks.js';
-import { PATCH_PROCESSORS } from '../patches/patch-processors.js';
-import type { PatchOptions, QwenPatches } from '../patches/patch-sizes.js';
+import { PATCH_PROCESSORS, type PatchOptions, type QwenPatches } from '../patches/patch-processors.js';
 import type { ConfigFields, ConfigOptions } from './config-fields.js';
 import type { ProcessorClass } from './hugging-face-classes.js';
 

@@ -7,8 +7,7 @@ import {
   withDefaults,
   type Options,
 } from '../../../base/checks.js';
-import { PATCH_PROCESSORS } from './patch-processors.js';
-import type { PatchOptions } from './patch-sizes.js';
+import { PATCH_PROCESSORS, type PatchOptions } from './patch-processors.js';
 
 const MOST_PIXELS = 2 ** 31 - 1;
 /** The largest number of each option. A tensor of more patches would not fit in memory. */

@@ -2,8 +2,7 @@
 import { cutPatches, gridOf, patchLength, type PatchLayout } from '../../../onnx/tensor/cut-patches.js';
 import type { TensorInfo } from '../../../onnx/tensor/tensor-info.js';
 import { makeTensor, type Tensor } from '../../../onnx/tensor/tensor.js';
-import { patchProcessor } from './patch-processors.js';
-import type { PatchOptions } from './patch-sizes.js';
+import { patchProcessor, type PatchOptions } from './patch-processors.js';
 import type { RgbImage } from '../pixels/rgb-image.js';
 
 /** The order of the numbers that a processor gives. */

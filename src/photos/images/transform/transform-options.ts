@@ -4,7 +4,7 @@ import { IMAGENET_MEAN, IMAGENET_STD } from '../../../base/imagenet.js';
 import type { DecodeOptions } from '../decode/decode-options.js';
 import type { Crops } from '../pixels/crops.js';
 import type { CropOffset, CropPlace, ResizeTarget, Size } from '../pixels/geometry.js';
-import type { PatchOptions } from '../patches/patch-sizes.js';
+import type { PatchOptions } from '../patches/patch-processors.js';
 import type { Interpolation } from '../resample/kernel.js';
 import type { Colour } from '../resample/resample.js';
 

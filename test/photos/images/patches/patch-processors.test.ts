@@ -1,12 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { checkPatches } from '../../../../src/photos/images/patches/check-patches.js';
-import { PATCH_PROCESSORS, patchProcessor } from '../../../../src/photos/images/patches/patch-processors.js';
-import type {
-  NaflexPatches,
-  PatchOptions,
-  QwenPatches,
-} from '../../../../src/photos/images/patches/patch-sizes.js';
+import {
+  PATCH_PROCESSORS,
+  patchProcessor,
+  type NaflexPatches,
+  type PatchOptions,
+  type QwenPatches,
+} from '../../../../src/photos/images/patches/patch-processors.js';
 import type { Size } from '../../../../src/photos/images/pixels/geometry.js';
 
 const sizeOf = (image: Size, patches: PatchOptions): Size => patchProcessor(patches).sizeOf(image, patches);
