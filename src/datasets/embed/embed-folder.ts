@@ -154,7 +154,7 @@ export async function embedWarm(
     const record: SourceRecord = { kind, location: location === null ? null : resolve(location) };
     const meter = new ProgressMeter(extractor);
     const failures: EmbedFailure[] = [];
-    const total = options.onProgress ? countBeside(source, options, ending.signal) : () => null;
+    const total = countBeside(source, options, ending.signal);
     const onBatch = (batch: EmbeddedBatch, skipped: number): void => {
       meter.add(batch);
       for (const { path, error } of batch.items)
@@ -162,7 +162,7 @@ export async function embedWarm(
       options.onProgress?.(meter.progress(skipped, total()));
       checkFailures(options.limit, meter, false);
     };
-    const reread = kind === 'tar' ? () => shareOf(opened) : undefined;
+    const reread = kind === 'tar' || kind === 'folder' ? () => shareOf(opened) : undefined;
     const pending = { isUnique: kind === 'folder', checksum: options.checksum, reread };
     const { choice, minCosine } = options;
     // What was compared to choose counts.
@@ -234,20 +234,23 @@ function recordsOf(before: JournalContent | undefined): (JournalShard | JournalO
   return [...(before?.shards ?? []), ...(before?.open ? [before.open] : [])];
 }
 
-/** Counts the inputs of a source beside the run. Returns a function that gives the count, or null while it is unknown. */
+/** Gives the number of inputs of a source, or null while it is unknown. They are counted beside the run, from the first question on. */
 function countBeside(
   source: EmbedSource,
   { setup, shard }: EmbedFolderSetup,
   ending: AbortSignal,
 ): () => number | null {
   let counted: number | null = null;
+  let counting: Promise<unknown> | undefined;
   const isOurs = shard && ((path: string | null, position: number) => belongsTo(shard, path, position));
-  void countInputs(source, setup.source, ending, isOurs).then(
-    (count) => (counted = count),
-    // The run itself gets the source's error.
-    () => undefined,
-  );
-  return () => counted;
+  return () => {
+    counting ??= countInputs(source, setup.source, ending, isOurs).then(
+      (count) => (counted = count),
+      // The run itself gets the source's error.
+      () => undefined,
+    );
+    return counted;
+  };
 }
 
 /** Returns the items of a source that has at least one. Otherwise throws `SOURCE_INVALID`, before anything is written. */

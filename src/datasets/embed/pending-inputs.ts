@@ -25,7 +25,7 @@ export interface PendingOptions {
   readonly checksum: boolean;
   /** Pictures of which the dataset has not all tiles, and the tile at which each goes on. */
   readonly unfinished?: ReadonlyMap<string, number>;
-  /** Gives the inputs of the source once more, if it can be read twice. */
+  /** Gives the inputs of the source once more, if it can be read twice: files are then compared when new inputs have been given. */
   readonly reread?: (() => AsyncIterable<SourceItem>) | undefined;
 }
 
@@ -40,7 +40,7 @@ export class PendingInputs {
   readonly #again: Named<SourceItem>[] = [];
   /** Of bytes: clips share frames and files. */
   readonly #digests = new WeakMap<Uint8Array, string>();
-  /** Whether bytes of {@link #again} were let go, because all of them together could be as large as the source. */
+  /** Whether the source must be read again: files are not compared yet, or bytes of {@link #again} were let go, which could be as many as it has. */
   #isReread = false;
   /** Whether the status of a file is there at once. To wait for a million answers takes longer than to ask in turn. */
   #isNear = true;
@@ -80,21 +80,54 @@ export class PendingInputs {
     const { reread } = this.#options;
     if (!this.#isReread || !reread) return yield* this.#again;
     const names = new Set(this.#again.map(identityOfItem));
-    for await (const item of nameItems(reread()))
-      if (names.delete(identityOfItem(item))) yield this.#hashed(item);
+    let chunk: Named<SourceItem>[] = [];
+    for await (const item of nameItems(reread())) {
+      chunk.push(item);
+      if (chunk.length < STAMPS_AT_ONCE && !(item.image instanceof Uint8Array)) continue;
+      yield* this.#review(chunk, names);
+      chunk = [];
+    }
+    yield* this.#review(chunk, names);
+  }
+
+  /** Gives those of some inputs that are to be tried again, and those that differ from what the dataset holds. */
+  async *#review(chunk: readonly Named<SourceItem>[], names: Set<string>): AsyncGenerator<Named<SourceItem>> {
+    const kinds = await this.#inTurn(chunk, (item) => {
+      const name = identityOfItem(item);
+      if (names.delete(name)) return 'fresh';
+      const known = this.#known.find(name);
+      const isDue = known?.isSeen === true && known.outcome === 'ok' && this.#isComparedLater(item);
+      return isDue ? this.#compare(item, known) : 'done';
+    });
+    for (const [at, item] of chunk.entries()) {
+      const classified = kinds[at]!;
+      const kind = typeof classified === 'string' ? classified : await classified;
+      // It was taken for unchanged.
+      if (kind === 'again') this.skipped--;
+      if (kind === 'again' || kind === 'fresh') yield this.#hashed(item);
+    }
+  }
+
+  /** Looks at some inputs one after the other. */
+  async #inTurn<Item>(
+    chunk: readonly Item[],
+    look: (item: Item) => Kind | Promise<Kind>,
+  ): Promise<(Kind | Promise<Kind>)[]> {
+    // Many files may be looked at without another wait: messages, signals and timers have their turn.
+    await nextTurn();
+    const since = performance.now();
+    const kinds = chunk.map(look);
+    this.#isNear &&= performance.now() - since < SLOW_MS * Math.max(1, chunk.length);
+    return kinds;
   }
 
   async *#take(chunk: readonly Named<SourceItem>[]): AsyncGenerator<Named<SourceItem>> {
     const items: Named<SourceItem>[] = [];
-    // Many files may be looked at without another wait: messages, signals and timers have their turn.
-    await nextTurn();
-    const since = performance.now();
-    const kinds = chunk.map((given) => {
+    const kinds = await this.#inTurn(chunk, (given) => {
       const item = this.#names.nameOwn(given);
       items.push(item);
       return this.#classify(item);
     });
-    this.#isNear &&= performance.now() - since < SLOW_MS * Math.max(1, chunk.length);
     for (const [at, item] of items.entries()) {
       const classified = kinds[at]!;
       const kind = typeof classified === 'string' ? classified : await classified;
@@ -124,7 +157,17 @@ export class PendingInputs {
     if (this.#known.markSeen(name)) return 'duplicate';
     if (known.outcome !== 'removed') this.found++;
     if (known.outcome === 'ok') this.foundOk++;
-    return known.outcome === 'ok' ? this.#compare(item, known) : 'again';
+    if (known.outcome !== 'ok') return 'again';
+    if (!this.#isComparedLater(item)) return this.#compare(item, known);
+    this.#isReread = true;
+    return 'done';
+  }
+
+  /** The status of a million files takes seconds, for which new inputs need not wait. */
+  #isComparedLater({ path, image, clip, stamp, error }: Named<SourceItem>): boolean {
+    const { reread, unfinished } = this.#options;
+    const isFile = typeof image === 'string' && !clip && !stamp && !error;
+    return isFile && reread !== undefined && unfinished?.has(path) !== true;
   }
 
   #compare(item: Named<SourceItem>, known: KnownInput): Kind | Promise<Kind> {

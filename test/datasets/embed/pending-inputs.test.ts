@@ -27,8 +27,17 @@ async function known(checksum = false): Promise<KnownInputs> {
   return inputs;
 }
 
-async function split(source: readonly SourceItem[], inputs: KnownInputs, isUnique = false, checksum = false) {
-  const pending = new PendingInputs(source, inputs, { isUnique, checksum });
+async function split(
+  source: readonly SourceItem[],
+  inputs: KnownInputs,
+  { isUnique = false, checksum = false, isReread = false } = {},
+) {
+  const reread = isReread
+    ? async function* () {
+        yield* source;
+      }
+    : undefined;
+  const pending = new PendingInputs(source, inputs, { isUnique, checksum, reread });
   const fresh: string[] = [];
   for await (const { path } of pending.fresh()) fresh.push(path);
   const again: string[] = [];
@@ -38,13 +47,13 @@ async function split(source: readonly SourceItem[], inputs: KnownInputs, isUniqu
 }
 
 describe('PendingInputs', () => {
-  it.each([false, true])(
-    'tells new, changed, failed and known inputs apart (checksum: %s)',
-    async (checksum) => {
-      const source = ['changed', 'new', 'same', 'failed', 'gone'].map(itemOf);
-      expect(await split(source, await known(checksum), true, checksum)).toEqual({
+  it.each([{ checksum: false }, { checksum: true }, { isReread: true }, { checksum: true, isReread: true }])(
+    'tells new, changed, failed and known inputs apart (%o)',
+    async (how) => {
+      const source = ['failed', 'new', 'same', 'changed', 'gone'].map(itemOf);
+      expect(await split(source, await known(how.checksum), { isUnique: true, ...how })).toEqual({
         fresh: ['new'],
-        again: ['changed', 'failed'],
+        again: ['failed', 'changed'],
         // What cannot be looked at any more keeps its features.
         skipped: 2,
         duplicates: 0,
@@ -127,7 +136,7 @@ describe('PendingInputs', () => {
     for await (const { stamp } of pending.fresh()) expect(stamp).toEqual(timed.stamp);
     const inputs = new KnownInputs();
     inputs.set('a', 'ok', { ...timed.stamp, sha256: digestOf('ab') }, 0);
-    expect((await split([timed], inputs, false, true)).again).toEqual([]);
+    expect((await split([timed], inputs, { checksum: true })).again).toEqual([]);
   });
 
   it('knows bytes by their position; with a row from before contents were hashed, it compares sizes', async () => {
@@ -140,7 +149,7 @@ describe('PendingInputs', () => {
     ] as const) {
       const inputs = new KnownInputs();
       inputs.set('#0', 'ok', { sizeBytes: 2, modifiedMs: null, sha256 }, 0);
-      const { again } = await split(source, inputs, false, checksum);
+      const { again } = await split(source, inputs, { checksum });
       expect(again).toEqual(checksum ? ['#0'] : []);
     }
   });
@@ -172,7 +181,7 @@ describe('PendingInputs', () => {
     const names = Array.from({ length: 1000 }, (_, i) => `${i}.jpg`);
     const inputs = new KnownInputs();
     for (const [i, name] of names.entries()) if (i % 3 === 0) inputs.set(name, 'IMAGE_EMPTY', null, 0);
-    const { fresh, again } = await split(names.map(itemOf), inputs, true);
+    const { fresh, again } = await split(names.map(itemOf), inputs, { isUnique: true });
     expect(fresh).toEqual(names.filter((_, i) => i % 3 !== 0));
     expect(again).toEqual(names.filter((_, i) => i % 3 === 0));
   });

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { Dirent } from 'node:fs';
 import { opendir, realpath, stat } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join, resolve, sep } from 'node:path';
 import { reasonOf } from '../../../base/errors.js';
 import { spellBytes } from '../../../base/printable.js';
 import { liesInside } from '../../../base/files/lies-inside.js';
@@ -70,9 +70,10 @@ async function* listEntries(
   prefix: string,
   walk: Walk,
 ): AsyncGenerator<SourceItem> {
+  const inside = join(folder, sep);
   for (const { name, kind, error } of entries) {
     const path = prefix + name;
-    const image = join(folder, name);
+    const image = inside + name;
     if (error !== undefined) yield { path, image, error: fileError(path, error) };
     else if (kind === 'file') yield { path, image, listed: true };
     else yield* listFolder(image, `${path}/`, walk);
@@ -94,7 +95,7 @@ async function* listFolder(folder: string, prefix: string, walk: Walk): AsyncGen
  * Names are read as bytes, because decoding could make one name of two. Bun reads no entries as bytes; Deno ignores the
  * encoding, and wants a size beside it.
  */
-const READING = { bufferSize: 256, ...('bun' in process.versions ? {} : { encoding: 'buffer' }) };
+const READING = { bufferSize: 2048, ...('bun' in process.versions ? {} : { encoding: 'buffer' }) };
 
 /**
  * The images and subfolders of a folder, in order.
@@ -141,12 +142,17 @@ function decodeKey(key: string): string {
   return Buffer.from(key, 'latin1').toString('utf8');
 }
 
+/** What needs no decoding, as most names. */
+const PLAIN = /^[ -~]*$/;
+
 function* toEntries(keys: readonly string[], errors: ReadonlyMap<string, unknown>): Generator<Entry> {
   for (const key of keys) {
     const kind = key.endsWith('/') ? 'folder' : 'file';
-    const bytes = Buffer.from(key.replace(/\/$/, ''), 'latin1');
-    const error = isUtf8(bytes) ? errors.get(key) : new Error('its name is not UTF-8; rename it');
-    const name = isUtf8(bytes) ? bytes.toString('utf8') : spellBytes(bytes);
+    const given = kind === 'folder' ? key.slice(0, -1) : key;
+    const bytes = PLAIN.test(given) ? undefined : Buffer.from(given, 'latin1');
+    const isReadable = bytes === undefined || isUtf8(bytes);
+    const error = isReadable ? errors.get(key) : new Error('its name is not UTF-8; rename it');
+    const name = bytes === undefined ? given : isReadable ? bytes.toString('utf8') : spellBytes(bytes);
     yield { name, kind, ...(error === undefined ? {} : { error }) };
   }
 }
