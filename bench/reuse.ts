@@ -1,6 +1,7 @@
 /**
  * `npx tsx bench/reuse.ts [photos]`: a dataset of photos (10,000 by default), whose folders are renamed, with 5 % new ones. Says how many rows
- * were copied, how many vectors differ, and the time without that of the new photos, against reading and hashing the files alone, in turns.
+ * were copied, how many vectors differ, and the time (wall and CPU) without that of the new photos, against reading and hashing the files in one
+ * thread, in turns.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -49,33 +50,41 @@ for (const name of readdirSync(at('photos')))
 writePhotos(at('new'), count - fresh, count);
 cpSync(at('new'), at('photos'), { recursive: true });
 
-function readAndHash(): number {
-  const started = process.cpuUsage();
+function readAndHash(): Spent {
+  const since = begin();
   for (const name of readdirSync(at('photos'), { recursive: true, encoding: 'utf8' }))
     if (name.endsWith('.jpg'))
       createHash('sha256')
         .update(readFileSync(join(at('photos'), name)))
         .digest();
-  return cpuSince(started);
+  return since();
 }
 
-function cpuSince(started: NodeJS.CpuUsage): number {
-  const { user, system } = process.cpuUsage(started);
-  return (user + system) / 1e6;
+interface Spent {
+  readonly seconds: number;
+  readonly cpuSeconds: number;
 }
 
-const times: { readonly hashed: number; readonly reused: number; readonly alone: number }[] = [];
+function begin(): () => Spent {
+  const [at, before] = [performance.now(), process.cpuUsage()];
+  return () => {
+    const { user, system } = process.cpuUsage(before);
+    return { seconds: (performance.now() - at) / 1000, cpuSeconds: (user + system) / 1e6 };
+  };
+}
+
+const times: { readonly hashed: Spent; readonly reused: Spent; readonly alone: Spent }[] = [];
 for (let round = 0; round < ROUNDS; round++) {
   const hashed = readAndHash();
   const out = at(`second-${round}`);
-  let started = process.cpuUsage();
+  let since = begin();
   const made = await embedFolder(extractor, at('photos'), { ...options, out, reuse: [at('first')] });
-  const reused = cpuSince(started);
+  const reused = since();
   if (made.reused !== count - fresh || made.embedded !== fresh)
     throw new Error(`${made.reused} were copied, ${made.embedded} ran`);
-  started = process.cpuUsage();
+  since = begin();
   await embedFolder(extractor, at('new'), { ...options, out: at(`alone-${round}`) });
-  times.push({ hashed, reused, alone: cpuSince(started) });
+  times.push({ hashed, reused, alone: since() });
 }
 await extractor.close();
 
@@ -88,11 +97,9 @@ for await (const { stamp, vector } of (await openDataset(at('second-0'))).vector
   if (before && Buffer.compare(Buffer.from(before.buffer), Buffer.from(vector.buffer)) === 0) same++;
   else if (before) differing++;
 }
-const ratios = times.map(({ hashed, reused, alone }) => (reused - alone) / hashed).toSorted((a, b) => a - b);
-console.log(
-  JSON.stringify(
-    { photos: count, fresh, same, differing, cpuSeconds: times, ratio: ratios[Math.floor(ROUNDS / 2)] },
-    null,
-    2,
-  ),
-);
+const ratioOf = (kind: keyof Spent): number =>
+  times
+    .map(({ hashed, reused, alone }) => (reused[kind] - alone[kind]) / hashed[kind])
+    .toSorted((a, b) => a - b)[Math.floor(ROUNDS / 2)]!;
+const ratios = { seconds: ratioOf('seconds'), cpuSeconds: ratioOf('cpuSeconds') };
+console.log(JSON.stringify({ photos: count, fresh, same, differing, times, ratios }, null, 2));

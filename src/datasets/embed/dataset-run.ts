@@ -148,7 +148,7 @@ export class DatasetRun {
       await this.#write(batch, isAgain);
       this.#reused += batch.items.length;
     };
-    const items = reuse ? reuse.left(wanted, copy) : wanted;
+    const items = reuse ? reuse.left(wanted, lanes, copy) : wanted;
     const batches = embedBatches(extractor, items, setup, lanes, { check });
     for await (const batch of savingInTime(batches, this.#saver, saveMs)) {
       await this.#write(batch, isAgain);

@@ -9,6 +9,7 @@ import { mapInOrder } from '../../base/map-in-order.js';
 import { createData, elementBytes, elementCount, makeTensor, type Tensor } from '../../onnx/tensor/tensor.js';
 import { isImageError } from '../../photos/images/file/image-errors.js';
 import { readImageFile, type StampTaker } from '../../photos/images/file/image-file.js';
+import type { DecodeLanes } from '../../photos/images/lanes/decode-lanes.js';
 import { fileOf, type SourceItem } from '../../photos/feeds/items/source-item.js';
 import { joinStamps } from '../../photos/feeds/read-item.js';
 import type { TriedBatch, TriedInput } from '../../photos/feeds/tried-input.js';
@@ -28,8 +29,8 @@ import {
 import { locateFile } from '../records/locate-file.js';
 import type { RunWeights } from '../records/run-record.js';
 
-/** Photos that are looked up at once, and rows that are copied at once. */
-const LOOKED_AT = 8;
+/** Photos that are looked up at once, by several threads, and rows that are copied at once. */
+const LOOKED_AT = 32;
 const COPIED = 256;
 /** A shard has fewer rows. */
 const MOST_ROWS = 2 ** 24;
@@ -118,10 +119,12 @@ export class ReusableRows {
   /**
    * Passes on the photos that no dataset has.
    *
+   * @param lanes - Read and hash files.
    * @param append - Takes the rows of the others, in their order, while the rest is embedded.
    */
   async *left<Item extends SourceItem>(
     items: AsyncIterable<Item> | Iterable<Item>,
+    lanes: DecodeLanes,
     append: (batch: TriedBatch) => Promise<void>,
   ): AsyncGenerator<Item> {
     let hits: Hit[] = [];
@@ -130,7 +133,7 @@ export class ReusableRows {
       hits = [];
       await append(batch);
     };
-    for await (const found of mapInOrder(items, LOOKED_AT, (item) => this.#lookUp(item))) {
+    for await (const found of mapInOrder(items, LOOKED_AT, (item) => this.#lookUp(item, lanes))) {
       if ('place' in found) hits.push(found);
       else yield found.item;
       if (hits.length >= COPIED) await flush();
@@ -139,23 +142,27 @@ export class ReusableRows {
   }
 
   /** A photo that cannot be read is left to the run, which says why. */
-  async #lookUp<Item extends SourceItem>(item: Item): Promise<Hit | { readonly item: Item }> {
+  async #lookUp<Item extends SourceItem>(
+    item: Item,
+    lanes: DecodeLanes,
+  ): Promise<Hit | { readonly item: Item }> {
     if (item.error) return { item };
     const isLater = typeof item.image === 'function';
     try {
       const file = await fileOf(item);
-      const taker: StampTaker = { checksum: 'digest' };
-      readImageFile(file, taker);
-      const place = this.#places.get(taker.stamp!.digest!);
+      // Bytes would be copied for another thread.
+      const stamp = typeof file === 'string' ? await lanes.stampOf(file) : stampOfBytes(file, lanes);
+      const place = this.#places.get(stamp.digest!);
       // What had to be fetched is not fetched again.
       if (place === undefined) return { item: isLater ? { ...item, image: file } : item };
-      return { item, stamp: joinStamps(taker.stamp, item.stamp), place };
+      return { item, stamp: joinStamps(stamp, item.stamp), place };
     } catch (error) {
       if (!isImageError(error)) throw error;
       return { item: isLater ? { ...item, image: () => Promise.reject(error) } : item };
     }
   }
 
+  /** The rows of photos, as a batch. */
   async #copy(hits: readonly Hit[]): Promise<TriedBatch> {
     const items = hits.map(({ item, stamp, place }, at): TriedInput => {
       const { sizes } = this.#shelves[Math.floor(place / MOST_ROWS)]!;
@@ -197,4 +204,10 @@ export class ReusableRows {
     }
     return makeTensor(dtype, [hits.length, ...dims], createData(dtype, 0, bytes.buffer) as Float32Array);
   }
+}
+
+function stampOfBytes(file: Uint8Array, { checksum }: DecodeLanes): FileStamp {
+  const taker: StampTaker = { checksum };
+  readImageFile(file, taker);
+  return taker.stamp!;
 }

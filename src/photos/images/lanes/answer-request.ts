@@ -2,7 +2,7 @@
 import { packError } from '../../../base/errors.js';
 import { machineFailure } from '../../../base/machine-failure.js';
 import { decoderVersions } from '../decode/open-sharp.js';
-import type { StampTaker } from '../file/image-file.js';
+import { readImageFile, type StampTaker } from '../file/image-file.js';
 import { measureDeviation } from '../transform/deviation.js';
 import { loadPages } from '../transform/load-pages.js';
 import { loadPixels } from '../transform/load-pixels.js';
@@ -12,12 +12,18 @@ import type { DecodeReply, DecodeRequest } from './decode-protocol.js';
 
 /** Decodes and transforms the image of a request. */
 export async function answerRequest(
-  { id, source, into, isMeasured, augmentSeed, pages }: DecodeRequest,
+  { id, source, isStamp, into, isMeasured, augmentSeed, pages }: DecodeRequest,
   transform: Transform,
   checksum: StampTaker['checksum'],
 ): Promise<DecodeReply> {
   const taker: StampTaker = { checksum };
   try {
+    if (isStamp) {
+      const started = performance.now();
+      readImageFile(source, taker);
+      const decodeMs = performance.now() - started;
+      return { id, stamp: taker.stamp!, decodeMs, resampleMs: 0, decoder: decoderVersions() };
+    }
     if (pages) {
       const loaded = await loadPages(source, transform, pages, into!, taker);
       return { id, ...loaded, reduction: 1, stamp: taker.stamp!, decoder: decoderVersions() };

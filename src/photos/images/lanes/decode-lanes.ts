@@ -17,6 +17,7 @@ import type {
   DecodeSpent,
   DecodeThreadData,
   LoadedTiles,
+  StampedOnly,
   TileRequest,
 } from './decode-protocol.js';
 
@@ -31,7 +32,7 @@ const LATEST_SHARE = 0.1;
 
 /** Who waits for an answer. */
 interface Waiting {
-  resolve(reply: DecodedSize | LoadedTiles): void;
+  resolve(reply: DecodedSize | LoadedTiles | StampedOnly): void;
   reject(error: Error): void;
 }
 
@@ -127,10 +128,21 @@ export class DecodeLanes {
     augmentSeed?: number,
     pages?: PageRange,
   ): Promise<DecodedSize> {
+    return this.#ask<DecodedSize>({ source, isStamp: false, into, isMeasured, augmentSeed, pages });
+  }
+
+  /** Reads a file, and hashes it if the threads do: its stamp. Throws as {@link load} does. */
+  async stampOf(source: ImageFile): Promise<FileStamp> {
+    const rest = { into: undefined, isMeasured: false, augmentSeed: undefined, pages: undefined };
+    const { stamp } = await this.#ask<StampedOnly>({ source, isStamp: true, ...rest });
+    return stamp;
+  }
+
+  #ask<Reply extends DecodedSize | StampedOnly>(asked: Omit<DecodeRequest, 'id'>): Promise<Reply> {
     if (this.#isClosed) return Promise.reject(closed());
     return new Promise((resolve, reject) => {
-      const request = { id: this.#nextId++, source, into, isMeasured, augmentSeed, pages };
-      this.#queue.push({ request, resolve: (reply) => resolve(reply as DecodedSize), reject });
+      const request = { id: this.#nextId++, ...asked };
+      this.#queue.push({ request, resolve: (reply) => resolve(reply as Reply), reject });
       if (this.#isPumping) return;
       this.#isPumping = true;
       // Calls made in the same turn of the event loop go together.
@@ -163,7 +175,7 @@ export class DecodeLanes {
     const source = isOpen || isSharedFile(given) ? given : Uint8Array.from(given as Uint8Array);
     const id = this.#nextId++;
     const request = { id, picture: number, first, into, ...(isOpen ? {} : { open: { source, plan } }) };
-    const loaded = await new Promise<DecodedSize | LoadedTiles>((resolve, reject) => {
+    const loaded = await new Promise<Parameters<Waiting['resolve']>[0]>((resolve, reject) => {
       lane.jobs.set(id, { resolve, reject });
       lane.runs++;
       lane.worker.ref();

@@ -26,6 +26,8 @@ export interface DecodeThreadData {
 export interface DecodeRequest {
   readonly id: number;
   readonly source: ImageFile;
+  /** Whether its stamp is all that is asked for. */
+  readonly isStamp: boolean;
   /** Receives the pixels: `height × width × 3` bytes of the transform's size, in shared memory. Undefined if the photo decides the size. */
   readonly into: Uint8Array | undefined;
   /** Whether to compare the pixels of a fast mode with the exact ones. */
@@ -81,6 +83,9 @@ export interface DecodedSize {
   readonly result?: RgbImage;
 }
 
+/** A file that was read and not decoded. */
+export type StampedOnly = Pick<DecodedSize, 'stamp'>;
+
 /** Milliseconds that an image took. */
 export interface DecodeSpent {
   /** Reading and decoding. */
@@ -96,7 +101,7 @@ export type DecodeReply =
       readonly error?: undefined;
       /** What the thread decodes with, if it has loaded it. */
       readonly decoder: DecoderVersions | undefined;
-    } & (DecodedSize | LoadedTiles) &
+    } & (DecodedSize | LoadedTiles | StampedOnly) &
       DecodeSpent)
   | {
       readonly id: number;
