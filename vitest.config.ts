@@ -67,7 +67,8 @@ export default defineConfig({
     execArgv: ['--interrupt-budget=660000'],
     // Prepared models go here, not into the cache of whoever runs the tests.
     env: { XDG_CACHE_HOME: join(tmpdir(), 'tapir-test-cache') },
-    testTimeout: 60_000,
+    // Rounds before a release take minutes.
+    testTimeout: process.env['TAPIR_RELEASE'] === undefined ? 60_000 : 900_000,
     hookTimeout: 60_000,
     // A machine that others use may stall a test. scripts/report-tests.js names those that needed the second try.
     retry: process.env['CI'] === 'true' ? 1 : 0,
