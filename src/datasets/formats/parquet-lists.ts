@@ -112,23 +112,28 @@ class ListJoiner {
     const numbers = this.#numbers((before?.numbers.length ?? 0) + repetition.length);
     if (before) numbers.set(before.numbers);
     let filled = before?.numbers.length ?? 0;
-    // Usually, all entries are numbers.
-    if (!definition) numbers.set(values as ArrayLike<number>, filled);
     const starts = before ? [0] : [];
     const absent = new Set(before?.isAbsent === true ? [0] : []);
     const gaps = new Map(before?.gap === undefined ? [] : [[0, before.gap]]);
     let mayContinue = before?.isAbsent === false;
-    for (let i = 0, next = 0; i < repetition.length; i++) {
-      const level = definition ? definition[i]! : this.#number;
+    // Usually, all entries are numbers.
+    if (!definition) {
+      if (!mayContinue && repetition[0] === 1) throw notBegun();
+      numbers.set(values as ArrayLike<number>, filled);
+      for (let i = repetition.indexOf(0); i >= 0; i = repetition.indexOf(0, i + 1)) starts.push(filled + i);
+      filled += repetition.length;
+    }
+    for (let i = 0, next = 0; definition && i < repetition.length; i++) {
+      const level = definition[i]!;
       if (repetition[i] === 0) {
         mayContinue = level >= this.#empty;
         if (!mayContinue) absent.add(starts.length);
         starts.push(filled);
       }
       if (level <= this.#empty) continue;
-      if (!mayContinue) throw new Error('a page continues a list that has not begun');
-      if (definition && level === this.#number) numbers[filled] = values[next++] as number;
-      else if (definition) {
+      if (!mayContinue) throw notBegun();
+      if (level === this.#number) numbers[filled] = values[next++] as number;
+      else {
         const row = starts.length - 1;
         numbers[filled] = Number.NaN;
         if (!gaps.has(row)) gaps.set(row, filled - starts[row]!);
@@ -166,6 +171,10 @@ class ListJoiner {
   #numbers(length: number): ListBlock['numbers'] {
     return this.#type === 'float64' ? new Float64Array(length) : new Float32Array(length);
   }
+}
+
+function notBegun(): Error {
+  return new Error('a page continues a list that has not begun');
 }
 
 function isOptional({ element }: SchemaTree): boolean {
@@ -241,7 +250,7 @@ async function* readPages(
     }
     const page = first ? unpack() : body;
     const levels = readLevels(page, count, most, second);
-    const present = levels.definition ? countOfLevel(levels.definition, most) : count;
+    const { present } = levels;
     const own = page.subarray(levels.end);
     const { dataPage } = first
       ? readDataPage(own, { ...first, num_values: present }, decoder)
@@ -268,30 +277,37 @@ async function* readPages(
   }
 }
 
-/** The levels of a page, and where its values begin. `checkPages` has checked their runs. */
+/** The levels of a page, how many entries are numbers, and where these begin. `checkPages` has checked the runs. */
 function readLevels(
   page: Uint8Array,
   count: number,
   most: number,
   second: { repetition_levels_byte_length: number; definition_levels_byte_length: number } | undefined,
-): { readonly repetition: Uint8Array; readonly definition: Uint8Array | undefined; readonly end: number } {
+): Omit<ListPage, 'values'> & { readonly present: number; readonly end: number } {
   let at = 0;
-  const next = (bits: number, sized: number | undefined): Uint8Array => {
+  const next = (bits: number, sized: number | undefined): Levels => {
     const size = sized ?? Buffer.from(page.buffer, page.byteOffset).readUInt32LE(at);
     at += sized === undefined ? 4 : 0;
-    const levels = readRuns(page.subarray(at, at + size), bits, count);
+    const read = readRuns(page.subarray(at, at + size), bits, count, most);
     at += size;
-    return levels;
+    return read;
   };
-  const repetition = next(1, second?.repetition_levels_byte_length);
-  const definition =
-    most === 0 ? undefined : next(32 - Math.clz32(most), second?.definition_levels_byte_length);
-  return { repetition, definition, end: at };
+  const repetition = next(1, second?.repetition_levels_byte_length).levels;
+  if (most === 0) return { repetition, definition: undefined, present: count, end: at };
+  const { levels, found } = next(32 - Math.clz32(most), second?.definition_levels_byte_length);
+  return { repetition, definition: levels, present: found, end: at };
+}
+
+interface Levels {
+  readonly levels: Uint8Array;
+  /** How many of them are the one that is counted. */
+  readonly found: number;
 }
 
 /** Levels of at most 8 bits, in runs of equal ones and of packed bits. */
-function readRuns(bytes: Uint8Array, bits: number, count: number): Uint8Array {
+function readRuns(bytes: Uint8Array, bits: number, count: number, counted: number): Levels {
   const levels = new Uint8Array(count);
+  let found = 0;
   let at = 0;
   for (let done = 0; done < count;) {
     let header = 0;
@@ -303,24 +319,23 @@ function readRuns(bytes: Uint8Array, bits: number, count: number): Uint8Array {
     const isPacked = header % 2 === 1;
     const length = Math.min(count - done, isPacked ? ((header - 1) / 2) * 8 : header / 2);
     if (length === 0) throw new Error('the levels of a page are damaged');
-    if (!isPacked) levels.fill(bytes[at++]!, done, done + length);
-    else {
+    if (!isPacked) {
+      const level = bytes[at++]!;
+      levels.fill(level, done, done + length);
+      if (level === counted) found += length;
+    } else {
       for (let i = 0; i < length; i++) {
         const bit = i * bits;
         const pair = bytes[at + (bit >> 3)]! | ((bytes[at + (bit >> 3) + 1] ?? 0) << 8);
-        levels[done + i] = (pair >> (bit & 7)) & ((1 << bits) - 1);
+        const level = (pair >> (bit & 7)) & ((1 << bits) - 1);
+        levels[done + i] = level;
+        if (level === counted) found++;
       }
       at += ((header - 1) / 2) * bits;
     }
     done += length;
   }
-  return levels;
-}
-
-function countOfLevel(levels: Uint8Array, level: number): number {
-  let count = 0;
-  for (const one of levels) if (one === level) count++;
-  return count;
+  return { levels, found };
 }
 
 function findChunk({ columns }: RowGroup, steps: readonly SchemaTree[]): ColumnMetaData {
