@@ -1,17 +1,20 @@
 /**
  * `npx tsx bench/scale.ts [--rows 200000] [--python PYTHON] [--json FILE]`: a dataset of many rows of 256 numbers is imported, searched,
  * looked through for near-duplicates and reported, as the command does it, beside the same work in numpy and pyarrow (bench/scale.py). Each
- * measurement is a process of its own: wall time, CPU time and peak memory. Questions of a served search are asked in this one. It fails if the neighbours differ. It needs `npm run build`, a Python with numpy and
- * pyarrow, and `/usr/bin/time`. `--rows 5000` takes seconds.
+ * measurement is a process of its own: wall time, CPU time and peak memory. Questions of a served search are asked in this one. A run goes
+ * on that has done as many photos of 1 kB in 10 folders, with 100 new ones: to its first batch, and to its end. It fails if the neighbours
+ * differ. It needs `npm run build`, a Python with numpy and pyarrow, and `/usr/bin/time`. `--rows 5000` takes seconds. (`bench/run.ts` has
+ * the cuts.)
  */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { openDataset } from 'onnx-tapir';
+import { createFeatureExtractor, embedFolder, openDataset } from 'onnx-tapir';
 import { openSearch } from 'onnx-tapir/features';
+import { buildResNet } from '../models/resnet.js';
 import { encodeNpy } from '../src/datasets/formats/npy.js';
 
 const { values } = parseArgs({
@@ -56,7 +59,55 @@ function run(what: string, by: Measured['by'], args: readonly string[]): string 
   return stdout;
 }
 
+/** How long a run takes that has nearly nothing left to do. */
+async function resume(): Promise<void> {
+  const photos = at('photos');
+  const example = readFileSync(here('../test/fixtures/jpeg/images/half_width_16x8.jpg'));
+  const write = (name: string, end: string): void =>
+    writeFileSync(join(photos, name), Buffer.concat([example, Buffer.from(end)]));
+  const folders = Array.from({ length: 10 }, (_, i) => String(i));
+  const extractor = await createFeatureExtractor(
+    buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 32, classes: 10 }).bytes,
+    { avgpool: 'vector' },
+  );
+  const transform = { resize: 32, crop: 32 } as const;
+  for (const name of folders) mkdirSync(join(photos, name), { recursive: true });
+  // All rows are copies of the first photo's: the photos are alike.
+  write('0/0.jpg', '');
+  await embedFolder(extractor, photos, { out: at('first'), transform });
+  for (let i = 1; i < rows; i++) write(`${i % 10}/${i}.jpg`, '');
+  await embedFolder(extractor, photos, { out: at('resumed'), transform, reuse: [at('first')] });
+  for (let i = 0; i < 100; i++) write(`${i % 10}/new-${i}.jpg`, String(i));
+  const spent = begin();
+  let isFirst = true;
+  const onProgress = (): void => {
+    if (isFirst) measured.push(spent('resume, to the first batch'));
+    isFirst = false;
+  };
+  const { embedded } = await embedFolder(extractor, photos, { out: at('resumed'), transform, onProgress });
+  measured.push(spent('resume, to the end'));
+  if (embedded !== 100) throw new Error(`${embedded} photos were embedded, not 100`);
+  await extractor.close();
+}
+
+/** Measures in this process. */
+function begin(): (what: string) => Measured {
+  const [since, before] = [performance.now(), process.cpuUsage()];
+  return (what) => {
+    const { user, system } = process.cpuUsage(before);
+    const seconds = (performance.now() - since) / 1000;
+    const cpuSeconds = (user + system) / 1e6;
+    const rss = process.memoryUsage.rss();
+    console.log(
+      `${what}: ${seconds.toFixed(2)} s, ${cpuSeconds.toFixed(2)} s of CPU, ${Math.round(rss / 2 ** 20)} MiB`,
+    );
+    return { what, by: 'tapir', seconds, cpuSeconds, peakBytesPerRow: rss / rows };
+  };
+}
+
 try {
+  // First, while this process holds nothing else.
+  await resume();
   for (const kind of ['clustered', 'random']) {
     run(`make ${kind}`, 'python', ['make', at(`${kind}.parquet`), String(rows), kind]);
     const importing = ['--column', 'embedding', '--path', 'path', '-o', at(kind)];
@@ -94,21 +145,10 @@ try {
   console.log(`  a page of ${(statSync(at('report.html')).size / 1e6).toFixed(1)} MB`);
   const search = await openSearch(await openDataset(at('random')));
   for (let question = 1; question <= 3; question++) {
-    const before = { at: performance.now(), cpu: process.cpuUsage() };
+    const spent = begin();
     const vector = Float32Array.from({ length: 256 }, (_, i) => Math.sin((i + question) * 12.9898) + 0.1);
     await search.search([vector], { top: 5 });
-    const { user, system } = process.cpuUsage(before.cpu);
-    const seconds = (performance.now() - before.at) / 1000;
-    const cpuSeconds = (user + system) / 1e6;
-    const peakBytesPerRow = process.memoryUsage.rss() / rows;
-    measured.push({
-      what: `question ${question}, served`,
-      by: 'tapir',
-      seconds,
-      cpuSeconds,
-      peakBytesPerRow,
-    });
-    console.log(`question ${question}, served: ${seconds.toFixed(2)} s, ${cpuSeconds.toFixed(2)} s of CPU`);
+    measured.push(spent(`question ${question}, served`));
   }
   await search.close();
   if (values.json !== undefined)
