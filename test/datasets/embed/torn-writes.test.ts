@@ -24,7 +24,7 @@ import { fixturePath, projectPath, scratchFolder } from '../../support/fixtures.
 import { modelBytes } from '../../support/graphs.js';
 import { rounds, someOf } from '../../support/rounds.js';
 
-const KILLS = rounds(1, 50);
+const KILLS = rounds(1, 15);
 const SEED = Number(process.env['TAPIR_SEED'] ?? 1);
 /** Longest time for one start of the command, on a machine that is busy with other work. */
 const MOST_MS_PER_START = 30_000;

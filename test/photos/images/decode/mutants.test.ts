@@ -7,7 +7,7 @@ import { fixturePath, projectPath, scratchFolder } from '../../../support/fixtur
 import { runNode } from '../../../support/run.js';
 import { rounds } from '../../../support/rounds.js';
 
-/** By hand: TAPIR_IMAGE_MUTANTS=6000, some 15 s of CPU time. */
+/** Some 15 s of CPU time before a release. */
 const MUTANTS = rounds(1500, 6000);
 const SEED = 20_251;
 

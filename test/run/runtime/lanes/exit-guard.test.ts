@@ -46,7 +46,7 @@ const WAYS: [way: string, code: string, exitCode: number][] = [
 ];
 
 /** How often each way is tried with threads, which are the delicate case. More find rarer races. */
-const ROUNDS = rounds(1, 40);
+const ROUNDS = rounds(1, 10);
 
 /** How often lanes are killed. */
 const KILLS = rounds(6, 20);
