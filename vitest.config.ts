@@ -58,6 +58,7 @@ const listed = (paths: readonly string[]): string[] =>
 export default defineConfig({
   test: {
     globalSetup: 'test/support/announce.ts',
+    setupFiles: 'test/support/equal-arrays.ts',
     // The built package is loaded as it is. (test/types.test-d.ts is compiled by `npm run types`.)
     server: { deps: { external: [/\/dist\/lib\//] } },
     // Threads of the runtime and several sessions at once: a process per file keeps those of `deep` apart.
