@@ -460,12 +460,11 @@ describe.skipIf(sharedFixtures === undefined)(`the main job${sharedNote}`, () =>
   it('embeds 200 of 203 photos, lists 3 errors, and ends with 1', async () => {
     const out = join(scratch, 'main-job');
     const source = join(sharedFixtures!, 'photos/set');
-    const resnet = join(sharedFixtures!, 'torchvision/resnet18.batch1.ts.onnx');
     const ended = await runTapir([
       'embed',
       source,
       '--model',
-      resnet,
+      model,
       '--return',
       'avgpool=embedding',
       '--out',

@@ -484,7 +484,7 @@ describe('data parallel', () => {
   it('gives up at once when told to, and goes on with the next call', async () => {
     const parallel = keep(await createFeatureExtractor(tinyResNet(), ['fc'], { devices: TWO }));
     const abort = new AbortController();
-    const run = parallel.run(photos(400), { signal: abort.signal });
+    const run = parallel.run(photos(100), { signal: abort.signal });
     setTimeout(() => abort.abort(new Error('enough')), 5);
     const started = performance.now();
     await expect(run).rejects.toThrow('enough');
@@ -617,6 +617,7 @@ describe('two extractors of different weights', () => {
 
 describe('lanes in processes', () => {
   const options = { devices: TWO, isolation: 'process' } as const;
+  const PRODUCTS = 25;
 
   it('give the same as threads', async () => {
     const parallel = keep(await createFeatureExtractor(tinyResNet(), ['layer4', 'fc'], options));
@@ -626,9 +627,9 @@ describe('lanes in processes', () => {
     expect(new Set([...pids, process.pid]).size).toBe(3);
   });
 
-  /** Adds nothing to its input, and takes seconds for it. */
+  /** Adds nothing to its input, and takes a good while for it. */
   const slow = (): Uint8Array => {
-    const products = Array.from({ length: 100 }, (_, i) => ({
+    const products = Array.from({ length: PRODUCTS }, (_, i) => ({
       op: 'MatMul',
       inputs: [`m${i}`, 'm0'],
       outputs: [`m${i + 1}`],
@@ -639,7 +640,7 @@ describe('lanes in processes', () => {
       nodes: [
         { op: 'ConstantOfShape', inputs: ['side'], outputs: ['m0'] },
         ...products,
-        { op: 'ReduceSum', inputs: ['m100'], outputs: ['sum'], ints: { keepdims: 0 } },
+        { op: 'ReduceSum', inputs: [`m${PRODUCTS}`], outputs: ['sum'], ints: { keepdims: 0 } },
         { op: 'Add', inputs: ['x', 'sum'], outputs: ['y'] },
       ],
       initializers: { side: { dims: [2], values: [1024, 1024], elemType: 'int64' } },
@@ -651,7 +652,7 @@ describe('lanes in processes', () => {
     const parallel = keep(await createFeatureExtractor(slow(), ['y'], { ...options, session }));
     const [pid] = parallel.replicas[1]!.pids;
     const run = parallel.run(rowsOf(4));
-    setTimeout(() => process.kill(pid!, 'SIGKILL'), 200);
+    setTimeout(() => process.kill(pid!, 'SIGKILL'), 50);
     await expect(run).rejects.toMatchObject({
       code: 'REPLICA_FAILED',
       details: { replica: 1, device: 'cpu:1' },

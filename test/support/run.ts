@@ -79,7 +79,8 @@ export function runScript(code: string, options: RunOptions = {}): Promise<Ended
 export function runTapir(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
   const { cwd, env, isInputOpen, signal } = options;
   const isOwn = [cwd, env, isInputOpen, signal].some((value) => value !== undefined);
-  return isOwn ? runTapirProcess(args, options) : runHere(args, options.input ?? '');
+  if (isOwn) return runTapirProcess(args, options);
+  return runTapirBytes(args, options.input).then((ended) => ({ ...ended, stdout: ended.stdout.toString() }));
 }
 
 /** Runs the built command in a process of its own. */
@@ -87,12 +88,16 @@ export function runTapirProcess(args: readonly string[], options: RunOptions = {
   return runNode([projectPath('dist/lib/bin.cjs'), ...args], options);
 }
 
-async function runHere(args: readonly string[], input: string | Uint8Array): Promise<Ended> {
+/** Runs the built command in this process, with the bytes that it writes. */
+export async function runTapirBytes(
+  args: readonly string[],
+  input: string | Uint8Array = '',
+): Promise<Omit<Ended, 'stdout'> & { readonly stdout: Buffer }> {
   const { run, inCommandWords } = (await import(projectPath('build/modules/cli/run.js'))) as {
     readonly run: typeof runLine;
     readonly inCommandWords: typeof inWords;
   };
-  let stdout = '';
+  const written: Uint8Array[] = [];
   let stderr = '';
   const printError = (text: string): void => void (stderr += printable(text));
   const showWarning = (warning: Error): void => {
@@ -105,10 +110,11 @@ async function runHere(args: readonly string[], input: string | Uint8Array): Pro
       signal: new AbortController().signal,
       stopped: undefined,
       exitCode: undefined,
-      input: () => Readable.from(input.length === 0 ? [] : [Buffer.from(input as string)]),
+      input: () => Readable.from(input.length === 0 ? [] : [Buffer.from(input)]),
       confirm: () => Promise.resolve(false),
-      out: (text) => void (stdout += printable(text)),
-      write: (bytes) => Promise.resolve(void (stdout += Buffer.from(bytes).toString())),
+      out: (text) => void written.push(Buffer.from(printable(text))),
+      // The caller may use the bytes again.
+      write: (bytes) => Promise.resolve(void written.push(Buffer.from(bytes))),
       err: printError,
       rewrite: printError,
       columns: Number(process.env['COLUMNS']) || undefined,
@@ -116,7 +122,7 @@ async function runHere(args: readonly string[], input: string | Uint8Array): Pro
     });
     // Warnings are shown after the current step.
     await new Promise(setImmediate);
-    return { code, signal: null, stdout, stderr };
+    return { code, signal: null, stdout: Buffer.concat(written), stderr };
   } finally {
     process.off('warning', showWarning);
   }

@@ -59,11 +59,13 @@ describe.each([
   const query = ['search', vectors, '--text', 'a dog on grass', '--json'];
   let hub: HubServer;
 
-  function run(args: readonly string[], other: NodeJS.ProcessEnv = {}): Promise<Ended> {
-    return runTapir(args, {
-      env: { HF_ENDPOINT: hub.url, HF_HUB_CACHE: cache, HF_HUB_OFFLINE: '', ...other },
-    });
+  function run(args: readonly string[], isOffline = false): Promise<Ended> {
+    vi.stubEnv('HF_ENDPOINT', hub.url);
+    vi.stubEnv('HF_HUB_CACHE', cache);
+    vi.stubEnv('HF_HUB_OFFLINE', isOffline ? '1' : '');
+    return runTapir(args);
   }
+  afterEach(() => vi.unstubAllEnvs());
 
   beforeAll(async () => {
     hub = await startHub({ repository: 'org/pair', files });
@@ -101,7 +103,7 @@ describe.each([
       stderr: '',
     });
     const named = [...query, '--text-model', `hf:org/pair#${text}`];
-    expect(await run(named, { HF_HUB_OFFLINE: '1' })).toMatchObject({ code: 0, stdout: found.stdout });
+    expect(await run(named, true)).toMatchObject({ code: 0, stdout: found.stdout });
     expect(hub.hub.requests.length).toBe(later);
   });
 

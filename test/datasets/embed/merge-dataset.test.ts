@@ -45,7 +45,7 @@ afterAll(() => extractor.close());
 const setUp = (): { photos: string; out: string } => photosAndPlace('shard-');
 
 const run = (source: EmbedSource, out: string, options: object = {}): Promise<EmbedSummary> =>
-  embedFolder(extractor, source, { out, batch: 4, shardSize: 8, ...options });
+  embedFolder(extractor, source, { out, batch: 4, shardSize: 8, decodeThreads: 1, ...options });
 
 async function runAll(source: EmbedSource, out: string, count = 3, options: object = {}): Promise<void> {
   for (let index = 0; index < count; index++) await run(source, out, { shard: { index, count }, ...options });
@@ -109,7 +109,7 @@ describe('the parts of a dataset', () => {
       ],
     });
     const odd = await createFeatureExtractor(bytes, { y: 'f' });
-    const settings = { format, batch: 4, shardSize: 8 };
+    const settings = { format, batch: 4, shardSize: 8, decodeThreads: 1 };
     await embedFolder(odd, photos, { out: `${out}-whole`, ...settings });
     for (let index = 0; index < 2; index++)
       await embedFolder(odd, photos, { out, ...settings, shard: { index, count: 2 } });

@@ -39,7 +39,7 @@ afterAll(() => extractor.close());
 
 const setUp = (): { photos: string; out: string } => photosAndPlace('resume-');
 
-const SETTINGS = { batch: 4, shardSize: 8 };
+const SETTINGS = { batch: 4, shardSize: 8, decodeThreads: 1 };
 const run = (photos: string, out: string, options: object = {}): Promise<EmbedSummary> =>
   embedFolder(extractor, photos, { out, ...SETTINGS, ...options });
 

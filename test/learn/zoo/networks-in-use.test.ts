@@ -1,7 +1,7 @@
 /** A network of each task in what the rest of the package does: trained, split, lowered, attributed and explored. */
 import { join } from 'node:path';
 import sharp from 'sharp';
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import {
   addPyramid,
   createAttribution,
@@ -42,7 +42,7 @@ const CASES: readonly Case[] = [
   },
   {
     task: 'video',
-    create: () => createModel('r3d_18', { seed: 0, numClasses: 5 }),
+    create: () => createModel('mc3_18', { seed: 0, numClasses: 5 }),
     dims: [2, 3, 4, 32, 32],
     output: 'output',
     layer: 'layer3',
@@ -85,8 +85,12 @@ describe.each(CASES)('a network of $task', ({ task, create, dims, output: named,
   const outputOf = ({ outputs }: OnnxModel): string =>
     outputs.some(({ name }) => name === named) ? named : outputs[0]!.name;
 
+  let model: OnnxModel;
+  beforeAll(async () => {
+    model = await create();
+  });
+
   it('learns in three steps', LONG, async () => {
-    const model = await create();
     const output = outputOf(model);
     await using extractor = await createFeatureExtractor(model, { [output]: 'x' });
     const { x } = await extractor.run(input);
@@ -105,7 +109,6 @@ describe.each(CASES)('a network of $task', ({ task, create, dims, output: named,
   });
 
   it('gives the same bits in two stages', LONG, async () => {
-    const model = await create();
     const names = model.outputs.map(({ name }) => name);
     await using whole = await createFeatureExtractor(model, names, PLAIN);
     const pipeline = await Pipeline.create(model, names, { ...PLAIN, devices: ['cpu:0', 'cpu:1'] });
@@ -120,7 +123,6 @@ describe.each(CASES)('a network of $task', ({ task, create, dims, output: named,
   });
 
   it('is near itself in float16', LONG, async () => {
-    const model = await create();
     const output = outputOf(model);
     const { model: lowered, report } = await lowerPrecision(model);
     expect(report.bytesAfter / report.bytesBefore).toBeLessThan(0.52);
@@ -133,7 +135,6 @@ describe.each(CASES)('a network of $task', ({ task, create, dims, output: named,
   });
 
   it('is attributed once its map is pooled, or refused by name', LONG, async () => {
-    const model = await create();
     const output = outputOf(model);
     if (task === 'video') {
       await expect(createAttribution(model, { method: 'grad-cam', layer })).rejects.toThrow(
@@ -158,7 +159,6 @@ describe.each(CASES)('a network of $task', ({ task, create, dims, output: named,
   });
 
   it('is explored', LONG, async () => {
-    const model = await create();
     const file = join(scratch, `${task}.onnx`);
     await (
       await pruneModel(

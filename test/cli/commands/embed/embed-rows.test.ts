@@ -10,7 +10,13 @@ import { buildResNet } from '../../../../models/resnet.js';
 import { arrowStream } from '../../../support/arrow-streams.js';
 import { modelBytes } from '../../../support/graphs.js';
 import { projectPath, scratchFolder } from '../../../support/fixtures.js';
-import { AUTO_TRANSFORM, runTapir, type Ended, type RunOptions } from '../../../support/run.js';
+import {
+  AUTO_TRANSFORM,
+  runTapir,
+  runTapirBytes,
+  type Ended,
+  type RunOptions,
+} from '../../../support/run.js';
 
 const bin = projectPath('dist/lib/bin.cjs');
 const scratch = scratchFolder();
@@ -40,13 +46,8 @@ const pipeArgs = (flags: string): string[] => [
 ];
 
 /** The command with bytes at both ends. */
-function pipe(input: Uint8Array, flags: string): { code: number | null; stdout: Buffer; stderr: string } {
-  const { status, stdout, stderr } = spawnSync(process.execPath, pipeArgs(flags), {
-    input,
-    maxBuffer: 2 ** 28,
-  });
-  return { code: status, stdout, stderr: stderr.toString() };
-}
+const pipe = (input: Uint8Array, flags: string): ReturnType<typeof runTapirBytes> =>
+  runTapirBytes(pipeArgs(flags).slice(1), input);
 
 type Row = Record<string, unknown>;
 const rowsOf = (text: string): Row[] =>
@@ -206,10 +207,10 @@ describe('tapir embed --out -, Arrow', () => {
   const { vectorFromArray, Utf8 } = arrow;
   const ids = vectorFromArray([2n ** 62n, null, 3n], new arrow.Int64());
 
-  it('writes a stream that another reader reads, float16 if asked to', () => {
+  it('writes a stream that another reader reads, float16 if asked to', async () => {
     const path = vectorFromArray([sea, missing, city], new Utf8());
     for (const dtype of ['float32', 'float16']) {
-      const ended = pipe(
+      const ended = await pipe(
         arrowStream({ path, id: ids }),
         `--format arrow --batch 2 --set dtype=${dtype} --return layer4=map`,
       );
@@ -236,13 +237,13 @@ describe('tapir embed --out -, Arrow', () => {
     }
   });
 
-  it('takes the bytes of images, and writes a schema for no rows', () => {
+  it('takes the bytes of images, and writes a schema for no rows', async () => {
     const image = vectorFromArray([readFileSync(sea), null, readFileSync(city)], new arrow.Binary());
     const stream = arrowStream({ image, id: ids });
-    const table = arrow.tableFromIPC(pipe(stream, '--format arrow').stdout);
+    const table = arrow.tableFromIPC((await pipe(stream, '--format arrow')).stdout);
     expect([...table.getChild('error_code')!]).toEqual([null, 'IMAGE_EMPTY', null]);
     expect([...(table.getChild('embedding')!.get(0) as Iterable<number>)]).toEqual(vectors[sea]);
-    const empty = pipe(
+    const empty = await pipe(
       arrow.tableToIPC(new arrow.Table(arrow.tableFromIPC(stream).schema), 'stream'),
       '--format arrow',
     );
@@ -250,14 +251,14 @@ describe('tapir embed --out -, Arrow', () => {
     expect(arrow.tableFromIPC(empty.stdout).schema.fields.map(({ name }) => name)).toEqual(
       table.schema.fields.map(({ name }) => name),
     );
-    const none = arrow.tableFromIPC(pipe(new Uint8Array(0), '--format arrow').stdout);
+    const none = arrow.tableFromIPC((await pipe(new Uint8Array(0), '--format arrow')).stdout);
     expect([none.numRows, none.schema.fields.length]).toEqual([0, 5]);
   });
 
-  it('types the fields of JSON lines by the first rows, and refuses others', () => {
+  it('types the fields of JSON lines by the first rows, and refuses others', async () => {
     const line = (more: string): string => `{"path":"${sea}",${more}}\n`;
     const first = line('"i":9223372036854775807,"f":1.5,"b":true,"t":"x\\ny","j":{"a":[1]},"n":null');
-    const ended = pipe(Buffer.from(first + line('"i":null,"f":2')), '--format arrow --batch 2');
+    const ended = await pipe(Buffer.from(first + line('"i":null,"f":2')), '--format arrow --batch 2');
     const table = arrow.tableFromIPC(ended.stdout);
     const types = table.schema.fields.slice(0, 6).map(({ name, type }) => `${name} ${String(type)}`);
     expect(types).toEqual(['i Int64', 'f Float64', 'b Bool', 't Utf8', 'j Utf8', 'n Utf8']);
@@ -275,18 +276,18 @@ describe('tapir embed --out -, Arrow', () => {
       ['"i":1.5', 'i', 'has a value that is not int64'],
       ['"z":1', 'z', 'is missing in the first batch'],
     ]) {
-      const misfit = pipe(Buffer.from(first + line(more!)), '--format arrow --batch 1');
+      const misfit = await pipe(Buffer.from(first + line(more!)), '--format arrow --batch 1');
       expect(misfit.code).toBe(2);
       expect(misfit.stderr).toContain(`line 2: its field "${field}" ${wrong}`);
     }
   });
 
-  it('ends with an error of its own at a stream that is cut off', () => {
+  it('ends with an error of its own at a stream that is cut off', async () => {
     const stream = arrowStream(
       { path: vectorFromArray([sea], new Utf8()) },
       { path: vectorFromArray([city], new Utf8()) },
     );
-    const ended = pipe(stream.subarray(0, -30), '--format jsonl');
+    const ended = await pipe(stream.subarray(0, -30), '--format jsonl');
     expect(ended.code).toBe(2);
     expect(ended.stderr).toMatch(/message 3 of the Arrow stream: it ends within .* \[SOURCE_INVALID\]\n$/);
     expect(rowsOf(ended.stdout.toString()).map(({ path }) => path)).toEqual([sea]);

@@ -6,7 +6,7 @@ import { createFeatureExtractor, loadImage, openModel, pruneModel } from 'onnx-t
 import { createModel } from 'onnx-tapir/zoo';
 import { writeExplorer } from 'onnx-tapir/pages';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { formatValue } from '../../../../src/base/html/numbers.js';
 import {
   browserNote,
@@ -98,6 +98,7 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
   beforeAll(async () => {
     browser = await startBrowser();
   });
+  afterEach(() => Promise.all(browser.contexts().map((context) => context.close())));
   afterAll(() => browser.close());
 
   /** Opens a page, and waits until it has measured. */
