@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { buildResNet } from '../models/resnet.js';
 import { projectPath, scratchFolder } from './support/fixtures.js';
+import { someOf } from './support/rounds.js';
 import { runNode } from './support/run.js';
 
 const scratch = scratchFolder();
@@ -65,10 +66,15 @@ describe('examples', () => {
     expect(files.toSorted()).toEqual(Object.keys(cases));
   });
 
-  it.each(Object.entries(cases))('%s', async (file, [args, printed, written]) => {
-    const ended = await runNode(['--import', 'tsx', projectPath(`examples/${file}`), ...args]);
-    expect(ended.code, ended.stderr).toBe(0);
-    expect(ended.stdout).toMatch(printed);
-    if (written !== undefined) expect(existsSync(written)).toBe(true);
-  });
+  // With TAPIR_GUIDES, one of them has changed.
+  const tried = Object.entries(cases);
+  it.each(process.env['TAPIR_GUIDES'] === undefined ? someOf(tried, 2) : tried)(
+    '%s',
+    async (file, [args, printed, written]) => {
+      const ended = await runNode(['--import', 'tsx', projectPath(`examples/${file}`), ...args]);
+      expect(ended.code, ended.stderr).toBe(0);
+      expect(ended.stdout).toMatch(printed);
+      if (written !== undefined) expect(existsSync(written)).toBe(true);
+    },
+  );
 });

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import onnxProto from 'onnx-proto';
 import type { TensorLike } from 'onnx-tapir';
 import { readNpy } from './npy.js';
+import { someOf } from './rounds.js';
 
 const { onnx } = onnxProto;
 
@@ -193,6 +194,14 @@ export interface Tap {
 /** Reads the index of a corpus. */
 export function readCorpus(folder: string): CorpusEntry[] {
   return JSON.parse(readFileSync(`${folder}/index.json`, 'utf8')) as CorpusEntry[];
+}
+
+/** What a check tries of the corpus: of whole networks, which take seconds each, one in three. */
+export function inCheck(entries: readonly CorpusEntry[]): readonly CorpusEntry[] {
+  const [networks, graphs] = [true, false].map((isNetwork) =>
+    entries.filter(({ name }) => name.startsWith('light_') === isNetwork),
+  );
+  return [...graphs!, ...someOf(networks!, 3)];
 }
 
 /** Reads an input or an expected value of the corpus. */

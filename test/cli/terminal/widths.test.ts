@@ -25,7 +25,7 @@ const isTooLong = (line: string, columns: number): boolean =>
   line.length > columns && line.trim().split(' ').length > 1;
 
 describe.skipIf(!existsSync('/usr/bin/script'))('on a terminal', () => {
-  it.each(someOf([40, 60, 80, 140], 2))(
+  it.each(someOf([40, 60, 80, 140], 4))(
     'of %i columns, no line is broken by the terminal',
     async (columns) => {
       const embed = `embed ${projectPath('examples/photos')} --model model.onnx --return layer1=v --transform '{"resize":64,"crop":64}'`;

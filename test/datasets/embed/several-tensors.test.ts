@@ -177,7 +177,7 @@ describe.skipIf(!existsSync(NAFLEX))(`several tensors${sharedNote}`, () => {
     expect(await once(start(whole), 'close')).toEqual([0, null]);
     const expected = contentOf(whole);
     expect(expected.size).toBe(9 * 3);
-    for (const shards of someOf([2, 0, 4, 6, 8], 3)) {
+    for (const shards of someOf([2, 0, 4, 6, 8], 5)) {
       const out = join(scratch, `killed-${shards}`);
       const running = start(out);
       const closed = once(running, 'close');

@@ -15,6 +15,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { scratchFolder, sharedFixtures, sharedNote } from '../../support/fixtures.js';
 import { readNpy } from '../../support/npy.js';
+import { someOf } from '../../support/rounds.js';
 
 interface Tower {
   readonly exports: Readonly<Record<string, { readonly file: string }>>;
@@ -73,7 +74,7 @@ function farthest(a: readonly number[], b: readonly number[]): number {
 describe.skipIf(!isHere)(`towers${sharedNote}`, () => {
   const scratch = scratchFolder();
 
-  it.each(cases)(
+  it.each(someOf(cases, 3))(
     '$name gives the numbers of torch',
     { timeout: 60_000 },
     async ({ tower, file, processor }) => {

@@ -13,7 +13,7 @@ import { projectPath, scratchFolder } from '../../support/fixtures.js';
 import { modelBytes } from '../../support/graphs.js';
 import { rounds } from '../../support/rounds.js';
 
-const MUTANTS = rounds(20, 300);
+const MUTANTS = rounds(8, 300);
 const MOST_CPU_SECONDS = 2;
 /** A header or an index takes less than this at either end of a file. */
 const END_BYTES = 600;

@@ -109,7 +109,7 @@ describe('stages of a pipeline', () => {
           }
         },
       ),
-      { numRuns: rounds(8, 200) },
+      { numRuns: rounds(4, 200) },
     );
   });
 

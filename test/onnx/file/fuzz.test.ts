@@ -57,7 +57,7 @@ const MODELS = [
   fixturePath('exporters/keras.small-nested.tf216.export.onnx'),
   fixturePath('names/resnet18.batch1.ts.skeleton.onnx'),
 ];
-const FLIPS = rounds(600, 10_000);
+const FLIPS = rounds(200, 10_000);
 
 interface Summary {
   readonly cases: number;

@@ -15,6 +15,7 @@ import { describe, expect, it } from 'vitest';
 import { listImages } from '../../../../src/datasets/sources/folders/list-folder.js';
 import type { SourceItem } from '../../../../src/photos/feeds/items/source-item.js';
 import { projectPath } from '../../../support/fixtures.js';
+import { rounds } from '../../../support/rounds.js';
 import { runScript } from '../../../support/run.js';
 import { folderWith } from '../../../support/sources.js';
 
@@ -125,10 +126,10 @@ describe('listImages', () => {
   // Files in memory take two seconds to make, on a disk minutes.
   const inMemory = existsSync('/dev/shm');
   it.runIf(process.platform === 'linux')(
-    'lists 200,000 files in bounded memory',
+    'lists many files in bounded memory',
     { timeout: 600_000 },
     async () => {
-      const files = inMemory ? 200_000 : 20_000;
+      const files = inMemory ? rounds(80_000, 200_000) : 20_000;
       const folder = mkdtempSync(join(inMemory ? '/dev/shm' : tmpdir(), 'tapir-list-'));
       try {
         for (let i = 0; i < files; i++) closeSync(openSync(join(folder, `photo-${i}.jpg`), 'w'));
@@ -145,8 +146,8 @@ describe('listImages', () => {
         expect(stderr).toBe('');
         const { count, isSorted, megabytes } = JSON.parse(stdout) as Record<string, number | boolean>;
         expect([count, isSorted]).toEqual([files, true]);
-        // 46 MB measured; 164 MB before names were kept as byte strings.
-        expect(megabytes).toBeLessThan(100);
+        // Of 200,000 files 46 MB; 164 MB before names were kept as byte strings.
+        expect(megabytes).toBeLessThan(Math.max(40, files / 2000));
       } finally {
         rmSync(folder, { recursive: true });
       }

@@ -30,6 +30,7 @@ import {
   type OpenedPage,
 } from '../../../support/browser.js';
 import { fixturePath, projectPath, scratchFolder, tinyResNet } from '../../../support/fixtures.js';
+import { someOf } from '../../../support/rounds.js';
 import { runTapir, type Ended } from '../../../support/run.js';
 
 const scratch = scratchFolder();
@@ -305,29 +306,33 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
   const neighbours = (opened: Page): Promise<(string | null)[]> =>
     opened.locator('#panel .tile').evaluateAll((tiles) => tiles.map((tile) => tile.getAttribute('title')));
 
-  it.each([
+  const windows = [
     ['light', 1280],
     ['dark', 1280],
-    ['light', 390],
-  ] as const)('is drawn in %s at a width of %i, without a fault or a request', async (scheme, width) => {
-    const { page: opened, problems } = await open(scheme, width);
-    // Dots have a few hundred colours at their edges; pictures have thousands.
-    await expect.poll(async () => (await drawn(opened)).colours).toBeGreaterThan(2000);
-    expect(await opened.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
-    await opened.locator('[data-marks="dots"]').click();
-    await expect.poll(async () => (await drawn(opened)).colours).toBeLessThan(1500);
-    const { pixels, colours } = await drawn(opened);
-    expect(pixels).toBeGreaterThan(500);
-    expect(colours).toBeGreaterThan(5);
-    await opened.locator('[data-marks="pictures"]').click();
-    const before = await background(opened);
-    await opened.locator('#theme').click();
-    expect(await background(opened)).not.toBe(before);
-    await opened.locator('#theme').click();
-    await opened.screenshot({ path: projectPath(`out/report-${scheme}-${width}.png`), fullPage: true });
-    expect(problems).toEqual([]);
-    await opened.close();
-  });
+    ['dark', 390],
+  ] as const;
+  it.each(someOf(windows, 2))(
+    'is drawn in %s at a width of %i, without a fault or a request',
+    async (scheme, width) => {
+      const { page: opened, problems } = await open(scheme, width);
+      // Dots have a few hundred colours at their edges; pictures have thousands.
+      await expect.poll(async () => (await drawn(opened)).colours).toBeGreaterThan(2000);
+      expect(await opened.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+      await opened.locator('[data-marks="dots"]').click();
+      await expect.poll(async () => (await drawn(opened)).colours).toBeLessThan(1500);
+      const { pixels, colours } = await drawn(opened);
+      expect(pixels).toBeGreaterThan(500);
+      expect(colours).toBeGreaterThan(5);
+      await opened.locator('[data-marks="pictures"]').click();
+      const before = await background(opened);
+      await opened.locator('#theme').click();
+      expect(await background(opened)).not.toBe(before);
+      await opened.locator('#theme').click();
+      await opened.screenshot({ path: projectPath(`out/report-${scheme}-${width}.png`), fullPage: true });
+      expect(problems).toEqual([]);
+      await opened.close();
+    },
+  );
 
   it('opens on UMAP and pictures, with the legend in sight and the first image chosen', async () => {
     const { page: opened, problems } = await open();
@@ -346,7 +351,7 @@ describe.skipIf(!hasBrowser)(`the page in a browser${browserNote}`, () => {
     await opened.close();
   });
 
-  it.each(['light', 'dark'] as const)(
+  it.each(someOf(['light', 'dark'] as const, 2))(
     'draws dots and edges that stand out from the page, in %s',
     async (scheme) => {
       const { page: opened, problems } = await open(scheme);

@@ -33,6 +33,7 @@ import { buildResNet } from '../../../../models/resnet.js';
 import { scratchFolder, tinyResNet } from '../../../support/fixtures.js';
 import { modelBytes, type GraphSpec } from '../../../support/graphs.js';
 import { hasBfloat16, hasOpenVino } from '../../../support/openvino.js';
+import { rounds } from '../../../support/rounds.js';
 import { runScript } from '../../../support/run.js';
 
 const scratch = scratchFolder();
@@ -142,9 +143,10 @@ describe.skipIf(!hasOpenVino)('engine openvino', () => {
       devices: ['cpu:0'],
     });
     const control = new AbortController();
-    const batch = pixels(64, 224);
+    // Numbers of 64 photos are made once.
+    const batch = { ...pixels(1, 224), dims: [64, 3, 224, 224], data: new Float32Array(64 * 3 * 224 * 224) };
     const running = extractor.run(batch, { signal: control.signal });
-    const waiting = extractor.run(pixels(64, 224), { signal: control.signal });
+    const waiting = extractor.run(batch, { signal: control.signal });
     setTimeout(() => control.abort(new Error('enough')), 100);
     await expect(running).rejects.toThrow('enough');
     await expect(waiting).rejects.toThrow('enough');
@@ -368,9 +370,9 @@ describe.skipIf(!hasOpenVino)('engine openvino', () => {
       await using extractor = await createFeatureExtractor(tinyResNet(), ['avgpool'], OPENVINO);
       await extractor.run(pixels(1, 64));
     };
-    for (let i = 0; i < 10; i++) await cycle();
+    for (let i = 0; i < rounds(5, 10); i++) await cycle();
     const before = process.memoryUsage().rss;
-    for (let i = 0; i < 30; i++) await cycle();
+    for (let i = 0; i < rounds(10, 30); i++) await cycle();
     expect((process.memoryUsage().rss - before) / 2 ** 20).toBeLessThan(20);
   }, 600_000);
 
@@ -380,7 +382,7 @@ describe.skipIf(!hasOpenVino)('engine openvino', () => {
       devices: ['cpu:0'],
       isolation: 'process',
     });
-    for (let i = 0; i < 5; i++) {
+    for (let i = 0; i < rounds(2, 5); i++) {
       process.kill(parallel.replicas[0]!.pids[0]!, 'SIGKILL');
       await parallel.run(pixels(1, 64)).catch(() => undefined);
       const { avgpool } = await parallel.run(pixels(1, 64));
