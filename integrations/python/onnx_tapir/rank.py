@@ -70,8 +70,11 @@ class Rank:
         self._timeout_s = 600.0
         self._process: subprocess.Popen[bytes] | None = None
 
-    def run(self) -> int:
-        """Runs the process to its end, and returns its exit code: 128 + n where signal n ended it."""
+    def run(self, left_out_code: int | None = None) -> int:
+        """Runs the process to its end, and returns its exit code: 128 + n where signal n ended it.
+
+        ``left_out_code`` becomes 0 where the process has left its group: Node itself ends with 1 for a program that it cannot run.
+        """
         launcher = [sys.executable, "-I", "-S", _LAUNCHER, str(os.getpid())] if sys.platform == "linux" else []
         fd = self._theirs.fileno()
         # A session of its own: Ctrl-C in a terminal comes once, from here.
@@ -85,7 +88,7 @@ class Rank:
         code = 128 - code if code < 0 else code
         if self._store is not None and self._at != _LEFT:
             self._answer(_LEFT) if code == 0 else self._accuse(self._rank, f"its process has ended with exit code {code}")
-        return code
+        return 0 if code == left_out_code and self._at == _LEFT else code
 
     def forward(self, number: int, _frame: object) -> None:
         """Hands a signal on to the process."""
@@ -269,8 +272,8 @@ def main(command: Sequence[str], left_out_code: int | None = None) -> None:
     rank = Rank(command)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, rank.forward)
-    code = rank.run()
+    code = rank.run(left_out_code)
     sys.stdout.flush()
     sys.stderr.flush()
     # A thread may be inside torch, and wait for ranks that do not come.
-    os._exit(0 if code == left_out_code else code)
+    os._exit(code)

@@ -135,8 +135,7 @@ def train(
             while running:
                 [ended], running = ray.wait(running)
                 code = ray.get(ended)
-                # 1: done, and some photos could not be read.
-                if code not in (0, 1):
+                if code != 0:
                     raise TapirProcessError(f"a rank of tapir train has ended with exit code {code}", code)
             return
         except (ray.exceptions.RayActorError, TapirProcessError) as error:
@@ -162,4 +161,5 @@ class _Worker:
         from .rank import Rank
 
         os.environ.update(env)
-        return Rank(command).run()
+        # 1: done, and some photos could not be read.
+        return Rank(command).run(left_out_code=1)

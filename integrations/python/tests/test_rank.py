@@ -1,4 +1,4 @@
-"""A rank and its process, of which a script takes the place of Node. Ranks together: test/python/ranks.sh."""
+"""A rank and its process, of which a script takes the place of Node. Ranks together: test/python/ranks.py."""
 
 import json
 import signal
@@ -25,8 +25,8 @@ hello = json.dumps({"version": sys.argv[1], "timeoutMs": 1000}).encode()
 """
 
 
-def run(script: str, version: str = __version__) -> int:
-    return Rank([sys.executable, "-c", PROCESS + script, version]).run()
+def run(script: str, version: str = __version__, left_out_code: int | None = None) -> int:
+    return Rank([sys.executable, "-c", PROCESS + script, version]).run(left_out_code)
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +48,16 @@ pipe.sendall(header.pack(0x7A706174, 6, 2) + b"{{}}")
 assert pipe.recv(1) == b""
 sys.exit(7)
 """) == 7
+
+
+def test_a_code_for_photos_left_out_needs_a_process_that_has_left():
+    leave = """
+call(1, hello)
+pipe.sendall(header.pack(0x7A706174, 6, 2) + b"{}")
+assert pipe.recv(1) == b""
+"""
+    assert run(f"{leave}sys.exit(1)", left_out_code=1) == 0
+    assert run("call(1, hello); sys.exit(1)", left_out_code=1) == 1
 
 
 def test_refuses_another_version():
