@@ -128,9 +128,10 @@ def train(
                 num_cpus=num_cpus, num_gpus=num_gpus, scheduling_strategy=PlacementGroupSchedulingStrategy(group)
             )
             ranks = [worker.remote() for _ in range(num_workers)]
-            host, port = ray.get(ranks[0].address.remote())
-            shared = {**(env or {}), "MASTER_ADDR": host, "MASTER_PORT": str(port), "WORLD_SIZE": str(num_workers)}
-            running = [rank.run.remote(command, {**shared, "RANK": str(i)}) for i, rank in enumerate(ranks)]
+            hosts, ports = zip(*ray.get([rank.address.remote() for rank in ranks]))
+            shared = {**(env or {}), "MASTER_ADDR": hosts[0], "MASTER_PORT": str(ports[0]), "WORLD_SIZE": str(num_workers)}
+            own = [{"RANK": str(i), "LOCAL_WORLD_SIZE": str(hosts.count(host))} for i, host in enumerate(hosts)]
+            running = [rank.run.remote(command, {**shared, **one}) for rank, one in zip(ranks, own)]
             # The first to fail is the cause, or close to it.
             while running:
                 [ended], running = ray.wait(running)
@@ -152,7 +153,7 @@ class _Worker:
     """What an actor of a rank runs."""
 
     def address(self) -> tuple[str, int]:
-        """Where rank 0 listens."""
+        """Its machine, and a free port there: where rank 0 listens."""
         with socket.socket() as free:
             free.bind(("", 0))
             return ray.util.get_node_ip_address(), free.getsockname()[1]

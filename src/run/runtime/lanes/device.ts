@@ -17,7 +17,11 @@ export interface DeviceSpec {
    * @default 0
    */
   readonly id?: number | string | undefined;
-  /** CPU threads of one run. 0 uses all cores, divided evenly among the CPU sessions. @default 0 */
+  /**
+   * CPU threads of one run. 0 uses all cores, divided evenly among the CPU sessions, and among the processes that torchrun or
+   * `onnx_tapir.ray.train` has started on this machine.
+   * @default 0
+   */
   readonly threads?: number | undefined;
 }
 
@@ -197,9 +201,14 @@ export function readDevices(option: string, given: unknown): ResolvedDevice[] {
   return devices;
 }
 
-/** Divides the cores evenly among the CPU sessions whose number of threads is open. */
-export function shareThreads(devices: readonly ResolvedDevice[], sessions: number): ResolvedDevice[] {
-  const lanes = sessions * devices.filter(({ type }) => type === 'cpu').length;
+/** Divides the cores evenly among the CPU sessions, of all processes of a launcher here, whose number of threads is open. */
+export function shareThreads(
+  devices: readonly ResolvedDevice[],
+  sessions: number,
+  // torchrun's name for it
+  processes: number = Number(process.env['LOCAL_WORLD_SIZE'] ?? 1),
+): ResolvedDevice[] {
+  const lanes = processes * sessions * devices.filter(({ type }) => type === 'cpu').length;
   const share = Math.max(1, Math.floor(availableParallelism() / lanes));
   return devices.map((device) =>
     device.type === 'cpu' && device.threads === 0 && lanes > 1 ? { ...device, threads: share } : device,

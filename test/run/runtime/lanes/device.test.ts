@@ -94,14 +94,15 @@ describe('readDevices', () => {
   });
 
   it('shares the cores among CPU sessions without threads of their own', () => {
-    const threads = (given: unknown, sessions = 1): number[] =>
-      shareThreads(readDevices('devices', given), sessions).map((one) => one.threads);
+    const threads = (given: unknown, sessions = 1, processes = 1): number[] =>
+      shareThreads(readDevices('devices', given), sessions, processes).map((one) => one.threads);
     const share = (sessions: number): number => Math.max(1, Math.floor(availableParallelism() / sessions));
     expect(threads(['cpu:0', 'cpu:1'])).toEqual([share(2), share(2)]);
     expect(threads(['cpu:0', 'cpu:1', 'cuda'], 2)).toEqual([share(4), share(4), 0]);
     expect(threads(['cpu:0', { type: 'cpu', id: 1, threads: 3 }])).toEqual([share(2), 3]);
     expect(threads(['cpu'])).toEqual([0]);
     expect(threads(['cpu'], 2)).toEqual([share(2)]);
+    expect(threads(['cpu', 'cuda'], 1, 2)).toEqual([share(2), 0]);
   });
 
   it.each([[[]], ['cpu'], [['cpu', 'cpu:0']], [['cuda:1', { type: 'cuda', id: 1 }]], [['cuda:0', 'x']]])(
