@@ -426,7 +426,7 @@ it('knows every page that has blocks', () => {
   expect(Object.keys(PAGES).toSorted()).toEqual(own.toSorted());
 });
 
-/** In a check these run, and all of them where a page or a command has changed (`--changed`), or before a release. */
+/** Blocks take up to six seconds each, as their readers run them. In a check these run, and all of them where a page or a command has changed (`--changed`), or before a release. */
 const FIRST_PAGES = new Set(['README.md', 'docs/guides/tutorial.md']);
 const isWhole = isRelease || process.env['TAPIR_GUIDES'] !== undefined;
 

@@ -17,6 +17,7 @@ interface Report {
 }
 
 describe('bench/gpu/measure', () => {
+  // Ten seconds: what fails here costs no minute of a GPU that is lent.
   it('takes all its measurements, on the CPU and a tiny model', async () => {
     const out = join(scratch, 'cpu.json');
     const args = ['--device', 'cpu', '--model', 'tiny', '--sizes', '1,2', '--seconds', '0.01', '--out', out];

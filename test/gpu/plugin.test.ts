@@ -74,6 +74,7 @@ const failure = await createFeatureExtractor(model, ['logits'], { device: device
 console.log(JSON.stringify({ results, failure }));`;
 
 describe('a plugin', () => {
+  // Six seconds: the only plugin that can be had without a GPU, alone and beside the CPU.
   it.skipIf(!canRun)('runs models as the CPU does, alone and beside it, and says what it offers', () => {
     const path = join(scratch, 'small.onnx');
     writeFileSync(path, smallNet());

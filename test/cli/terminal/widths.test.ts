@@ -25,6 +25,7 @@ const isTooLong = (line: string, columns: number): boolean =>
   line.length > columns && line.trim().split(' ').length > 1;
 
 describe.skipIf(!existsSync('/usr/bin/script'))('on a terminal', () => {
+  // Nine seconds: each of six commands in a terminal, which nothing else has.
   it.each(someOf([40, 60, 80, 140], 4))(
     'of %i columns, no line is broken by the terminal',
     async (columns) => {

@@ -30,6 +30,7 @@ const stepsIn = ({ stdout }: Ended): number[] =>
   stdout.split('\n').flatMap((line) => (/^\d+$/.test(line) ? [Number(line)] : []));
 
 describe('resume', () => {
+  // Six seconds: four processes, because a kill is only real in one.
   it(`after ${KILLS} kills ends with the same bits`, { timeout: 180_000 }, async () => {
     const whole = await train(join(scratch, 'whole'));
     expect(stepsIn(whole)).toEqual(Array.from({ length: STEPS }, (_, i) => i + 1));

@@ -93,7 +93,11 @@ describe('POST /classify', () => {
     writeFileSync(model, tinyResNet());
     await using embedder = await createFeatureExtractor(model, { avgpool: 'embedding' });
     await embedFolder(embedder, photos, { out: join(scratch, 'vectors'), transform: SMALL });
-    const probe = await trainProbe(await openDataset(join(scratch, 'vectors')), 'by-folder', { kind });
+    const probe = await trainProbe(await openDataset(join(scratch, 'vectors')), 'by-folder', {
+      kind,
+      folds: 0,
+      strength: 1,
+    });
     const out = join(scratch, 'classifier.onnx');
     const classifier = await attachProbe(model, probe);
     await classifier.save(out);

@@ -437,6 +437,7 @@ describe.runIf(hasBrowser)(`the page of a model${browserNote}`, () => {
     expect(problems).toEqual([]);
   });
 
+  // Ten seconds: one visit as a reader makes it, whose code and commands run as they were copied.
   it('served: takes a photo, computes, saves a cut, and copies code that runs', async () => {
     const served = await servePage('explore', [tiny], scratch);
     const { page, problems } = await open(served.url);
