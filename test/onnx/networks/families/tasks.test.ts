@@ -42,6 +42,7 @@ const all = files
 const LIKE_OTHERS = [
   'fcn_resnet50.c21.aux.',
   'deeplabv3_resnet50.c5.json',
+  'fasterrcnn_resnet50_fpn.coco.',
   'fasterrcnn_resnet50_fpn.none.',
   'r3d_18.',
 ];
