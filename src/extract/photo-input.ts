@@ -18,23 +18,34 @@ import { chooseModelTransform } from '../photos/feeds/model-transform.js';
 import { planFeeds } from '../photos/feeds/plan-feeds.js';
 
 /**
- * What a cut is fed: photos with the nodes of their transform, all else as it was asked for.
+ * Cuts a model with what it is fed: photos with the nodes of their transform, all else as it was asked for. That cut begins at once, so that
+ * the caller's objects are read before the caller goes on.
  *
  * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED` for what has no exact form in operators of ONNX; `OPTION_INVALID` for a transform that does not
  * fit the model; those of {@link chooseModelTransform}.
  */
-export async function resolveInput(
+export function cutWithInput<Cut>(
+  model: OnnxModel,
+  returnNodes: ReturnNodes,
+  options: Pick<RewriteOptions, 'input' | 'inputs'>,
+  request: TransformRequest,
+  cut: (input: RewriteOptions['input']) => Promise<Cut>,
+): Promise<Cut> {
+  return photoKindOf(options.input) === undefined
+    ? cut(options.input)
+    : resolvePhotos(model, returnNodes, options, request).then(cut);
+}
+
+async function resolvePhotos(
   model: OnnxModel,
   returnNodes: ReturnNodes,
   { input, inputs: fed }: Pick<RewriteOptions, 'input' | 'inputs'>,
   request: TransformRequest,
-): Promise<RewriteOptions['input']> {
-  const kind = photoKindOf(input);
-  if (kind === undefined) return input;
+): Promise<PhotoInput> {
   const isPlain = model.inputs.length === 1 && fed === undefined;
   const inputs = isPlain ? model.inputs : inputsOf(await pruneToRun(model, returnNodes, { inputs: fed }));
   const transform = chooseModelTransform(request, model, 'auto', inputs);
-  return frontOf(inputs, transform, kind === 'photo-batch');
+  return frontOf(inputs, transform, photoKindOf(input) === 'photo-batch');
 }
 
 function frontOf(inputs: OnnxModel['inputs'], transform: Transform, hasBatch: boolean): PhotoInput {

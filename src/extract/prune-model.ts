@@ -2,7 +2,7 @@
 import type { Options } from '../base/checks.js';
 import type { Fields } from '../base/options.js';
 import { TRANSFORM_FIELDS, type TransformRequest } from '../photos/feeds/choose-transform.js';
-import { resolveInput } from './photo-input.js';
+import { cutWithInput } from './photo-input.js';
 import { readModel, type ModelSource, type OnnxModel } from '../run/model/open/open-model.js';
 import type { ReturnNodes } from '../run/model/open/return-nodes.js';
 import {
@@ -55,6 +55,7 @@ export async function pruneModel(
 ): Promise<PrunedModel> {
   const opened = readModel(model);
   const options = readPruneOptions(opened, PRUNE_FIELDS, given);
-  const input = await resolveInput(opened, returnNodes, options, options.transform);
-  return pruneRead(opened, returnNodes, { ...options, input });
+  return cutWithInput(opened, returnNodes, options, options.transform, (input) =>
+    pruneRead(opened, returnNodes, { ...options, input }),
+  );
 }

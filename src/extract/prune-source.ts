@@ -1,7 +1,7 @@
 /** What an extractor is made of → the pruned model that it runs. */
 import { invalidOption, type Options } from '../base/checks.js';
 import type { TransformRequest } from '../photos/feeds/choose-transform.js';
-import { resolveInput } from './photo-input.js';
+import { cutWithInput } from './photo-input.js';
 import { pruneToRun } from '../run/model/oracle/prune-model.js';
 import { modelInternals } from '../run/model/open/model-state.js';
 import { readModel, type ModelSource, type OnnxModel } from '../run/model/open/open-model.js';
@@ -52,9 +52,10 @@ async function pruneOpened(
   const nodes = returnNodes ?? outputNodes(model);
   const keys = readReturnNodes(nodes).pairs.map(({ key }) => key);
   const outputDtype = dtypesInGraph(rewriting.outputDtype, keys, modelInternals.of(model).graph);
-  const input = await resolveInput(model, nodes, rewriting, transform);
   const keepTensorNames = returnNodes === undefined;
-  return pruneToRun(model, nodes, { ...rewriting, input, outputDtype, keepTensorNames });
+  return cutWithInput(model, nodes, rewriting, transform, (input) =>
+    pruneToRun(model, nodes, { ...rewriting, input, outputDtype, keepTensorNames }),
+  );
 }
 
 /** The outputs of a graph, as nodes to return. The name of an output may be the path of a module as well. */

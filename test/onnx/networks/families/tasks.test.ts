@@ -48,7 +48,7 @@ const LIKE_OTHERS = [
 ];
 /** Of networks that differ in the number of classes only, one in a check. */
 const alike = groupBy(all, ({ facts }) =>
-  [facts.architecture, facts.mode, facts.kwargs['aux_loss']].join(' '),
+  JSON.stringify([facts.architecture, facts.mode, facts.kwargs['aux_loss']]),
 );
 const cases = isRelease
   ? all
