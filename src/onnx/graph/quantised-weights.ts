@@ -1,6 +1,6 @@
 /** The weights that a graph holds in levels: integers or small floats with a scale. They are parameters of the network, as those in floats. */
 import { oncePer } from '../../base/once-per.js';
-import type { Graph, Value } from './graph.js';
+import type { Graph, Node, Value } from './graph.js';
 
 /** The inputs that take levels of a weight or a bias. */
 const LEVELS: Readonly<Record<string, readonly number[]>> = {
@@ -25,4 +25,14 @@ function findWeights({ nodes }: Graph): ReadonlySet<Value> {
       if (value?.initializer) found.add(value);
     }
   return found;
+}
+
+/** The initializers that a node reads, and those that a DequantizeLinear makes floats of for it: weights of a layer in 8 bits. */
+export function initializersOf(node: Node): readonly Value[] {
+  return node.reads.flatMap((value) => {
+    if (value.initializer) return [value];
+    const { producer } = value;
+    const isWeight = producer?.opType === 'DequantizeLinear' && producer.inputs[0]?.initializer !== undefined;
+    return isWeight ? producer.reads.filter(({ initializer }) => initializer !== undefined) : [];
+  });
 }

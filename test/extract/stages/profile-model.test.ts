@@ -5,7 +5,7 @@ import { openModel } from 'onnx-tapir';
 import { createModel } from 'onnx-tapir/zoo';
 import { profileModel, type ModelProfile } from 'onnx-tapir/stages';
 import { describe, expect, it } from 'vitest';
-import { fixturePath, tinyResNet } from '../../support/fixtures.js';
+import { fixturePath, projectPath, tinyResNet } from '../../support/fixtures.js';
 import { modelBytes, type GraphSpec, type WeightSpec } from '../../support/graphs.js';
 
 const zeros = (...dims: number[]): WeightSpec => ({
@@ -167,6 +167,12 @@ describe('profileModel', () => {
     const { nodes, total } = await profileModel(modelBytes(spec), { batch: 3 });
     expect(total.macs).toBe(3 * 6 * 4);
     expect(nodes.map(({ activationBytes }) => activationBytes)).toEqual([12 + 4 + 1, 24 + 4 + 1, 72, 72, 72]);
+  });
+
+  it('counts weights behind DequantizeLinear in the module whose layer reads them', async () => {
+    const { modules } = await profileModel(projectPath('models/demo.onnx'));
+    // Counted with onnx: 167,328 in int8; the rest are biases and scales.
+    expect(modules.find(({ name }) => name === 'blocks.9')?.parameters).toBeGreaterThan(167_328);
   });
 
   it('finds sizes that only a run tells, and takes those that are given', async () => {

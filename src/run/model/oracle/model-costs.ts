@@ -2,7 +2,7 @@
 import { TapirError } from '../../../base/errors.js';
 import type { Graph, Node, Value } from '../../../onnx/graph/graph.js';
 import { findParameters } from '../../../onnx/graph/parameters/find-parameters.js';
-import { quantisedWeights } from '../../../onnx/graph/quantised-weights.js';
+import { initializersOf, quantisedWeights } from '../../../onnx/graph/quantised-weights.js';
 import { contentsOf } from '../../../onnx/graph/scopes.js';
 import { nodeMacs } from '../../../onnx/graph/cost/macs.js';
 import { cutGraph, outputsOf } from '../../../onnx/graph/rewrite/prune.js';
@@ -47,7 +47,7 @@ export interface ElementCounts {
 export interface NodeCosts extends ElementCounts {
   /** Multiply-accumulates; undefined if the operator has no rule. */
   readonly macs: number | undefined;
-  /** The initializers that it reads, each once, also inside its bodies. */
+  /** The initializers that it reads, each once, also inside its bodies, and those of its weights in 8 bits. */
   readonly initializers: readonly Value[];
   readonly weightBytes: number;
   /** Of its outputs. Sequences, maps and texts count zero. */
@@ -158,7 +158,7 @@ function costsOf(
   macs: number | undefined,
   shapes: ReadonlyMap<Value, MeasuredShape>,
 ): NodeCosts {
-  const initializers = node.reads.filter((value) => value.initializer !== undefined);
+  const initializers = initializersOf(node);
   return {
     macs,
     initializers,

@@ -7,6 +7,7 @@ import { marksOf } from '../../../../onnx/graph/names/marks.js';
 import { readModulePath } from '../../../../onnx/graph/names/module-names.js';
 import { moduleTree } from '../../../../onnx/graph/names/module-tree.js';
 import { nameValues } from '../../../../onnx/graph/names/name-list.js';
+import { initializersOf } from '../../../../onnx/graph/quantised-weights.js';
 import { contentsOf } from '../../../../onnx/graph/scopes.js';
 import { nodeRoles } from '../../../../onnx/graph/roles.js';
 import { modelInternals } from '../../../../run/model/open/model-state.js';
@@ -112,7 +113,7 @@ function describeNodes(
           : { tensor: '', request: '', dtype: null, dims: null },
       ),
       reads: node.reads.map(placeOf).filter((place) => place !== undefined),
-      weights: [...node.reads, node].flatMap((holder) => weights.get(holder) ?? []),
+      weights: [...initializersOf(node), node].flatMap((holder) => weights.get(holder) ?? []),
     };
   });
 }
