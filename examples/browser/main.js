@@ -2,7 +2,11 @@
 import { cosine, decode, embed, openModel } from './embed.js';
 
 const MOST_SHOWN = 4;
-const [drop, files, status, list] = ['drop', 'files', 'status', 'photos'].map((id) =>
+/** The photos of the folder examples/photos. */
+const EXAMPLES = ['city', 'clouds', 'dunes', 'flower', 'forest', 'sea'].flatMap((kind) =>
+  [0, 1, 2, 3].map((i) => `photos/${kind}/${kind}-${i}.jpg`),
+);
+const [drop, files, examples, status, list] = ['drop', 'files', 'examples', 'status', 'photos'].map((id) =>
   document.getElementById(id),
 );
 const photos = [];
@@ -16,12 +20,23 @@ try {
 }
 
 files.addEventListener('change', () => void add([...files.files]));
+examples.addEventListener('click', () => void addExamples());
 for (const type of ['dragover', 'dragleave', 'drop'])
   drop.addEventListener(type, (event) => {
     event.preventDefault();
     drop.classList.toggle('over', type === 'dragover');
     if (type === 'drop') void add([...event.dataTransfer.files]);
   });
+
+async function addExamples() {
+  examples.disabled = true;
+  await add(await Promise.all(EXAMPLES.map(fetchPhoto)));
+}
+
+async function fetchPhoto(path) {
+  const response = await fetch(path);
+  return new File([await response.blob()], path.split('/').at(-1));
+}
 
 async function add(given) {
   const failed = [];

@@ -1,6 +1,6 @@
 /** The documentation as a site: pages are the repository's own Markdown files, in reading order. */
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync } from 'node:fs';
+import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitepress';
@@ -175,6 +175,10 @@ function buildTryPage({ outDir }) {
     if (/\.(?:html|js|css)$/.test(name)) copyFileSync(join(from, name), join(to, name));
   for (const name of ['ort.wasm.min.mjs', 'ort-wasm-simd-threaded.mjs', 'ort-wasm-simd-threaded.wasm'])
     copyFileSync(join(project, 'node_modules/onnxruntime-web/dist', name), join(to, 'ort', name));
+  cpSync(join(project, 'examples/photos'), join(to, 'photos'), {
+    recursive: true,
+    filter: (path) => !path.endsWith('.ts'),
+  });
   const cut = ['extract', 'models/demo.onnx', '--return', 'embedding', '--input', 'photo', '--overwrite'];
   execFileSync(process.execPath, ['dist/lib/bin.cjs', ...cut, '--out', join(to, 'model.onnx')], {
     cwd: project,
