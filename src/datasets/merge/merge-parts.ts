@@ -95,7 +95,7 @@ export function incomplete(
   const more = count > missing.length ? `, … (${count} in all)` : '';
   return new TapirError(
     'DATASET_INCOMPLETE',
-    `"${path}" cannot be merged yet: ${what}: ${missing.join(', ')}${more}; run tapir embed for them, then merge again`,
+    `"${path}" cannot be merged yet: ${what}: ${missing.join(', ')}${more}; run tapir embed for them with this --out, then merge again`,
     { details: { path, missing, count } },
   );
 }
