@@ -128,7 +128,9 @@ export async function runEmbed(
     view.end();
     report(terminal, summary, flags);
     if (shard && !flags.json)
-      terminal.out(`  part ${shard.index} of ${shard.count}; when all parts are done: tapir merge ${out}\n`);
+      terminal.out(
+        `  part ${shard.index} of ${shard.count}; when all parts are done, all with this --out: tapir merge ${out}\n`,
+      );
     if (summary.failures.length > 0 && !shard) terminal.exitCode = EXIT.someFailed;
   } catch (error) {
     view.end();

@@ -1,7 +1,7 @@
 /** What users pass as a photo → what kind it is, and its file: the one reader of kinds. */
 import { fileURLToPath } from 'node:url';
 import { types } from 'node:util';
-import { invalidOption } from '../../../base/checks.js';
+import { invalidOption, isPlainObject } from '../../../base/checks.js';
 import { reasonOf, TapirError } from '../../../base/errors.js';
 import { isHttpUrl } from '../../../base/http/http.js';
 import { labelOfUrl } from '../../../base/printable.js';
@@ -67,7 +67,13 @@ export function readKind(source: unknown, option = 'image'): GivenImage {
   if (isWebStream(source) || isNodeStream(source))
     return { kind: 'body', read: () => readStream(source, 'a stream') };
   const pixels = readPixels(source, option);
-  if (!pixels) throw invalidOption(option, `${IMAGE_KINDS}, not ${typeOf(source)}`, undefined);
+  if (!pixels) {
+    const isRow = isPlainObject(source) && ('path' in source || 'image' in source);
+    const advice = isRow
+      ? ' (photos with columns are a list file: .jsonl, .csv)'
+      : '';
+    throw invalidOption(option, `${IMAGE_KINDS}, not ${typeOf(source)}${advice}`, undefined);
+  }
   return {
     kind: 'body',
     read: () => Promise.resolve(encodePam(pixels)),
