@@ -4,7 +4,9 @@ import { join } from 'node:path';
 import { createTrainer, joinGroup } from 'onnx-tapir/train';
 
 const folder = process.argv[2];
-const { cases, steps, rows, most, shapes } = JSON.parse(readFileSync(join(folder, 'cases.json'), 'utf8'));
+const { cases, steps, early, rows, most, shapes } = JSON.parse(
+  readFileSync(join(folder, 'cases.json'), 'utf8'),
+);
 const group = await joinGroup();
 const { rank, size } = group;
 
@@ -34,6 +36,7 @@ for (const [i, { model, batchNorm, optimizer }] of cases.entries()) {
     };
     const batch = { input: pick(inputs, shapes[model]), target: pick(targets, isMse ? [3] : []) };
     losses.push((await trainer.step(batch)).loss);
+    if (step + 1 === early) await trainer.save(join(folder, `tapir-${size}-${i}-early`));
   }
   await trainer.save(join(folder, `tapir-${size}-${i}`));
   if (rank === 0) writeFileSync(join(folder, `tapir-${size}-${i}.json`), JSON.stringify(losses));
