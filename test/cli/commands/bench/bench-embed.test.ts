@@ -13,7 +13,7 @@ writeFileSync(model, buildResNet(0, { blocks: [1, 1, 1, 1], width: 4, size: 224,
 const photos = projectPath('examples/photos');
 const bench = (...flags: string[]) =>
   runTapir(['bench', 'embed', '--model', model, '--return', 'avgpool', ...flags]);
-const short = ['--set', 'seconds=0.05', '--set', 'rounds=1'];
+const short = ['--set', 'seconds=0.1', '--set', 'rounds=1'];
 
 describe('tapir bench embed', () => {
   it('reports both ceilings, both together, and where the time goes', async () => {
