@@ -95,7 +95,9 @@ describe('tapir embed --shard auto', () => {
     const out = join(scratch, 'by-hand');
     const ended = await runTapir([...flags(out), '--shard', '39/40']);
     expect(ended, ended.stderr).toMatchObject({ code: 0 });
-    expect(ended.stdout).toContain(`part 39 of 40; when all parts are done, all with this --out: tapir merge ${out}`);
+    expect(ended.stdout).toContain(
+      `part 39 of 40; when all parts are done, all with this --out: tapir merge ${out}`,
+    );
     expect(existsSync(join(out, 'parts/39-of-40/manifest.json'))).toBe(true);
   });
 
