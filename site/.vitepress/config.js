@@ -1,6 +1,14 @@
 /** The documentation as a site: pages are the repository's own Markdown files, in reading order. */
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync } from 'node:fs';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  writeFileSync,
+} from 'node:fs';
 import { join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitepress';
@@ -175,6 +183,9 @@ function buildTryPage({ outDir }) {
     if (/\.(?:html|js|css)$/.test(name)) copyFileSync(join(from, name), join(to, name));
   for (const name of ['ort.wasm.min.mjs', 'ort-wasm-simd-threaded.mjs', 'ort-wasm-simd-threaded.wasm'])
     copyFileSync(join(project, 'node_modules/onnxruntime-web/dist', name), join(to, 'ort', name));
+  const opened = join(to, 'index.html');
+  const home = '<main>\n      <p><a href="../index.html">← onnx-tapir</a></p>';
+  writeFileSync(opened, readFileSync(opened, 'utf8').replace('<main>', home));
   cpSync(join(project, 'examples/photos'), join(to, 'photos'), {
     recursive: true,
     filter: (path) => !path.endsWith('.ts'),
