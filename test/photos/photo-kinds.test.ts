@@ -123,6 +123,7 @@ describe('decoded pixels', () => {
     [null, /not null/],
     [{ data: bytes, width: 3, height: 4 }, /got "3 × 4, \d+ bytes"/],
     [{ data: new Uint8Array(24), info: { width: 3, height: 4, channels: 2 } }, /got "3 × 4, 2 channels/],
+    [{ data: new Uint8Array(3), width: -1, height: -1 }, /got "-1 × -1, 3 bytes"/],
     [{ data: new Uint16Array(12), width: 2, height: 2 }, /no Uint8Array/],
     [{ dims: [1], data: new Float32Array(1) }, /a tensor, which run takes/],
     [bytes.toString('base64'), /of base64, pass Buffer\.from/],

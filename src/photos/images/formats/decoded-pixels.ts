@@ -41,7 +41,7 @@ export function readPixels(source: unknown, option: string): Pixels | undefined 
   const pixels = Number(width) * Number(height);
   const counted = channels ?? (isBytes ? data.length / pixels : undefined);
   const found = ([1, 3, 4] as const).find((known) => known === counted);
-  const isWhole = Number.isInteger(width) && Number.isInteger(height) && pixels > 0;
+  const isWhole = [width, height].every((side) => Number.isInteger(side) && Number(side) > 0);
   if (isBytes && isWhole && found !== undefined && data.length === pixels * found)
     return { data, width: Number(width), height: Number(height), channels: found };
   const held = isBytes ? `${data.length} bytes` : 'no Uint8Array';
