@@ -86,8 +86,11 @@ export class ReusableRows {
     // A merged dataset has the journals of its parts.
     for (const part of parts) await this.#read(join(folder, PARTS, part), identity, weights);
     if (parts.length > 0) return;
-    if (journal?.identity.format !== 'npy')
-      throw invalidOption('reuse', 'folders of datasets whose features are .npy files', folder);
+    if (journal?.identity.format !== 'npy') {
+      const held = journal ? `whose features are ${journal.identity.format} files` : 'which holds no dataset';
+      const expected = 'folders of datasets whose features are .npy files';
+      throw invalidOption('reuse', expected, `${folder}, ${held}`);
+    }
     const { name: _, ...there } = journal.identity;
     const { name: __, ...asked } = identity;
     const { format, checksum } = asked;

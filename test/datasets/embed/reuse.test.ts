@@ -107,6 +107,6 @@ describe('reuse', () => {
     await expect(tiles).rejects.toThrow('left out where each tile has a row');
     await expect(
       embedFolder(extractor, at('moved'), { ...options, out, reuse: [at('moved')] }),
-    ).rejects.toThrow(/"reuse" must be folders of datasets/);
+    ).rejects.toThrow(/"reuse" must be folders of datasets .*which holds no dataset/);
   });
 });
