@@ -4,6 +4,7 @@ import { TapirError } from '../../base/errors.js';
 import type { Dataset } from '../files/dataset.js';
 import { datasetInvalid } from '../../base/files/dataset-invalid.js';
 import type { TransformOptions } from '../../photos/images/transform/transform-options.js';
+import { withoutOrigin } from '../../photos/images/transform/transform.js';
 import { checkIdentity } from '../../run/model/prune/identify-model.js';
 import { openModel, type OnnxModel } from '../../run/model/open/open-model.js';
 
@@ -28,9 +29,8 @@ export function readRecordedModel({ folder, manifest }: Dataset): RecordedModel 
   const isRecorded = typeof model?.file === 'string' && typeof model.sha256 === 'string';
   if (!isRecorded || transform === null || typeof transform !== 'object')
     throw datasetInvalid(folder, 'its manifest does not say with which model and transform it was made');
-  const { preset: _preset, source: _source, assumed: _assumed, ...options } = transform;
-  // createTransform checks them.
-  return { file: model.file, sha256: model.sha256, transform: options as Options<TransformOptions> };
+  // createTransform checks it.
+  return { file: model.file, sha256: model.sha256, transform: withoutOrigin(transform) };
 }
 
 /** A note where the pixels of a dataset were assumed; else nothing. */

@@ -4,7 +4,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isPlainObject } from '../../base/checks.js';
 import { count, fields, firstMisshapen, recordOf, text } from '../../base/shapes.js';
-import { MANIFEST_FILE } from './file-names.js';
+import { JOURNAL_FILE, MANIFEST_FILE, PARTS } from './file-names.js';
 import { datasetInvalid, datasetMissing, datasetUnreadable } from '../../base/files/dataset-invalid.js';
 import { staysInside } from '../records/locate-file.js';
 import { DATASET_FORMAT, type Manifest } from './manifest.js';
@@ -30,13 +30,20 @@ export async function readManifest(folder: string): Promise<Manifest> {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ENOENT' && code !== 'ENOTDIR') throw datasetUnreadable(path, error);
     if (!existsSync(folder)) throw datasetMissing(folder, error);
-    const reason = 'it is not a dataset, or it is unfinished; to finish it, run the same tapir embed again';
-    throw datasetInvalid(folder, `${reason} (there is no ${MANIFEST_FILE})`, error);
+    throw datasetInvalid(folder, `${whyNone(folder)} (there is no ${MANIFEST_FILE})`, error);
   }
   const flaw = findFlaw(manifest);
   if (flaw !== undefined) throw datasetInvalid(path, flaw);
   // findFlaw has checked all that readers rely on.
   return manifest as Manifest;
+}
+
+/** Why a folder has no manifest. */
+function whyNone(folder: string): string {
+  if (existsSync(join(folder, PARTS))) return `its parts are not merged; join them: tapir merge ${folder}`;
+  if (existsSync(join(folder, JOURNAL_FILE)))
+    return 'it is unfinished; to finish it, run the same tapir embed again';
+  return 'it is not a dataset';
 }
 
 function findFlaw(manifest: unknown): string | undefined {

@@ -98,6 +98,16 @@ function describeUnmet(unmet: ReadonlySet<string>, path: string | null): string 
   return `${counted(unmet.size, 'label')} for paths that the dataset does not have: ${named.join(', ')}${more}${has}`;
 }
 
+/** Whether labels are those of a table. */
+function isLabelTable(given: ProbeLabels): given is string {
+  return typeof given === 'string' && TABLE.test(given);
+}
+
+/** Whether a text is a source of labels. */
+export function isLabelSource(text: string): boolean {
+  return text.startsWith(COLUMN) || Object.hasOwn(FOLDERS, text) || isLabelTable(text);
+}
+
 /** An open source of labels. */
 interface OpenLabels {
   /** A row group at a time. */
@@ -125,7 +135,7 @@ export async function openLabels(dataset: Dataset, given: ProbeLabels, option: s
     const folderOf = (path: string): string | undefined => path.split('/').slice(0, -1).at(place);
     return { inputs: ofPaths(folderOf), unmet, firstPath };
   }
-  const isTable = typeof given === 'string' && TABLE.test(given);
+  const isTable = isLabelTable(given);
   const listed: unknown = isTable ? await readTableLabels(given) : given;
   if (!(listed instanceof Map)) throw invalidOption(option, EXPECTED, given);
   for (const path of listed.keys()) unmet.add(String(path));

@@ -5,7 +5,7 @@ import { optional } from '../../base/options.js';
 import { checkText } from '../../base/checks.js';
 import { type Field } from '../../base/options.js';
 import { RowSet } from '../../base/row-set.js';
-import { openLabels } from './labels.js';
+import { isLabelSource, openLabels } from './labels.js';
 import { readLiveRows } from './live-rows.js';
 
 /** A source of labels, `=`, and a label. {@link readRowsWhere} checks it. */
@@ -25,10 +25,13 @@ const LABELS_NAMED = 10;
 export async function readRowsWhere(dataset: Dataset, where: string | undefined): Promise<RowSet> {
   if (where === undefined) return readLiveRows(dataset);
   const split = where.indexOf('=');
-  if (split < 1)
-    throw invalidOption('where', 'a source of labels and a label, such as column:label=cat', where);
-  const wanted = where.slice(split + 1);
-  const { inputs } = await openLabels(dataset, where.slice(0, split), 'where');
+  const [source, wanted] = [where.slice(0, Math.max(0, split)), where.slice(split + 1)];
+  if (!isLabelSource(source)) {
+    const example = `column:${source || 'label'}=${split < 0 ? 'cat' : wanted}`;
+    const expected = `column:NAME=VALUE, by-folder=NAME, by-last-folder=NAME or TABLE.csv=LABEL, such as ${example}`;
+    throw invalidOption('where', expected, where);
+  }
+  const { inputs } = await openLabels(dataset, source, 'where');
   const [live, others] = [new RowSet(), new Set<string>()];
   let isFound = false;
   for await (const group of inputs)

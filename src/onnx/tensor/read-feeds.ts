@@ -1,5 +1,6 @@
 /** Feeds: what a caller passes to `run`, checked against the model's inputs. */
 import { show } from '../../base/checks.js';
+import { counted } from '../../base/printable.js';
 import { makeTensor, mismatch, nameTensor, readTensor, type NamedTensor, type Tensor } from './tensor.js';
 import { dimsText, isPhotoInput, PHOTO_AXES, takesOnePhoto, type TensorInfo } from './tensor-info.js';
 
@@ -110,7 +111,7 @@ function nameInOrder(
   if (listed.length > open.length) {
     throw mismatch(
       inputs[0]?.name ?? '',
-      `one of ${open.length} tensors in a list: the model has ${inputs.length} inputs`,
+      `a list of at most ${counted(open.length, 'tensor')}: the model has ${counted(inputs.length, 'input')}`,
       `${listed.length} tensors`,
     );
   }

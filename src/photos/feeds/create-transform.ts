@@ -1,8 +1,9 @@
 /** A transform in any spelling: options, or the name of a preset, of torchvision's weights, or of a configuration file. */
 import { resolve } from 'node:path';
 import { invalidOption, type Options } from '../../base/checks.js';
+import { modelFile } from '../../base/package.js';
 import type { Backend } from '../images/configs/config-fields.js';
-import { readConfig, readTransformFile } from '../images/configs/find-transform.js';
+import { lookUpTransform, readConfig, readTransformFile } from '../images/configs/find-transform.js';
 import { transformFromConfig } from '../images/configs/transform-from-config.js';
 import {
   TRANSFORM_PRESETS,
@@ -13,7 +14,7 @@ import { makeTransform, Transform } from '../images/transform/transform.js';
 
 /**
  * What functions take as a transform: one from {@link createTransform}, a preset's name, `torchvision:WEIGHTS`, the path of a
- * configuration file, or options.
+ * configuration file or of a model that has one (`MODEL.onnx`), or options.
  */
 export type TransformLike = Transform | TransformPreset | Options<TransformOptions> | (string & {});
 
@@ -41,7 +42,7 @@ export function createTransform(given: TransformLike = 'ImageNet1K_V1'): Transfo
 const PRESETS = Object.keys(TRANSFORM_PRESETS) as TransformPreset[];
 
 /** What a transform may be, for errors. */
-export const SPELLINGS: string = `${PRESETS.map((name) => `"${name}"`).join(', ')}, "torchvision:WEIGHTS", a configuration file that exists, or options`;
+export const SPELLINGS: string = `${PRESETS.map((name) => `"${name}"`).join(', ')}, "torchvision:WEIGHTS", a configuration file or MODEL.onnx that exists, or options`;
 
 /** {@link createTransform} with the arithmetic of a library that has two. @param expected - For the error. */
 export function readTransformLike(
@@ -54,6 +55,12 @@ export function readTransformLike(
   if (given.startsWith('torchvision:')) return transformFromConfig(given);
   const preset = PRESETS.find((name) => name.toLowerCase() === given.toLowerCase());
   if (preset) return makeTransform(preset);
+  const model = modelFile(given);
+  if (/\.onnx$/i.test(model)) {
+    const found = lookUpTransform(model, { backend });
+    if (found) return found.transform;
+    throw invalidOption('transform', 'a model with a configuration beside it', given);
+  }
   const json = readConfig(resolve(given));
   if (json !== undefined) return readTransformFile(resolve(given), json, { backend });
   throw invalidOption('transform', expected, given);

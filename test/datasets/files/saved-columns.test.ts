@@ -114,8 +114,9 @@ describe('a saved column', () => {
 
   it.each([
     ['column:keep=maybe', /"no", "yes"|"yes", "no"/],
-    ['column:keep', /column:label=cat/],
-    ['=x', /column:label=cat/],
+    ['column:keep', /such as column:label=cat/],
+    ['=x', /such as column:label=x/],
+    ['keep=yes', /such as column:keep=yes/],
     ['nowhere=x', /by-folder/],
   ])('%s is refused', async (where, message) => {
     const search = searchDataset(dataset, [new Float32Array(1)], { where, key: 'e' });

@@ -1,8 +1,17 @@
 /** A transform in any spelling, wherever a photo is read. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createTransform, loadClip, loadImage, loadTiles, transformFromConfig } from 'onnx-tapir';
+import {
+  createTransform,
+  findTransform,
+  loadClip,
+  loadImage,
+  loadTiles,
+  transformFromConfig,
+} from 'onnx-tapir';
 import { describe, expect, it } from 'vitest';
+import { recordTransform } from '../../../src/datasets/embed/describe-run.js';
+import { createTransform as ownTransform } from '../../../src/photos/feeds/create-transform.js';
 import { projectPath, scratchFolder } from '../../support/fixtures.js';
 
 const photo = projectPath('examples/photos/city/city-1.jpg');
@@ -31,9 +40,23 @@ describe('createTransform', () => {
     expect(transform.source?.file).toBe(given === clip ? clip : null);
   });
 
+  it('takes a model, its own file, and what a dataset records', async () => {
+    const { options } = createTransform('demo');
+    expect((await findTransform('demo'))?.transform.options).toEqual(options);
+    expect(createTransform(`${projectPath('models/demo.onnx')}.tapir.json`).options).toEqual(options);
+    const recorded = recordTransform(ownTransform('demo'));
+    expect(createTransform(recorded).options).toEqual(options);
+    expect(createTransform(put('manifest.json', JSON.stringify({ transform: recorded }))).options).toEqual(
+      options,
+    );
+    expect(() => createTransform(join(scratchFolder(), 'nothing.onnx'))).toThrow(
+      'a model with a configuration beside it',
+    );
+  });
+
   it('says what there is, and what is wrong with a file', () => {
     expect(() => createTransform('ResNet50_Weights.DEFAULT')).toThrow(
-      /must be "ImageNet1K_V1", .*"torchvision:WEIGHTS", a configuration file that exists, or options, got "ResNet50_/,
+      /must be "ImageNet1K_V1", .*"torchvision:WEIGHTS", a configuration file or MODEL\.onnx that exists, or options, got "ResNet50_/,
     );
     const broken = put('broken.json', '{');
     expect(() => createTransform(broken)).toThrow(expect.objectContaining({ code: 'TRANSFORM_UNSUPPORTED' }));

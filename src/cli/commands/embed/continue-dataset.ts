@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { invalidOption, isPlainObject } from '../../../base/checks.js';
 import { readJson } from '../../../base/read-json.js';
-import { MANIFEST_FILE } from '../../../datasets/files/file-names.js';
+import { JOURNAL_FILE, MANIFEST_FILE } from '../../../datasets/files/file-names.js';
 import { applyOptions } from '../../flags/settings.js';
 
 /** The options that all runs into a dataset share, by the names of their values. */
@@ -40,7 +40,14 @@ export function continueDataset(command: Command): string[] {
   if (out === undefined || out === '-' || model !== undefined || overwrite) return [];
   const manifest = readJson(join(out, MANIFEST_FILE), (reason) =>
     invalidOption('--out', `a dataset whose manifest can be read (${reason})`, out),
-  ) as { readonly run?: { readonly options?: unknown } | null } | undefined;
+  ) as { readonly model?: unknown; readonly run?: { readonly options?: unknown } | null } | undefined;
   const options = manifest?.run?.options;
-  return isPlainObject(options) ? applyOptions(command, `manifest of ${out}:`, options) : [];
+  if (isPlainObject(options)) return applyOptions(command, `manifest of ${out}:`, options);
+  if (manifest?.model === null)
+    throw invalidOption('--out', 'a dataset of tapir embed: imported vectors take no photos', out);
+  const isUnfinished = existsSync(join(out, JOURNAL_FILE));
+  if (!manifest && !isUnfinished) return [];
+  const held = manifest ? 'its manifest does not say them' : 'it is unfinished';
+  const asBefore = `stated, with --return and all other flags as before: of "${out}" they are not known yet`;
+  throw invalidOption('--model', `${asBefore}, because ${held}`, undefined);
 }

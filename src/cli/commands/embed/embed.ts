@@ -156,8 +156,8 @@ const MAP_RANK = 3;
 /** @param isRemoving - The run removes inputs, so those that are left could not be looked at. */
 function describeMissing(isRemoving: boolean): string {
   return isRemoving
-    ? 'not listed in the source but not proven gone (they exist, or a folder or link cannot be read); they stay in the dataset'
-    : 'no longer in the source and stay in the dataset; --remove-missing marks them as removed';
+    ? 'not listed in the source but not proven gone (still there, or a folder or link cannot be read); kept in the dataset'
+    : 'no longer in the source; kept in the dataset (--remove-missing marks as removed)';
 }
 
 function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing }: EmbedFlags): void {
@@ -192,12 +192,12 @@ function report(terminal: Terminal, summary: EmbedSummary, { json, removeMissing
   else
     terminal.out(isAllReused ? 'nothing to compute\n' : `${ok} of ${embedded} ${inputs} embedded ${time}\n`);
   const notes = [
-    [isNothingNew ? 0 : skipped, `were there already; the dataset has ${counts.inputs} inputs now`],
-    [reused, 'have their vectors from --reuse'],
-    [duplicates, 'were given more than once; each is in the dataset once'],
-    [changed, 'replace photos that the dataset had under the same names: changed files, or another folder'],
-    [removed, 'were no longer in the source and are marked as removed'],
-    [missing, `are ${describeMissing(removeMissing)}`],
+    [isNothingNew ? 0 : skipped, `there already; the dataset has ${counted(counts.inputs, 'input')} now`],
+    [reused, 'with vectors from --reuse'],
+    [duplicates, 'given more than once; each is in the dataset once'],
+    [changed, 'in place of photos of the same names: changed files, or another folder'],
+    [removed, 'no longer in the source, and marked as removed'],
+    [missing, describeMissing(removeMissing)],
   ] as const;
   for (const [count, what] of notes) if (count > 0) terminal.out(`  ${count} ${what}\n`);
   for (const line of describeMarked(manifest)) terminal.out(`  ${line}\n`);

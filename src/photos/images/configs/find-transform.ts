@@ -4,6 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { checkPath, isPlainObject, type Options } from '../../../base/checks.js';
 import { MODULES_FILE, TRANSFORM_FILES } from '../../../base/config-files.js';
 import { reasonOf, TapirError } from '../../../base/errors.js';
+import { modelFile } from '../../../base/package.js';
 import { readJson } from '../../../base/read-json.js';
 import { readModelSettings } from '../../../run/model/open/model-settings.js';
 import { shortestValue, type TransformOptions } from '../transform/transform-options.js';
@@ -26,7 +27,7 @@ export interface FoundTransform {
  * looks for `transform.json`, or the file of Hugging Face, OpenCLIP, Immich or timm: beside the model, one folder up, or in the folder of a
  * sentence-transformers part there.
  *
- * @param model - Path or `file:` URL of the model file.
+ * @param model - Path or `file:` URL of the model file, or `demo`.
  * @param given - See {@link ConfigReading}.
  * @returns The transform and where it is from; null if there is no such file.
  * @throws {@link TapirError} `TRANSFORM_UNSUPPORTED` for a file that cannot be read or followed; the message names it.
@@ -44,7 +45,7 @@ export async function findTransform(
   model: string | URL,
   given: Options<ConfigReading> = {},
 ): Promise<FoundTransform | null> {
-  return lookUpTransform(checkPath('model', model), given);
+  return lookUpTransform(modelFile(checkPath('model', model)), given);
 }
 
 /** {@link findTransform}, at once. */

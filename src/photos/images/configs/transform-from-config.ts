@@ -1,7 +1,7 @@
 /** Configuration files of the libraries that trained a model → its transform. */
 import { checkOneOf, withDefaults, type Options } from '../../../base/checks.js';
 import { TRANSFORM_PRESETS, type TransformPreset } from '../transform/transform-options.js';
-import { makeTransform, Transform } from '../transform/transform.js';
+import { makeTransform, Transform, withoutOrigin } from '../transform/transform.js';
 import { ConfigFields, type Backend, type ConfigOptions, type ResolvedConfig } from './config-fields.js';
 import { isHuggingFace, readHuggingFace, type ModelConfig } from './hugging-face.js';
 import { isOpenClip, readOpenClip } from './open-clip.js';
@@ -27,7 +27,8 @@ const DEFAULTS: ConfigReading = { backend: undefined, model: undefined };
 
 /**
  * Reads a transform from a configuration. It knows Hugging Face's `preprocessor_config.json`, timm's `config.json`, OpenCLIP's
- * `open_clip_config.json`, Immich's `preprocess_cfg.json`, torchvision's fields, and `JSON.stringify(transform.options)`.
+ * `open_clip_config.json`, Immich's `preprocess_cfg.json`, torchvision's fields, `JSON.stringify(transform.options)`, and files that hold
+ * these: `MODEL.onnx.tapir.json`, the `manifest.json` of a dataset.
  *
  * @param config - The parsed file, its text, the name of a preset, or that of torchvision's weights
  * (`torchvision:ResNet50_Weights.IMAGENET1K_V2`).
@@ -76,6 +77,8 @@ function resolveConfig(config: unknown, given: Options<ConfigReading>): Resolved
   if (typeof inner === 'object' && inner !== null) return resolveConfig(inner, given);
   const fields = new ConfigFields(json, 'transformers');
   if (isHuggingFace(json)) return { ...readHuggingFace(fields, backend, model), kind: 'transformers' };
+  // A model's own file, and the manifest of a dataset.
+  if (json['transform']) return resolveConfig(json['transform'], given);
   const reason =
     'no field tells what library the configuration belongs to; options of onnx-tapir have the field resize or crop';
   throw fields.refuse('image_processor_type', reason);
@@ -117,5 +120,5 @@ export function isOwn(json: Readonly<Record<string, unknown>>): boolean {
 
 /** What `JSON.stringify(transform.options)` gives. Unknown fields are `OPTION_INVALID`. */
 function readOwn(json: Readonly<Record<string, unknown>>): ConfigOptions {
-  return withDefaults(TRANSFORM_PRESETS.ImageNet1K_V1, json as ConfigOptions, 'transform');
+  return withDefaults(TRANSFORM_PRESETS.ImageNet1K_V1, withoutOrigin(json) as ConfigOptions, 'transform');
 }

@@ -57,9 +57,13 @@ export function fileError(
   return unavailableImage('IMAGE_UNREADABLE', label, reasonOf(cause), { cause });
 }
 
-export function missingRemoteImage(label: string, status: number): TapirError<'IMAGE_NOT_FOUND'> {
+export function missingRemoteImage(
+  label: string,
+  status: number,
+): TapirError<'IMAGE_NOT_FOUND' | 'IMAGE_DENIED'> {
   const advice = 'pass only a Response whose "ok" is true';
-  return unavailableImage('IMAGE_NOT_FOUND', label, `the server answers ${status}`, { advice });
+  const code = status === 401 || status === 403 ? 'IMAGE_DENIED' : 'IMAGE_NOT_FOUND';
+  return unavailableImage(code, label, `the server answers ${status}`, { advice });
 }
 
 /** A file that the source listed and that no longer exists. */

@@ -118,7 +118,8 @@ export class FileParts {
 }
 
 function checkRegular(stats: Stats): void {
-  if (stats.isDirectory()) throw new Error('it is a folder; embedFolder and embedImages read folders');
+  if (stats.isDirectory())
+    throw new Error('it is a folder, which is read alone, or as a pattern of its photos ("DIR/*.jpg")');
   if (!stats.isFile()) throw new Error('it is not a regular file');
 }
 

@@ -1,5 +1,5 @@
 /** Decoded image → resized and cropped pixels → normalised floats, with the numbers of the library that trained the model. */
-import { withDefaults, type Options } from '../../../base/checks.js';
+import { isPlainObject, withDefaults, type Options } from '../../../base/checks.js';
 import { checkTransform } from './check-transform.js';
 import { jpegOptions } from '../decode/decode.js';
 import { misfitImage, tooLargeImage } from '../file/image-errors.js';
@@ -230,6 +230,17 @@ function toSize(size: number | Size): Size {
 /** The transform of a preset, or of options; those that are left out have the values of `ImageNet1K_V1`. Throws `OPTION_INVALID`. */
 export function makeTransform(given: TransformPreset | Options<TransformOptions>): Transform {
   if (typeof given === 'string') return new Transform(checkTransform(TRANSFORM_PRESETS[given]), given);
-  const options = withDefaults(TRANSFORM_PRESETS.ImageNet1K_V1, given, 'transform');
+  const options = withDefaults(TRANSFORM_PRESETS.ImageNet1K_V1, withoutOrigin(given), 'transform');
   return new Transform(checkTransform(options), null);
+}
+
+type Recorded = Options<TransformOptions> &
+  Readonly<Partial<Record<'preset' | 'source' | 'assumed', unknown>>>;
+
+/** Options without what the manifest of a dataset records beside them: where they came from. */
+export function withoutOrigin(given: Options<TransformOptions>): Options<TransformOptions> {
+  // What is no object is refused with the options.
+  if (!isPlainObject(given) || !('preset' in given)) return given;
+  const { preset: _preset, source: _source, assumed: _assumed, ...options } = given as Recorded;
+  return options;
 }

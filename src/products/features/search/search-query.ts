@@ -1,6 +1,6 @@
 /** A query of several parts: words, images and vectors that the results resemble, and others that they do not. */
 import type { ImageSource } from '../../../photos/images/formats/image-source.js';
-import { invalidOption, type Options } from '../../../base/checks.js';
+import { invalidOption, isPlainObject, type Options } from '../../../base/checks.js';
 import { meanDirection } from '../text/class-vectors.js';
 import type { QueryModels } from './query-models.js';
 
@@ -60,10 +60,14 @@ function textsOf({ text }: QueryParts): readonly string[] {
 
 function checkParts(option: string, parts: Options<SearchQuery>, mayExclude: boolean): void {
   const known = ['text', 'images', 'vectors', ...(mayExclude ? ['not'] : [])];
-  const isObject = parts !== null && typeof parts === 'object' && !Array.isArray(parts);
+  const isObject = isPlainObject(parts);
   const unknown = isObject ? Object.keys(parts).find((name) => !known.includes(name)) : undefined;
   if (!isObject || unknown !== undefined)
-    throw invalidOption(option, `an object of ${known.join(', ')}`, unknown ?? parts);
+    throw invalidOption(
+      option,
+      `an object of ${known.join(', ')} (of a photo: { images: [photo] })`,
+      unknown ?? parts,
+    );
   const { text, images, vectors } = parts;
   const isText = (given: unknown): boolean => typeof given === 'string';
   if (text !== undefined && !isText(text) && !(Array.isArray(text) && text.every(isText)))

@@ -1,5 +1,5 @@
 /** `tapir embed SOURCE --out DIR` continues a dataset with what the run that made it was told. */
-import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, it } from 'vitest';
@@ -77,6 +77,14 @@ it('needs a model where there is no dataset, and refuses a manifest with other o
     code: 2,
     stderr: expect.stringMatching(/manifest of .*one of model/) as string,
   });
+  writeFileSync(join(out, 'manifest.json'), JSON.stringify({ ...made, model: null, run: null }));
+  const imported = await runTapir(['embed', photos, '--out', out]);
+  expect(imported.stderr).toContain('imported vectors take no photos');
+  rmSync(join(out, 'manifest.json'));
+  const unfinished = await runTapir(['embed', photos, '--out', out]);
+  expect(unfinished.stderr).toMatch(/--model must be stated, .* because it is unfinished/);
+  const searched = await runTapir(['dedupe', out]);
+  expect(searched.stderr).toContain('it is unfinished; to finish it, run the same tapir embed again');
 });
 
 it('says how many vectors come from --reuse', async () => {
@@ -93,5 +101,5 @@ it('says how many vectors come from --reuse', async () => {
     '--reuse',
     join(scratch, 'plain'),
   ]);
-  expect(copied.stdout).toMatch(/nothing to compute[^]*\d+ have their vectors from --reuse/);
+  expect(copied.stdout).toMatch(/nothing to compute[^]*\d+ with vectors from --reuse/);
 });
