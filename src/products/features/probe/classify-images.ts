@@ -86,7 +86,7 @@ export async function* classifyImages(
   const [output] = model.outputs;
   const known = await readClassLabels(model);
   if ('problem' in known)
-    throw invalidOption('model', 'a classifier with labels', `${path}: ${known.problem}`);
+    throw invalidOption('model', `a classifier with labels (${known.problem})`, path);
   const { labels } = known;
   const nodes = { [`tensor:${output!.name}`]: 'scores' } as const;
   const extractor = await createFeatureExtractor(model, nodes, { device, outputDtype: 'keep' });

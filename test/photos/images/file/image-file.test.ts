@@ -34,7 +34,7 @@ describe('readImageFile', () => {
     for (const [path, code, message] of [
       [join(folder, 'none'), 'IMAGE_NOT_FOUND', /no such file \(ENOENT\); check its path/],
       [join(photo, 'inside.jpg'), 'IMAGE_NOT_FOUND', /ENOTDIR/],
-      [folder, 'IMAGE_UNREADABLE', /it is a folder; embedFolder/],
+      [folder, 'IMAGE_UNREADABLE', /it is a folder, which is read alone/],
       [join(folder, 'nul\0'), 'IMAGE_UNREADABLE', /null bytes/],
       [long, 'IMAGE_TOO_LARGE', /has 1073741825 bytes, more than 1073741824/],
     ] as const) {
