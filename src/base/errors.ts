@@ -298,7 +298,10 @@ export function isTapirError<Code extends ErrorCode>(error: unknown, code?: Code
 /** Returns the message of any thrown value, on one line. */
 export function reasonOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
-  return text.replace(MISSING, 'there is no "$1" (ENOENT)').replace(/\s*\n\s*/g, ' ').trim();
+  return text
+    .replace(MISSING, 'there is no "$1" (ENOENT)')
+    .replace(/\s*\n\s*/g, ' ')
+    .trim();
 }
 
 /** What the system says of a missing file or folder. */

@@ -85,8 +85,7 @@ export async function* classifyImages(
   const model = await openModel(path);
   const [output] = model.outputs;
   const known = await readClassLabels(model);
-  if ('problem' in known)
-    throw invalidOption('model', `a classifier with labels (${known.problem})`, path);
+  if ('problem' in known) throw invalidOption('model', `a classifier with labels (${known.problem})`, path);
   const { labels } = known;
   const nodes = { [`tensor:${output!.name}`]: 'scores' } as const;
   const extractor = await createFeatureExtractor(model, nodes, { device, outputDtype: 'keep' });

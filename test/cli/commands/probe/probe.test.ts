@@ -217,7 +217,9 @@ describe('tapir probe', () => {
     const alone = await runTapir(['probe', dataset, '--labels', 'by-folder', '-o', out]);
     expect(alone.stderr).toContain('--attach');
     const absent = await runTapir(['probe', dataset, '--labels', join(scratch, 'absent.csv')]);
-    expect(absent.stderr).toMatch(/absent.csv" cannot be read as labels: there is no ".*absent.csv" \(ENOENT\) \[SOURCE_INVALID\]/);
+    expect(absent.stderr).toMatch(
+      /absent.csv" cannot be read as labels: there is no ".*absent.csv" \(ENOENT\) \[SOURCE_INVALID\]/,
+    );
     writeFileSync(other, '{}');
     expect(await failureOf(readProbe(other), TapirError)).toMatchObject({ code: 'OPTION_INVALID' });
   });
