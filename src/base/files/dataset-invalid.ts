@@ -3,7 +3,7 @@ import { TapirError, reasonOf } from '../errors.js';
 
 /** Makes the error for a dataset, or for one of its files, that is damaged or not what it should be. */
 export function datasetInvalid(path: string, reason: string, cause?: unknown): TapirError<'DATASET_INVALID'> {
-  return new TapirError('DATASET_INVALID', `"${path}" cannot be read as part of a dataset: ${reason}`, {
+  return new TapirError('DATASET_INVALID', `"${path}" cannot be read: ${reason}`, {
     details: { path, reason },
     cause,
   });
