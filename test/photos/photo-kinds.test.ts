@@ -117,7 +117,7 @@ describe('decoded pixels', () => {
     [sharp(bytes), /an object of sharp: pass "await image\.raw\(\)/],
     [Promise.resolve(bytes), /a Promise \(forgotten await\?\)/],
     [{}, /not an object \{\}/],
-    [{ path: 'a.jpg', label: 'cat' }, /not an object .* \(photos with columns are a list file/],
+    [{ path: 'a.jpg', label: 'cat' }, /not an object .* \(with columns: for embedFolder/],
     [new Map(), /not an object of class Map/],
     [7, /not a number/],
     [null, /not null/],

@@ -2,7 +2,7 @@
 import { createReadStream, statSync, type Stats } from 'node:fs';
 import { basename, extname } from 'node:path';
 import { Readable } from 'node:stream';
-import { checkOneOf, invalidOption } from '../../base/checks.js';
+import { checkOneOf, invalidOption, isPlainObject } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import { isOneImage, type ImageSource } from '../../photos/images/formats/image-source.js';
 import {
@@ -27,6 +27,8 @@ import type { EntryPlan } from '../../photos/feeds/items/entries.js';
 import { itemOfImage } from '../../photos/feeds/items/item-of-image.js';
 import { findMatches, isPattern, readPattern, type Pattern } from './folders/pattern.js';
 import { isHttpUrl } from '../../base/http/http.js';
+import { nameOfUrl } from '../../base/url-names.js';
+import { nameColumns } from '../formats/metadata.js';
 import { labelOfUrl } from '../../base/printable.js';
 import { invalidSource } from './items/source-errors.js';
 import { describeTables, type TableFacts } from './lists/parquet-entries.js';
@@ -37,8 +39,16 @@ import {
   type SourcePlan,
 } from '../../photos/feeds/items/source-options.js';
 
-/** One image of a list; an http(s) URL with `allowHttp`. */
-export type ListedImage = ImageSource;
+/** A photo with columns for a dataset's metadata: other fields, as values of JSON. */
+export interface PhotoRow {
+  /** Names the photo; it is the photo, too, where `image` is left out. */
+  readonly path?: string;
+  readonly image?: ImageSource;
+  readonly [column: string]: unknown;
+}
+
+/** One image of a list, alone or with columns; an http(s) URL with `allowHttp`. */
+export type ListedImage = ImageSource | PhotoRow;
 
 /** A stream of bytes that names or contains images. Paths are relative to the working directory. */
 export interface PathStream {
@@ -67,7 +77,8 @@ export interface PathStream {
  * A named pipe gives a tar. A list may name tars, too, as files or URLs: their images are named `<tar>/<entry>`.
  *
  * Images that are given as bytes have no path: `path` of a result is null, and `index` identifies it. In a dataset they are named by
- * their position: `#0`, `#1`, …
+ * their position: `#0`, `#1`, … A photo with columns ({@link PhotoRow}) names them: `{ path: 'a.jpg', label: 'cat' }`,
+ * `{ image: bytes, path: 'a', label: 'cat' }`.
  *
  * Bytes and pixels in an array must not change until the run has ended. Those of other iterables are copied, so a generator may fill one
  * buffer again and again.
@@ -258,10 +269,34 @@ async function* readIterable(
   source: Iterable<unknown> | AsyncIterable<unknown>,
   plan: EntryPlan,
 ): AsyncGenerator<SourceItem> {
-  const isHeld = Array.isArray(source);
+  const isLent = !Array.isArray(source);
+  let row = 0;
   for await (const image of source) {
-    yield itemOfImage(image, plan, 'source', !isHeld);
+    yield isPhotoRow(image)
+      ? itemOfRow(image, row, plan, isLent)
+      : itemOfImage(image, plan, 'source', isLent);
+    row++;
   }
+}
+
+function isPhotoRow(given: unknown): given is PhotoRow {
+  return (
+    isPlainObject(given) && !('data' in given) && ('image' in given || typeof given['path'] === 'string')
+  );
+}
+
+function itemOfRow(row: PhotoRow, index: number, plan: EntryPlan, isLent: boolean): SourceItem {
+  const { path, image, ...columns } = row;
+  const item = itemOfImage(image === undefined ? path : image, plan, 'source', isLent);
+  const refuse = (reason: string): Error =>
+    invalidOption(`source[${index}]`, `a photo with columns: ${reason}`, row);
+  const texts = Object.entries(columns).flatMap(([name, value]) => {
+    const text = JSON.stringify(value) as string | undefined;
+    return text === undefined ? [] : [[name, text] as const];
+  });
+  const named =
+    image === undefined || typeof path !== 'string' ? {} : { path: nameOfUrl(path), heldIn: index };
+  return { ...item, ...named, columns: nameColumns(texts, refuse) };
 }
 
 /** A source with the images of the tars that it names. */

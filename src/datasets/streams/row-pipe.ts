@@ -18,7 +18,7 @@ import { rowsOf, type Embedded, type EmbeddedItem } from '../embed/embed-images.
 import type { EntryPlan } from '../../photos/feeds/items/entries.js';
 import { itemOfImage } from '../../photos/feeds/items/item-of-image.js';
 import { photoFields } from '../../photos/feeds/photo-options.js';
-import type { ListedImage } from '../sources/open-source.js';
+import type { ImageSource } from '../../photos/images/formats/image-source.js';
 import { partsOf } from '../records/dataset-identity.js';
 import type { SourceRecord } from '../sources/records/source-record.js';
 import type { DType } from '../../onnx/tensor/tensor.js';
@@ -61,7 +61,7 @@ export const EMBED_STREAM_FIELDS: Fields<EmbedStreamOptions> = {
 
 /** An input: a record with an image and the extra fields of its row; or just the image, if rows need no extra fields. */
 export type StreamInput<Extra extends object = Record<string, unknown>> =
-  ({ readonly image: ListedImage } & Extra) | (Record<never, never> extends Extra ? ListedImage : never);
+  ({ readonly image: ImageSource } & Extra) | (Record<never, never> extends Extra ? ImageSource : never);
 
 /** A row: the features of an image or its error, and the extra fields of its record. */
 export type StreamRow<

@@ -13,6 +13,7 @@ import {
   type ListedImage,
 } from 'onnx-tapir';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { SourceItem } from '../../../src/photos/feeds/items/source-item.js';
 import { makeTar, makeZip } from '../../support/archives.js';
 import { projectPath, scratchFolder, tinyResNet } from '../../support/fixtures.js';
 import { inPieces, itemsOf } from '../../support/sources.js';
@@ -91,6 +92,36 @@ describe('embedImages', () => {
     const { paths, features } = await embed(given);
     expect(paths).toEqual(given.map(() => null));
     expect(features).toEqual(expected.features.flatMap((one) => [one, one, one, one]));
+  });
+
+  it('takes photos with columns, as a list of JSON lines does', async () => {
+    const rows = files.map(({ name, bytes }, i) => ({
+      image: bytes,
+      path: name,
+      label: `l${i}`,
+      more: { i },
+      status: 5,
+    }));
+    const items = await itemsOf(rows);
+    expect(items.map(({ path, image, heldIn }) => [path, image, heldIn])).toEqual(
+      files.map(({ name, bytes }, i) => [name, bytes, i]),
+    );
+    expect([...items[1]!.columns!]).toEqual([
+      ['label', '"l1"'],
+      ['more', '{"i":1}'],
+      ['source_status', '5'],
+    ]);
+    const list = [{ path: 'a/b.jpg', label: 'x' }, { path: 'c.jpg' }];
+    const lines = list.map((row) => JSON.stringify(row)).join('\n');
+    const strip = ({ path, columns }: SourceItem) => [path, [...(columns ?? [])]];
+    expect((await itemsOf(list)).map(strip)).toEqual(
+      (await itemsOf(write('rows.jsonl', Buffer.from(lines)))).map(strip),
+    );
+    await expect(itemsOf([{ path: 5 }] as never)).rejects.toThrow('not an object {path}');
+    await expect(itemsOf([{ path: 'a', image: null }] as never)).rejects.toThrow('not null');
+    await expect(itemsOf([{ path: 'a', status: 1, source_status: 2 }])).rejects.toThrow(
+      'two columns "source_status"',
+    );
   });
 
   it('takes bytes of a generator that fills one buffer again and again', async () => {

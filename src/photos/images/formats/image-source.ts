@@ -69,7 +69,7 @@ export function readKind(source: unknown, option = 'image'): GivenImage {
   const pixels = readPixels(source, option);
   if (!pixels) {
     const isRow = isPlainObject(source) && ('path' in source || 'image' in source);
-    const advice = isRow ? ' (photos with columns are a list file: .jsonl, .csv)' : '';
+    const advice = isRow ? ' (with columns: for embedFolder, embedImages)' : '';
     throw invalidOption(option, `${IMAGE_KINDS}, not ${typeOf(source)}${advice}`, undefined);
   }
   return {
