@@ -72,7 +72,8 @@ export {
   type EmbedTransformStream,
 } from './datasets/streams/embed-transform-stream.js';
 export type { EmbedStreamOptions, StreamInput, StreamRow } from './datasets/streams/row-pipe.js';
-export type { EmbedSource, ListedImage, PathStream, PhotoRow } from './datasets/sources/open-source.js';
+export type { EmbedSource, ListedImage, PathStream } from './datasets/sources/open-source.js';
+export type { PhotoRow } from './datasets/sources/photo-rows.js';
 export type { PhotoName, SourceOptions } from './photos/feeds/items/source-options.js';
 export type { RequestHeaders } from './base/http/request-headers.js';
 export type { EmbedOptions } from './datasets/embed/embed-options.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
-import { isTapirError, packError, reasonOf, TapirError, unpackError } from '../../src/base/errors.js';
+import { isTapirError, reasonOf, TapirError } from '../../src/base/errors.js';
+import { packError, unpackError } from '../../src/base/packed-error.js';
 
 describe('TapirError', () => {
   const error = new TapirError('BATCH_FIXED', 'no', {

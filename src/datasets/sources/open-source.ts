@@ -2,7 +2,7 @@
 import { createReadStream, statSync, type Stats } from 'node:fs';
 import { basename, extname } from 'node:path';
 import { Readable } from 'node:stream';
-import { checkOneOf, invalidOption, isPlainObject } from '../../base/checks.js';
+import { checkOneOf, invalidOption } from '../../base/checks.js';
 import { reasonOf } from '../../base/errors.js';
 import { isOneImage, type ImageSource } from '../../photos/images/formats/image-source.js';
 import {
@@ -15,7 +15,7 @@ import { openCarriedTexts } from './records/carried-texts.js';
 import { openRecords } from './records/open-records.js';
 import { INPUT_FORMATS, type InputFormat } from './records/source-record.js';
 import { listImages } from './folders/list-folder.js';
-import type { SourceItem } from '../../photos/feeds/items/source-item.js';
+import type { ItemColumns, SourceItem } from '../../photos/feeds/items/source-item.js';
 import { clipItems } from './items/clip-items.js';
 import { withColumns } from './lists/column-names.js';
 import { UnreadFiles, type UnreadCounts } from './items/unread-files.js';
@@ -23,29 +23,19 @@ import { archiveKind } from './archives/archive-entry.js';
 import { listArchive, listShards } from './archives/archives.js';
 import { isListedTar, listListedTar } from './archives/listed-tars.js';
 import { listTarStream } from './archives/tar.js';
-import type { EntryPlan } from '../../photos/feeds/items/entries.js';
 import { itemOfImage } from '../../photos/feeds/items/item-of-image.js';
 import { findMatches, isPattern, readPattern, type Pattern } from './folders/pattern.js';
 import { isHttpUrl } from '../../base/http/http.js';
-import { nameOfUrl } from '../../base/url-names.js';
-import { nameColumns } from '../formats/metadata.js';
 import { labelOfUrl } from '../../base/printable.js';
 import { invalidSource } from './items/source-errors.js';
 import { describeTables, type TableFacts } from './lists/parquet-entries.js';
 import { LIST_EXTENSIONS, readList } from './lists/read-list.js';
+import { isPhotoRow, itemOfRow, type PhotoRow } from './photo-rows.js';
 import {
   SOURCE_DEFAULTS,
   type SourceOptions,
   type SourcePlan,
 } from '../../photos/feeds/items/source-options.js';
-
-/** A photo with columns for a dataset's metadata: other fields, as values of JSON. */
-export interface PhotoRow {
-  /** Names the photo; it is the photo, too, where `image` is left out. */
-  readonly path?: string;
-  readonly image?: ImageSource;
-  readonly [column: string]: unknown;
-}
 
 /** One image of a list, alone or with columns; an http(s) URL with `allowHttp`. */
 export type ListedImage = ImageSource | PhotoRow;
@@ -101,6 +91,9 @@ export interface OpenedSource extends AsyncIterable<SourceItem> {
   readonly unread: UnreadCounts;
 }
 
+/** Kinds whose photos have columns beside them. */
+const WITH_COLUMNS = new Set<SourceDescription['kind']>(['list', 'stream', 'iterable']);
+
 /**
  * Finds out what a source is. Reads nothing of it until its items are requested.
  *
@@ -117,10 +110,10 @@ export function openSource(
 ): OpenedSource {
   const images = openTars(openListed(source, options, signal), options, signal);
   const { kind } = images.description;
-  if (typeof options.name === 'object' && kind !== 'list' && kind !== 'stream')
+  if (typeof options.name === 'object' && !WITH_COLUMNS.has(kind))
     throw invalidOption(
       'name',
-      `"auto", "url" or "path" for this source (${kind}): only lists, tables and streams have columns`,
+      `"auto", "url" or "path" for this source (${kind}): only lists, tables, streams and photos with columns have them`,
       options.name,
     );
   if (!clips) return images;
@@ -152,7 +145,7 @@ export function openListed(source: EmbedSource, options: SourceOptions, signal?:
   if (!(Symbol.iterator in source || Symbol.asyncIterator in source)) throw notASource(source);
   if (source instanceof Readable && !source.readableObjectMode)
     throw invalidOption('source', '{ paths: stream } if a stream of bytes lists the images', source);
-  return opened('iterable', null, () => readIterable(source, { ...options, base: '', signal }));
+  return opened('iterable', null, () => readIterable(source, options, signal));
 }
 
 /** What a string can name, for messages. */
@@ -267,37 +260,20 @@ async function* readItems(
 
 async function* readIterable(
   source: Iterable<unknown> | AsyncIterable<unknown>,
-  plan: EntryPlan,
+  options: SourceOptions,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<SourceItem> {
+  const plan = { ...options, base: '', signal };
   const isLent = !Array.isArray(source);
   let row = 0;
-  for await (const image of source) {
-    yield isPhotoRow(image)
-      ? itemOfRow(image, row, plan, isLent)
-      : itemOfImage(image, plan, 'source', isLent);
-    row++;
+  for await (const given of source) {
+    const isRow = isPhotoRow(given);
+    const item = isRow ? itemOfRow(given, row, plan, isLent) : itemOfImage(given, plan, 'source', isLent);
+    yield withColumns(item, row++, item.columns ?? NO_COLUMNS, options, 'the source');
   }
 }
 
-function isPhotoRow(given: unknown): given is PhotoRow {
-  return (
-    isPlainObject(given) && !('data' in given) && ('image' in given || typeof given['path'] === 'string')
-  );
-}
-
-function itemOfRow(row: PhotoRow, index: number, plan: EntryPlan, isLent: boolean): SourceItem {
-  const { path, image, ...columns } = row;
-  const item = itemOfImage(image === undefined ? path : image, plan, 'source', isLent);
-  const refuse = (reason: string): Error =>
-    invalidOption(`source[${index}]`, `a photo with columns: ${reason}`, row);
-  const texts = Object.entries(columns).flatMap(([name, value]) => {
-    const text = JSON.stringify(value) as string | undefined;
-    return text === undefined ? [] : [[name, text] as const];
-  });
-  const named =
-    image === undefined || typeof path !== 'string' ? {} : { path: nameOfUrl(path), heldIn: index };
-  return { ...item, ...named, columns: nameColumns(texts, refuse) };
-}
+const NO_COLUMNS: ItemColumns = new Map();
 
 /** A source with the images of the tars that it names. */
 function openTars(listed: OpenedSource, options: SourceOptions, signal?: AbortSignal): OpenedSource {

@@ -124,6 +124,36 @@ describe('embedImages', () => {
     );
   });
 
+  it('names photos with columns by one of them, and keeps every value of JSON', async () => {
+    const rows = [
+      { image: files[0]!.bytes, id: 2n ** 60n, none: undefined, taken: new Date(0) },
+      { path: 'c.jpg', id: 'own', none: null },
+    ];
+    const items = await itemsOf(rows, { name: { column: 'id' } });
+    expect(items.map(({ path, heldIn, columns }) => [path, heldIn, [...columns!]])).toEqual([
+      [
+        '1152921504606846976',
+        0,
+        [
+          ['id', '1152921504606846976'],
+          ['taken', '"1970-01-01T00:00:00.000Z"'],
+        ],
+      ],
+      [
+        'own',
+        1,
+        [
+          ['id', '"own"'],
+          ['none', 'null'],
+        ],
+      ],
+    ]);
+    await expect(itemsOf(['a.jpg'], { name: { column: 'id' } })).rejects.toThrow('"id"');
+    const loop: { path: string; self?: unknown } = { path: 'a.jpg' };
+    loop.self = loop;
+    await expect(itemsOf([loop])).rejects.toThrow('column "self" is no value of JSON');
+  });
+
   it('takes bytes of a generator that fills one buffer again and again', async () => {
     const expected = await embed(files.map(({ bytes }) => bytes));
     const buffer = Buffer.alloc(Math.max(...files.map(({ bytes }) => bytes.length)));

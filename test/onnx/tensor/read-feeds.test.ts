@@ -56,7 +56,13 @@ describe('readFeeds', () => {
       'image',
       'given once, got twice',
     ],
-    ['too many tensors in a list', [image], [floats, floats], 'image', 'a list of at most 1 tensor: the model has 1 input'],
+    [
+      'too many tensors in a list',
+      [image],
+      [floats, floats],
+      'image',
+      'a list of at most 1 tensor: the model has 1 input',
+    ],
     ['an array alone', [image], { image: new Float32Array(2) }, 'image', 'a tensor { dtype, dims, data }'],
     ['another dtype', [mask], floats, 'mask', 'must be bool, got float32'],
     [

@@ -1,7 +1,8 @@
 /** Batches on a simulated GPU: padded to sizes that are fast there, with no trace in the results. */
 import { PhotoMemory } from '../../../src/photos/feeds/photo-memory.js';
 import { describe, expect, it } from 'vitest';
-import { TapirError, packError } from '../../../src/base/errors.js';
+import { TapirError } from '../../../src/base/errors.js';
+import { packError } from '../../../src/base/packed-error.js';
 import { setUpEmbedding } from '../../../src/datasets/embed/embed-options.js';
 import { runPhotos } from '../../../src/datasets/embed/embed-batches.js';
 import { createFeatureModel } from '../../../src/extract/replicas/feature-model.js';

@@ -1,5 +1,5 @@
 /** The request for an image → its reply, in a decoding thread. */
-import { packError } from '../../../base/errors.js';
+import { packError } from '../../../base/packed-error.js';
 import { machineFailure } from '../../../base/machine-failure.js';
 import { decoderVersions } from '../decode/open-sharp.js';
 import { readImageFile, type StampTaker } from '../file/image-file.js';

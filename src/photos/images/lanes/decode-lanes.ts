@@ -1,7 +1,8 @@
 /** Threads that decode images into shared memory, several images at a time. */
 import { Worker } from 'node:worker_threads';
 import { machineFailure } from '../../../base/machine-failure.js';
-import { TapirError, unpackError } from '../../../base/errors.js';
+import { TapirError } from '../../../base/errors.js';
+import { unpackError } from '../../../base/packed-error.js';
 import { packageFile } from '../../../base/package.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
 import type { PageRange } from '../decode/decode-pages.js';

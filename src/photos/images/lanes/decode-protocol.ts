@@ -1,5 +1,5 @@
 /** Every message between decoding threads and their owner, and nothing else. */
-import type { PackedError } from '../../../base/errors.js';
+import type { PackedError } from '../../../base/packed-error.js';
 import type { FileStamp } from '../../../base/file-stamp.js';
 import type { PageRange } from '../decode/decode-pages.js';
 import type { DecoderVersions } from '../decode/open-sharp.js';

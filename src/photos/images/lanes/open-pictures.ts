@@ -1,5 +1,5 @@
 /** The pictures that a decoding thread has open, to load tiles of. */
-import { packError } from '../../../base/errors.js';
+import { packError } from '../../../base/packed-error.js';
 import { machineFailure } from '../../../base/machine-failure.js';
 import { decoderVersions } from '../decode/open-sharp.js';
 import type { StampTaker } from '../file/image-file.js';

@@ -46,7 +46,8 @@ export async function lowerToInt8(
     throw unsupported(
       `it uses operator set ${opset}, and 8 bits need ${INT8_OPSET}; convert it first (onnx.version_converter)`,
     );
-  if (readInt8Facts(rewrite.cut).isInt8) throw unsupported('its weights are in 8 bits already; take the float32 model that it was made of');
+  if (readInt8Facts(rewrite.cut).isInt8)
+    throw unsupported('its weights are in 8 bits already; take the float32 model that it was made of');
   const found = await searchProducts(state, rewrite, keep);
   checkShare(rewrite, found.products);
   const { matrices, products, kept } = await readMatrices(state, found.products);

@@ -2,7 +2,7 @@
  * The inner end of a lane: one session that answers requests in order. It knows neither threads nor processes; their entry files give
  * it a port.
  */
-import { packError } from '../../../base/errors.js';
+import { packError } from '../../../base/packed-error.js';
 import { fillFeed, isShared, madeFeeds } from '../../../onnx/tensor/image-feed.js';
 import { buffersOf, takeBuffer, type NamedTensor } from '../../../onnx/tensor/tensor.js';
 import type { Engine, Session } from './engine.js';

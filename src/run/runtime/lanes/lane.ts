@@ -1,5 +1,6 @@
 /** The owner's end of a lane: one session in a thread or process, which handles requests in order. */
-import { isTapirError, reasonOf, TapirError, unpackError } from '../../../base/errors.js';
+import { isTapirError, reasonOf, TapirError } from '../../../base/errors.js';
+import { unpackError } from '../../../base/packed-error.js';
 import { deviceName, type ResolvedDevice } from './device.js';
 import { madeFeeds, type Feed } from '../../../onnx/tensor/image-feed.js';
 import type { LaneOptions } from './lane-options.js';

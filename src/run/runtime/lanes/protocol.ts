@@ -1,5 +1,5 @@
 /** The messages between a lane and its owner. Structured clone can copy all of them. */
-import type { PackedError } from '../../../base/errors.js';
+import type { PackedError } from '../../../base/packed-error.js';
 import type { StampedFile } from '../../../base/file-stamp.js';
 import type { ResolvedDevice } from './device.js';
 import type { Feed } from '../../../onnx/tensor/image-feed.js';

@@ -333,7 +333,9 @@ describe('chooseTransform', () => {
     expect(() => choose('ImageNet')).toThrow(
       expect.objectContaining({
         code: 'OPTION_INVALID',
-        message: expect.stringMatching(/"auto", "ImageNet1K_V1".*a configuration file or MODEL\.onnx that exists/),
+        message: expect.stringMatching(
+          /"auto", "ImageNet1K_V1".*a configuration file or MODEL\.onnx that exists/,
+        ),
       }),
     );
     expect(() => choose('torchvision:ResNet50_Weights.V2')).toThrow(/near it are/);

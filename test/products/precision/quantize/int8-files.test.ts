@@ -132,7 +132,9 @@ describe('a file in 8 bits', () => {
   });
 
   it('is not quantised again, whatever asks for int8', async () => {
-    await expect(lowerPrecision(int8, { precision: 'int8' })).rejects.toThrow('in 8 bits already; take the float32 model');
+    await expect(lowerPrecision(int8, { precision: 'int8' })).rejects.toThrow(
+      'in 8 bits already; take the float32 model',
+    );
     const out = join(folder, 'cli');
     const flags = ['--return', 'avgpool=embedding', '--precision', 'int8'];
     const ended = await runTapir(['embed', photos, '--model', int8, '--out', out, ...flags]);

@@ -1,6 +1,7 @@
 /** The owner's end of a lane, with a simulated lane. */
 import { describe, expect, it } from 'vitest';
-import { packError, TapirError } from '../../../../src/base/errors.js';
+import { TapirError } from '../../../../src/base/errors.js';
+import { packError } from '../../../../src/base/packed-error.js';
 import { openLane, type Lane } from '../../../../src/run/runtime/lanes/lane.js';
 import type { LaneChannel, LaneEvents } from '../../../../src/run/runtime/lanes/lane-start.js';
 import type { LaneDescription, LaneRequest } from '../../../../src/run/runtime/lanes/protocol.js';

@@ -36,7 +36,8 @@ export async function readSubject(
   const lifted = whyNotLifted(rewrite.cut, opsetOf(rewrite.cut.graph), attributesOf);
   if (lifted !== undefined)
     throw unsupported(`${lifted}; convert it to operator set 13 first (onnx.version_converter)`);
-  if (readInt8Facts(rewrite.cut).isQuantised) throw unsupported('its weights are in 8 bits already; take the float32 model that it was made of');
+  if (readInt8Facts(rewrite.cut).isQuantised)
+    throw unsupported('its weights are in 8 bits already; take the float32 model that it was made of');
   const { layers, joins, kept } = findLayers(rewrite, attributesOf);
   const isNamed = (node: Node): boolean => keep.has(node.opType) || keep.has(describeNode(node));
   const isKept = ({ node, norm }: Layer): boolean =>
