@@ -15,7 +15,7 @@ import { openCarriedTexts } from './records/carried-texts.js';
 import { openRecords } from './records/open-records.js';
 import { INPUT_FORMATS, type InputFormat } from './records/source-record.js';
 import { listImages } from './folders/list-folder.js';
-import type { ItemColumns, SourceItem } from '../../photos/feeds/items/source-item.js';
+import type { SourceItem } from '../../photos/feeds/items/source-item.js';
 import { clipItems } from './items/clip-items.js';
 import { withColumns } from './lists/column-names.js';
 import { UnreadFiles, type UnreadCounts } from './items/unread-files.js';
@@ -267,13 +267,15 @@ async function* readIterable(
   const isLent = !Array.isArray(source);
   let row = 0;
   for await (const given of source) {
-    const isRow = isPhotoRow(given);
-    const item = isRow ? itemOfRow(given, row, plan, isLent) : itemOfImage(given, plan, 'source', isLent);
-    yield withColumns(item, row++, item.columns ?? NO_COLUMNS, options, 'the source');
+    if (isPhotoRow(given)) {
+      const { columns, ...item } = itemOfRow(given, row, plan, isLent);
+      yield withColumns(item, row, columns!, options, 'the source');
+    } else if (typeof options.name === 'object')
+      throw invalidOption('name', '"auto", "url" or "path" for photos without columns', options.name);
+    else yield itemOfImage(given, plan, 'source', isLent);
+    row++;
   }
 }
-
-const NO_COLUMNS: ItemColumns = new Map();
 
 /** A source with the images of the tars that it names. */
 function openTars(listed: OpenedSource, options: SourceOptions, signal?: AbortSignal): OpenedSource {

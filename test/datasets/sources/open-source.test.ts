@@ -148,7 +148,8 @@ describe('embedImages', () => {
         ],
       ],
     ]);
-    await expect(itemsOf(['a.jpg'], { name: { column: 'id' } })).rejects.toThrow('"id"');
+    const unnamed = itemsOf([{ path: 'a.jpg', label: 'x' }], { name: { column: 'id' } });
+    await expect(unnamed).rejects.toMatchObject({ code: 'SOURCE_INVALID' });
     const loop: { path: string; self?: unknown } = { path: 'a.jpg' };
     loop.self = loop;
     await expect(itemsOf([loop])).rejects.toThrow('column "self" is no value of JSON');
