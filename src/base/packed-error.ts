@@ -1,4 +1,4 @@
-/** An error as a plain object, for another thread or process. */
+/** Errors that travel to another thread or process. */
 import { TapirError, type ErrorCode, type ErrorDetails } from './errors.js';
 
 /** An error as a plain object. A structured clone of an Error keeps only its message and stack. */

@@ -267,10 +267,8 @@ async function* readIterable(
   const isLent = !Array.isArray(source);
   let row = 0;
   for await (const given of source) {
-    if (isPhotoRow(given)) {
-      const { columns, ...item } = itemOfRow(given, row, plan, isLent);
-      yield withColumns(item, row, columns!, options, 'the source');
-    } else if (typeof options.name === 'object')
+    if (isPhotoRow(given)) yield itemOfRow(given, row, plan, isLent);
+    else if (typeof options.name === 'object')
       throw invalidOption('name', '"auto", "url" or "path" for photos without columns', options.name);
     else yield itemOfImage(given, plan, 'source', isLent);
     row++;

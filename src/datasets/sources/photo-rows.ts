@@ -7,6 +7,7 @@ import { itemOfImage } from '../../photos/feeds/items/item-of-image.js';
 import type { SourceItem } from '../../photos/feeds/items/source-item.js';
 import type { ImageSource } from '../../photos/images/formats/image-source.js';
 import { nameColumns } from '../formats/metadata.js';
+import { withColumns } from './lists/column-names.js';
 
 /** A photo with columns for a dataset's metadata: other fields, as values of JSON. */
 export interface PhotoRow {
@@ -27,7 +28,8 @@ export function isPhotoRow(given: unknown): given is PhotoRow {
  * Makes the item of a photo with columns.
  *
  * @param isLent - Whether the memory of its image is the caller's again after the next row is asked for.
- * @throws {@link TapirError} `OPTION_INVALID` for an image or a column that is no value of its kind.
+ * @throws {@link TapirError} `OPTION_INVALID` for an image or a column that is no value of its kind; `SOURCE_INVALID`
+ * where the column is missing that names the photos.
  */
 export function itemOfRow(row: PhotoRow, index: number, plan: EntryPlan, isLent: boolean): SourceItem {
   const { path, image, ...columns } = row;
@@ -40,7 +42,7 @@ export function itemOfRow(row: PhotoRow, index: number, plan: EntryPlan, isLent:
   });
   const named =
     image === undefined || typeof path !== 'string' ? {} : { path: nameOfUrl(path), heldIn: index };
-  return { ...item, ...named, columns: nameColumns(texts, refuse) };
+  return withColumns({ ...item, ...named }, index, nameColumns(texts, refuse), plan, 'the source');
 }
 
 /** Returns a value as JSON. Integers beyond 2^53 keep their digits; undefined for what JSON leaves out. */

@@ -51,7 +51,7 @@ export interface SourceOptions {
    * The names of photos. `'auto'` is a path as it is listed, or a URL without what only fetches it: user, password, and the credentials of
    * its query (`X-Amz-*`, `sig`, `token`, …). So a list that is signed again names the same photos. `'url'`: also with parameters that are
    * secrets by their name only, where they number photos. `'path'`: the path of a URL alone. `{ column }`: what a column (field) of a list,
-   * a table or a stream of records says; a row where it is empty is named as by `'auto'`. A dataset keeps to one of them.
+   * a table, a stream of records or a photo with columns says; a row where it is empty is named as by `'auto'`. A dataset keeps to one of them.
    * @default 'auto'
    */
   readonly name: PhotoName;
